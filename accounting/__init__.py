@@ -1,0 +1,1 @@
+"""The composition engine: numbers in, numbers out. No files, no clock, no randomness, no records."""

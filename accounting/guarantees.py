@@ -1,0 +1,137 @@
+"""What can be promised: the closed union of privacy guarantees, and how each may fail.
+
+A guarantee is numbers only; the neighbouring relation stands beside it, in the scope or the document. Each is also a
+leaf of the composition tree: a declared guarantee, priced by what it says.
+
+>>> ApproxDP(epsilon=3, delta=1e-6)
+ApproxDP(epsilon=Decimal('3'), delta=Decimal('0.000001'), kind='approx_dp')
+>>> PureDP("-1")
+Traceback (most recent call last):
+...
+dpledger.errors.ParameterError: PureDP.epsilon: expected a number that is not negative, got -1
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator
+
+from dpledger.decimals import Exact, OpenProbability, Probability
+from dpledger.schema import given, record, tag
+
+__all__ = [
+    "GDP",
+    "RDP",
+    "ZCDP",
+    "AccuracyFailure",
+    "ApproxDP",
+    "BoundedRange",
+    "Failure",
+    "Guarantee",
+    "PrivacyFailure",
+    "PureDP",
+]
+
+
+@record
+class PureDP:
+    """epsilon-differential privacy: P(S) <= e^epsilon Q(S) for every event S. Dwork et al. 2006."""
+
+    epsilon: Exact
+    kind: Literal["pure_dp"] = tag(default="pure_dp")
+
+
+@record
+class ApproxDP:
+    """(epsilon, delta)-differential privacy: P(S) <= e^epsilon Q(S) + delta for every event S. Dwork et al. 2006."""
+
+    epsilon: Exact
+    delta: Probability = given(default=Decimal(0))
+    kind: Literal["approx_dp"] = tag(default="approx_dp")
+
+
+@record
+class ZCDP:
+    """delta-approximate rho-zero-concentrated DP: the Renyi divergence of order a is at most a*rho, for every a > 1
+    (after removing mass delta). Bun-Steinke 2016."""
+
+    rho: Exact
+    delta: Probability = given(default=Decimal(0))
+    kind: Literal["zcdp"] = tag(default="zcdp")
+
+
+@record
+class GDP:
+    """mu-Gaussian DP: at least as hard to tell apart as N(0,1) and N(mu,1). Dong-Roth-Su 2022."""
+
+    mu: Exact
+    kind: Literal["gdp"] = tag(default="gdp")
+
+
+@record
+class RDP:
+    """Renyi DP on a grid: the divergence of order orders[i] is at most epsilons[i]. Orders rise, above 1.
+    Mironov 2017."""
+
+    orders: tuple[Exact, ...]
+    epsilons: tuple[Exact, ...]
+    kind: Literal["rdp"] = tag(default="rdp")
+
+    if not TYPE_CHECKING:
+
+        @field_validator("orders")
+        @classmethod
+        def _orders_rise_above_one(cls, orders):
+            if not orders or orders[0] <= 1 or any(b <= a for a, b in pairwise(orders)):
+                raise ValueError("at least one order, rising, each above 1")
+            return orders
+
+        @field_validator("epsilons")
+        @classmethod
+        def _one_epsilon_an_order(cls, epsilons, info):
+            if len(epsilons) != len(info.data.get("orders", epsilons)):
+                raise ValueError("as many epsilons as orders")
+            return epsilons
+
+
+@record
+class BoundedRange:
+    """eta-bounded range: the privacy losses of one pair of neighbours lie in an interval of length eta.
+    Dong-Durfee-Rogers 2020 (the exponential mechanism)."""
+
+    eta: Exact
+    kind: Literal["bounded_range"] = tag(default="bounded_range")
+
+
+Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange
+"""The closed union of guarantees; told apart by `kind`."""
+
+if not TYPE_CHECKING:
+    Guarantee = Annotated[Guarantee, Field(discriminator="kind")]
+
+
+@record
+class PrivacyFailure:
+    """A part of a claim's delta and its cause; the parts of one mechanism add up to the delta of its claim."""
+
+    delta: OpenProbability
+    cause: Literal["approximation", "composition", "stability", "tail_conversion", "time_uniform_boundary", "numeric"]
+    kind: Literal["privacy"] = tag(default="privacy")
+
+
+@record
+class AccuracyFailure:
+    """With probability at most beta the stated utility fails. Never part of a delta."""
+
+    beta: OpenProbability
+    statement: str
+    kind: Literal["accuracy"] = tag(default="accuracy")
+
+
+Failure: TypeAlias = PrivacyFailure | AccuracyFailure
+
+if not TYPE_CHECKING:
+    Failure = Annotated[Failure, Field(discriminator="kind")]

@@ -1,0 +1,118 @@
+"""What a mechanism is: a frozen, typed object that knows its claim and its parts before it runs, and runs.
+
+A mechanism describes itself from its parameters alone (`claim`, `parts`, `failures`, `parameters`); `release` or `open`
+runs it on data and returns a `Release`: the value, for the caller only, and the parts with the outcomes that the run
+added, for the ledger. Parameters raise; data never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
+
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Failure, Guarantee
+from dpledger.errors import RelationError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain
+
+__all__ = ["Conversation", "Described", "Interactive", "Mechanism", "Release", "Steps", "fixed"]
+
+Data_contra = TypeVar("Data_contra", contravariant=True)
+Query_contra = TypeVar("Query_contra", contravariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Generic[Value_co]):
+    """The end of a run. `value`: for the caller only. The rest is for the ledger, and holds nothing of the data."""
+
+    value: Value_co
+    parts: Composition
+    warnings: tuple[str, ...] = ()
+    outside_guarantee: bool = False
+
+
+class Described(Protocol):
+    """What every mechanism says of itself. Frozen and hashable."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbouring relation; None: the scope's."""
+        ...
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of privacy; None: the scope's."""
+        ...
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """The same mechanism with relation, unit and every "auto" fixed. RelationError if it names others, or has no
+        guarantee under this relation. Only the result is claimed, priced, run and entered."""
+        ...
+
+    def claim(self) -> Guarantee:
+        """What it promises, from its parameters alone."""
+        ...
+
+    def parts(self) -> Composition:
+        """What it is made of, no outcome yet: priced at its cap."""
+        ...
+
+    def failures(self) -> tuple[Failure, ...]:
+        """How the claim may fail, by cause; the deltas add up to the claim's."""
+        ...
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """Its public parameters, in the ledger's byte profile: no float, no null."""
+        ...
+
+
+@runtime_checkable
+class Mechanism(Described, Protocol[Data_contra, Value_co]):
+    """A mechanism that answers once."""
+
+    def release(self, data: Data_contra, *, entropy: Entropy) -> Release[Value_co]: ...
+
+
+class Conversation(Protocol[Query_contra, Answer_co, Value_co]):
+    """An open interaction. After a halt, or once closed, `ask` raises Halted and charges nothing."""
+
+    def ask(self, query: Query_contra, /) -> Answer_co: ...
+    def close(self) -> Release[Value_co]:
+        """End it; the release says what was asked. A second call returns the same release."""
+        ...
+
+
+@runtime_checkable
+class Interactive(Described, Protocol[Data_contra, Query_contra, Answer_co, Value_co]):
+    """A mechanism that answers a stream of queries, adaptively chosen."""
+
+    def open(self, data: Data_contra, *, entropy: Entropy) -> Conversation[Query_contra, Answer_co, Value_co]: ...
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """An interactive mechanism whose asks are steps of a plan: the scope grants them in blocks before they run."""
+
+    @property
+    def steps(self) -> int: ...
+
+
+def fixed(
+    own_relation: Relation | None, own_unit: Unit | None, relation: Relation, unit: Unit
+) -> tuple[Relation, Unit]:
+    """The relation and unit a mechanism runs under, given its own and the scope's. RelationError where they differ."""
+    if own_relation is not None and own_relation is not relation:
+        raise RelationError(
+            f"the mechanism is {own_relation.value}, the scope is {relation.value}: "
+            "make the mechanism for the scope's relation; nothing converts one into the other silently"
+        )
+    if own_unit is not None and own_unit != unit:
+        raise RelationError(f"the mechanism protects one {own_unit.name}, the scope one {unit.name}")
+    return relation, unit

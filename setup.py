@@ -1,0 +1,12 @@
+"""Map the folders at the root into the one import package `dpledger`; all else is in pyproject.toml."""
+
+from setuptools import find_packages, setup
+
+ROOMS = ["accounting", "attach", "audit", "ledger", "mechanisms", "reports"]
+
+inside = find_packages(include=[*ROOMS, *(f"{room}.*" for room in ROOMS)])
+setup(
+    packages=["dpledger", "dpledger.cli", *(f"dpledger.{name}" for name in inside)],
+    package_dir={"dpledger": "src/dpledger", **{f"dpledger.{room}": room for room in ROOMS}},
+    include_package_data=False,
+)

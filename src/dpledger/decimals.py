@@ -1,0 +1,236 @@
+"""Exact numbers: parse, format, round up, round down, add; the only place where a decimal meets a float.
+
+A promise (epsilon, delta, rho, a noise multiplier) is a decimal number below 10^18 with at most 60 digits after the
+point. Its one text is `(0|[1-9][0-9]{0,17})(\\.[0-9]{0,59}[1-9])?`, with a leading `-` only where a field is signed and
+`inf` only where a field says so. Sums are exact. A float is read as its shortest decimal, so 0.1 is one tenth.
+
+>>> text(read("1e-9"))
+'0.000000001'
+>>> text(add(read("0.1"), read("0.2")))
+'0.3'
+>>> text(round_up(1 / 3)), text(round_down(1 / 3))
+('0.333333333334', '0.333333333333')
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, SupportsIndex, TypeAlias, overload
+
+from dpledger.errors import ParameterError
+
+__all__ = [
+    "INFINITY",
+    "ZERO",
+    "Exact",
+    "Number",
+    "OpenProbability",
+    "Positive",
+    "Probability",
+    "Rate",
+    "Signed",
+    "add",
+    "float_down",
+    "float_up",
+    "multiply",
+    "parse",
+    "read",
+    "round_down",
+    "round_up",
+    "subtract",
+    "text",
+    "total",
+]
+
+Number = Decimal | str | int | float
+
+DIGITS_AFTER_POINT = 60
+DIGITS_BEFORE_POINT = 18
+SIGNIFICANT = 12  # digits kept of a transcendental number (spec/expost.md 0)
+ZERO = Decimal(0)
+INFINITY = Decimal("Infinity")
+
+_WIRE = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{0,59}[1-9])?", re.ASCII)
+_INPUT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_LONGEST_INPUT = 200
+_WIDE = Context(prec=4000, Emin=-999999, Emax=999999)  # wide enough that no sum or product in range is rounded
+
+
+def read(value: Number, *, field: str = "number", signed: bool = False, infinite: bool = False) -> Decimal:
+    """The exact decimal that `value` says: text with or without an exponent, int, Decimal, or a float as its shortest
+    decimal. Raises ParameterError, naming `field` and the value, for NaN, for an infinity unless `infinite`, for a
+    negative unless `signed`, for more digits than the profile holds, and for anything that is not a number."""
+    number = _as_decimal(value, field, infinite)
+    if number.is_nan():
+        raise ParameterError(field, value, "a number (this is not one)")
+    if number.is_infinite():
+        if infinite and number > 0:
+            return INFINITY
+        raise ParameterError(field, value, "a finite number")
+    if number < 0 and not signed:
+        raise ParameterError(field, value, "a number that is not negative")
+    return _in_profile(number, field, value)
+
+
+def _as_decimal(value: Number, field: str, infinite: bool) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, float):
+        return Decimal(repr(float(value)))
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        value = operator.index(value)  # numpy's whole numbers as well
+        if abs(value) >= 10**DIGITS_BEFORE_POINT:
+            raise ParameterError(field, str(value)[:40], "a number below 10^18")
+        return Decimal(value)
+    if not isinstance(value, str):
+        raise ParameterError(field, value, "a decimal number (text, int, float or Decimal)")
+    if infinite and value == "inf":
+        return INFINITY
+    if len(value) > _LONGEST_INPUT or not _INPUT.fullmatch(value):
+        raise ParameterError(field, value, "a decimal number, like 0.5 or 1e-6")
+    return Decimal(value)
+
+
+def _in_profile(number: Decimal, field: str, given: object) -> Decimal:
+    if not number:
+        return ZERO
+    number = number.normalize(_WIDE)
+    if number.adjusted() >= DIGITS_BEFORE_POINT:
+        raise ParameterError(field, given, "a number below 10^18")
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > DIGITS_AFTER_POINT:
+        raise ParameterError(field, given, "at most 60 digits after the point (round a cost up, a cap down)")
+    return number
+
+
+def parse(wire: str, *, field: str = "number", signed: bool = False, infinite: bool = False) -> Decimal:
+    """The decimal whose one text is `wire`; ParameterError for any other spelling."""
+    if infinite and wire == "inf":
+        return INFINITY
+    body = wire[1:] if signed and wire.startswith("-") else wire
+    if not _WIRE.fullmatch(body) or (body == "0" and body != wire):
+        raise ParameterError(field, wire, "a decimal in its one form, like 0.5")
+    return Decimal(wire).normalize(_WIDE) if body != "0" else ZERO
+
+
+def text(number: Decimal) -> str:
+    """The one text of `number` (which `read` or `parse` gave). The inverse of `parse`."""
+    if number.is_infinite() and number > 0:
+        return "inf"
+    if number.is_nan() or number.is_infinite():
+        raise ParameterError("number", number, "a number that has a text")
+    return format(_in_profile(number, "number", number), "f")
+
+
+def add(*numbers: Decimal) -> Decimal:
+    """The exact sum; infinite if one of the numbers is."""
+    return total(numbers)
+
+
+def total(numbers: Iterable[Decimal]) -> Decimal:
+    """The exact sum of any number of decimals; infinite if one of them is."""
+    result = ZERO
+    for number in numbers:
+        result = _WIDE.add(result, number)
+    return result
+
+
+def subtract(left: Decimal, right: Decimal) -> Decimal:
+    """left - right, exactly."""
+    return _WIDE.subtract(left, right)
+
+
+def multiply(number: Decimal, factor: Decimal | int) -> Decimal:
+    """number * factor, exactly (the product may need more digits than the profile holds: then round it up or down)."""
+    return _WIDE.multiply(number, Decimal(factor))
+
+
+def round_up(value: float | Decimal | Fraction, *, digits: int = SIGNIFICANT) -> Decimal:
+    """The least decimal with `digits` significant digits, and at most 60 after the point, that is not below `value`.
+
+    Claim: round_up(x) >= x, for every finite x. Infinity stays infinity; NaN is a ParameterError.
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def round_down(value: float | Decimal | Fraction, *, digits: int = SIGNIFICANT) -> Decimal:
+    """The greatest such decimal that is not above `value`. Claim: round_down(x) <= x, for every finite x."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float | Decimal | Fraction, digits: int, rounding: str) -> Decimal:
+    if isinstance(value, Fraction):
+        number = Context(prec=digits + 5, rounding=rounding, Emin=-999999, Emax=999999).divide(
+            Decimal(value.numerator), Decimal(value.denominator)
+        )
+    else:
+        number = Decimal(value)
+    if number.is_nan():
+        raise ParameterError("number", value, "a number (this is not one)")
+    if number.is_infinite():
+        return number
+    if not number:
+        return ZERO
+    place = max(number.adjusted() - digits + 1, -DIGITS_AFTER_POINT)
+    with localcontext(_WIDE):
+        rounded = number.quantize(Decimal(1).scaleb(place), rounding=rounding)
+        return rounded.normalize() if rounded else ZERO
+
+
+def float_up(number: Decimal) -> float:
+    """The least float that is not below `number`."""
+    nearest = float(number)
+    if math.isinf(nearest) or Decimal(nearest) >= number:
+        return nearest
+    return math.nextafter(nearest, math.inf)
+
+
+def float_down(number: Decimal) -> float:
+    """The greatest float that is not above `number`."""
+    nearest = float(number)
+    if nearest == math.inf and not number.is_infinite():
+        return math.nextafter(math.inf, 0)
+    if Decimal(nearest) <= number:
+        return nearest
+    return math.nextafter(nearest, -math.inf)
+
+
+if TYPE_CHECKING:
+
+    class Exact:
+        """A field that holds a Decimal and takes whatever `read` takes."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Exact: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Decimal: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Number) -> None: ...
+
+    Signed: TypeAlias = Exact
+    Positive: TypeAlias = Exact
+    Rate: TypeAlias = Exact
+    Probability: TypeAlias = Exact
+    OpenProbability: TypeAlias = Exact
+else:
+    from pydantic import AfterValidator, BeforeValidator
+
+    def _checked(inside, expected):
+        def check(number):
+            if not inside(number):
+                raise ValueError(expected)
+            return number
+
+        return AfterValidator(check)
+
+    Exact = Annotated[Decimal, BeforeValidator(read)]
+    Signed = Annotated[Decimal, BeforeValidator(lambda value: read(value, signed=True))]
+    Positive = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0")]
+    Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
+    Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
+    OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]

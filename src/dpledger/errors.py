@@ -1,0 +1,168 @@
+"""Every error that dpledger raises on purpose, as one tree, by whose fault it is.
+
+    DpledgerError
+      InputError       the caller's     ParameterError, RelationError, ScopeError, InfeasiblePlan, WorkLimit
+      PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
+                                        ScopeBusy, ContractViolation
+      EvidenceError    the record's     VerificationError, StoreBehind, ForeignLedger
+      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
+
+A message says what was expected, what came, and what to do next; the operands are attributes. No message
+holds data, outputs or keys. The command line exits 2 on an `InputError`, 1 on the others.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadySpent",
+    "BudgetRefused",
+    "CannotCertify",
+    "ChargeInProgress",
+    "ClaimTooSmall",
+    "ContractViolation",
+    "DpledgerError",
+    "EngineError",
+    "EvidenceError",
+    "ForeignLedger",
+    "Halted",
+    "InfeasiblePlan",
+    "InputError",
+    "KeyReused",
+    "NotPredictable",
+    "ParameterError",
+    "PolicyError",
+    "RelationError",
+    "ScopeBusy",
+    "ScopeError",
+    "StoreBehind",
+    "UnboundedLoss",
+    "VerificationError",
+    "WorkLimit",
+]
+
+
+class DpledgerError(Exception):
+    """The root: catch this to catch everything that dpledger raises on purpose."""
+
+
+class InputError(DpledgerError):
+    """The caller gave something that cannot be used; nothing was spent."""
+
+
+class ParameterError(InputError, ValueError):
+    """A parameter out of range, of the wrong type or shape, unknown, or not a number.
+
+    `field` names the parameter, `value` is what was given (as text).
+    """
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        self.field = field
+        self.value = value if isinstance(value, str) else repr(value)
+        self.expected = expected
+        super().__init__(f"{field}: expected {expected}, got {shortened(self.value)}")
+
+
+class RelationError(InputError):
+    """Two neighbouring relations or units of privacy were mixed; they are never converted silently."""
+
+
+class ScopeError(InputError):
+    """A scope that does not exist, exists already, or does not hold what was asked of it."""
+
+
+class InfeasiblePlan(InputError):
+    """No parameters meet the target; the message says what would be needed."""
+
+
+class WorkLimit(InputError):
+    """The request needs more work than the stated limit."""
+
+
+class PolicyError(DpledgerError):
+    """The rules of the ledger say no."""
+
+
+class BudgetRefused(PolicyError):
+    """The filter of a scope does not admit the request; nothing was spent.
+
+    `asked`, `spent`, `left` are the filter's coordinates by name, as decimal strings.
+    """
+
+    def __init__(
+        self, message: str, *, scope: str, asked: dict[str, str], spent: dict[str, str], left: dict[str, str]
+    ) -> None:
+        super().__init__(message)
+        self.scope = scope
+        self.asked = asked
+        self.spent = spent
+        self.left = left
+
+
+class Halted(PolicyError):
+    """The interaction is over: it halted by its own rule or was closed. Nothing was drawn or charged."""
+
+
+class AlreadySpent(PolicyError):
+    """The key of the request was used before and its result was not kept."""
+
+
+class KeyReused(PolicyError):
+    """The key of the request was used before for another request."""
+
+
+class ChargeInProgress(PolicyError):
+    """Another attempt with the same key is under way."""
+
+
+class ScopeBusy(PolicyError):
+    """An exclusive interaction is open in the scope, or one was asked for while others are open."""
+
+
+class ContractViolation(PolicyError):
+    """The caller's own code (query, learner, gradients) broke its declared contract; the full charge stands."""
+
+
+class EvidenceError(DpledgerError):
+    """The record does not hold up."""
+
+
+class VerificationError(EvidenceError):
+    """Signed bytes do not verify. `index` is the entry at fault (None: the file itself), `reason` says why."""
+
+    def __init__(self, reason: str, *, index: int | None = None) -> None:
+        super().__init__(reason if index is None else f"entry {index}: {reason}")
+        self.index = index
+        self.reason = reason
+
+
+class StoreBehind(EvidenceError):
+    """The store lost entries that this process, or this user, has seen; it must not be continued."""
+
+
+class ForeignLedger(EvidenceError):
+    """The file is not a dpledger ledger, or is one of another id, key or format."""
+
+
+class EngineError(DpledgerError):
+    """The engine cannot do what was asked."""
+
+
+class CannotCertify(EngineError):
+    """No bound can be certified with the theorems at hand; a guess is never returned."""
+
+
+class UnboundedLoss(CannotCertify):
+    """The privacy loss has no finite bound under the parameters given."""
+
+
+class NotPredictable(CannotCertify):
+    """A quantity that must be fixed by public information is not."""
+
+
+class ClaimTooSmall(CannotCertify):
+    """The parts of a mechanism do not compose to at most its claim."""
+
+
+def shortened(text: str, limit: int = 120) -> str:
+    """`text`, cut to `limit` characters for a message."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

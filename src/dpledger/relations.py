@@ -1,0 +1,64 @@
+"""Who is protected, and against which change of the data.
+
+A *relation* says which datasets are neighbours; a *unit* says whose data one neighbour step changes. Guarantees under
+different relations or units are different statements: nothing converts one into another unless a node of the
+composition tree (`group`, `converted`) says so.
+
+>>> Unit("patient", max_contributions=1)
+Unit(name='patient', max_contributions=1)
+>>> Relation("add_remove").value
+'add_remove'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from dpledger.errors import ParameterError
+
+__all__ = ["Relation", "Unit"]
+
+
+class Relation(Enum):
+    """Neighbouring relations; the value is the word on the wire.
+
+    ADD_REMOVE: one unit inserted or deleted. REPLACE_ONE: one unit's data exchanged, the number of units fixed and
+    public. ZERO_OUT: one unit replaced by the null unit. LABEL_FLIP: one unit's label changed. All are symmetric.
+    """
+
+    ADD_REMOVE = "add_remove"
+    REPLACE_ONE = "replace_one"
+    ZERO_OUT = "zero_out"
+    LABEL_FLIP = "label_flip"
+
+    @classmethod
+    def read(cls, value: Relation | str) -> Relation:
+        """The relation named by `value`; ParameterError if there is none of that name."""
+        if isinstance(value, cls):
+            return value
+        for relation in cls:
+            if value == relation.value:
+                return relation
+        raise ParameterError("relation", value, "one of " + ", ".join(r.value for r in cls))
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of privacy: a name (`record`, `user`, `household`, or the user's own word) and how many rows one
+    unit may contribute (at least 1)."""
+
+    name: str = "record"
+    max_contributions: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", self.name):
+            raise ParameterError("unit", self.name, "a name of letters, digits and . _ : / @ -")
+        if type(self.max_contributions) is not int or not 1 <= self.max_contributions < 2**53:
+            raise ParameterError("max_contributions", self.max_contributions, "a whole number of at least 1")
+
+    @classmethod
+    def read(cls, value: Unit | str) -> Unit:
+        """A unit, from itself or from its name."""
+        return value if isinstance(value, cls) else cls(value)  # type: ignore[arg-type]

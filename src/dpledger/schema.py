@@ -1,0 +1,175 @@
+"""How public records are declared, read and written: frozen pydantic dataclasses, a strict JSON reader, one writer.
+
+`record` makes a class frozen, slotted and strict, with positional arguments; what does not fit raises ParameterError
+with the field and the value. `read_json` reads JSON text exactly (no duplicate keys, no NaN, numbers as decimals) and
+`plain` writes a record back as values of the ledger's byte profile: no float, no null, decimals as their one text.
+
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> plain(ApproxDP(epsilon=0.5, delta="1e-9"))
+{'epsilon': '0.5', 'delta': '0.000000001', 'kind': 'approx_dp'}
+>>> read_json('{"a": 1, "a": 2}')
+Traceback (most recent call last):
+...
+dpledger.errors.ParameterError: a: expected each key once, got a second 'a'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic import Field, TypeAdapter
+
+from dpledger import decimals
+from dpledger.errors import ParameterError, shortened
+
+__all__ = ["JsonValue", "Plain", "given", "plain", "read_json", "record", "tag", "validated"]
+
+T = TypeVar("T")
+
+Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
+"""A value of the ledger's byte profile: no float, no null."""
+JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
+"""What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
+
+DEEPEST = 32  # levels of nesting that a document may have (spec/ledger.md 2)
+_CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
+
+
+def tag(*, default: str, kw_only: Literal[True] = True) -> Any:
+    """The default of a field `kind: Literal[...]`, by which a union tells its members apart. Given by name only."""
+    return dataclasses.field(default=default, kw_only=kw_only)
+
+
+def given(*, default: object) -> Any:
+    """The default of a field (validated like any value that is given)."""
+    return Field(default=default)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, tag, given))
+def record(cls: type[T]) -> type[T]:
+    """A class decorator: a frozen, slotted pydantic dataclass that forbids extra fields and raises ParameterError."""
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)(cls)
+    construct = made.__init__
+
+    @functools.wraps(construct)
+    def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            construct(self, *args, **kwargs)
+        except pydantic.ValidationError as error:
+            names = tuple(f.name for f in dataclasses.fields(made))
+            raise _as_parameter_error(made.__name__, error, names) from None
+
+    made.__init__ = initialise
+    result: type[T] = made
+    return result
+
+
+def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
+    """`value` as the type of `adapter`; ParameterError naming the field, below `what`, and the value."""
+    try:
+        return adapter.validate_python(value)
+    except pydantic.ValidationError as error:
+        raise _as_parameter_error(what, error) from None
+
+
+def _as_parameter_error(what: str, error: pydantic.ValidationError, names: tuple[str, ...] = ()) -> ParameterError:
+    first = error.errors(include_url=False)[0]
+    steps = [str(step) for step in first["loc"]]
+    if names and steps and steps[0].isdigit() and int(steps[0]) < len(names):
+        steps[0] = names[int(steps[0])]  # an argument given by position
+    field = ".".join([what, *steps])
+    if first["type"] in {"missing", "missing_argument"}:
+        return ParameterError(field, "nothing", "a value")
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ParameterError):
+        return ParameterError(field, cause.value, cause.expected)
+    expected = str(cause) if cause is not None else _EXPECTED.get(first["type"], first["msg"])
+    return ParameterError(field, shortened(repr(first["input"])), expected)
+
+
+_EXPECTED = {
+    "extra_forbidden": "no such field",
+    "unexpected_keyword_argument": "no such field",
+    "unexpected_positional_argument": "fewer positional arguments",
+    "union_tag_not_found": "a field 'kind'",
+}
+
+
+def plain(value: object) -> Any:
+    """`value` (a record, or a tree of records, tuples, mappings and scalars) in the ledger's byte profile.
+
+    A field that is None is left out. Raises ParameterError for a float or anything else without a place there.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {name: plain(item) for name, item in pairs if item is not None}
+    if isinstance(value, Decimal):
+        return decimals.text(value)
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, (str, bool)) or type(value) is int:
+        return value
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items() if item is not None}
+    raise ParameterError("record", type(value).__name__, "text, whole numbers, decimals, lists and records")
+
+
+def read_json(source: str | bytes) -> JsonValue:
+    """The value of a JSON text, read strictly: UTF-8, each key once, no NaN or infinity, nested at most 32 deep.
+
+    Raises ParameterError that says where the text stops being JSON.
+    """
+    try:
+        text = source.decode("utf-8") if isinstance(source, bytes) else source
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_each_key_once, parse_float=_exactly, parse_int=_whole, parse_constant=_no_constant
+        )
+    except UnicodeDecodeError as error:
+        raise ParameterError("document", f"byte {error.start}", "UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ParameterError("document", f"{error.msg} at character {error.pos}", "JSON") from None
+    except RecursionError:
+        raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels") from None
+    _check_depth(value, DEEPEST)
+    return value
+
+
+def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    result: dict[str, JsonValue] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ParameterError(key, f"a second {key!r}", "each key once")
+        result[key] = value
+    return result
+
+
+def _exactly(number: str) -> Decimal:
+    return decimals.read(number, signed=True)
+
+
+def _whole(number: str) -> int:
+    if len(number) > 20:
+        raise ParameterError("number", number, "a whole number below 10^18")
+    return int(number)
+
+
+def _no_constant(word: str) -> JsonValue:
+    raise ParameterError("number", word, "a finite number")
+
+
+def _check_depth(value: JsonValue, left: int) -> None:
+    if not isinstance(value, (list, dict)):
+        return
+    if left == 0:
+        raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels")
+    for item in value if isinstance(value, list) else value.values():
+        _check_depth(item, left - 1)
