@@ -1,0 +1,401 @@
+"""What can happen in a ledger: the closed union of bodies, one class a kind, told apart by `kind` and `version`.
+
+Bodies are made by the gate, the scope, an audit or a report; `ledger.entries` gives each its place. The bytes of
+every kind are laid out, with an example, in `SPEC.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.filters import Filter
+from dpledger.accounting.guarantees import Failure, Guarantee
+from dpledger.decimals import Exact, OpenProbability
+from dpledger.relations import Relation
+from dpledger.schema import Plain, given, plain, record, tag
+
+FORMAT = "dpledger.ledger.v1"
+
+if TYPE_CHECKING:
+    Amounts: TypeAlias = Mapping[str, Decimal]
+    Words: TypeAlias = Mapping[str, Plain]
+else:
+
+    def _frozen(value):
+        return MappingProxyType(dict(sorted(value.items())))
+
+    Name_ = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    Amounts = Annotated[dict[Name_, Exact], AfterValidator(_frozen)]
+    Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
+
+Index = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 digest in lower-case hexadecimal."""
+Token = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+"""128 random bits in lower-case hexadecimal."""
+Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+Text = Annotated[str, Field(max_length=4096)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+# ---- what bodies are made of ----------------------------------------------------------------------------------------
+
+
+@record
+class Step:
+    """One level of a path: a scope, and this event's place in the contiguous count of that scope."""
+
+    scope: Id
+    index: Index
+
+
+@record
+class UnitNote:
+    """The unit of privacy of a scope, and how many rows one unit may contribute."""
+
+    name: Id
+    max_contributions: Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+
+
+@record
+class MechanismNote:
+    """Which mechanism: its tag (in which the ledger reads no meaning), its public parameters, the library it ran in."""
+
+    kind: Id
+    parameters: Words
+    library: Text
+
+
+@record
+class LevelCharge:
+    """What one level of the path is charged: the coordinates of its filter, by name. Absent: without a price."""
+
+    scope: Id
+    amounts: Amounts
+
+
+@record
+class Continues:
+    """The ledger that this one continues after a loss or a revoked key: its last known head."""
+
+    ledger: Id
+    size: Index
+    root: Hash
+
+
+@record
+class Power:
+    """A true epsilon of `epsilon` would have been refuted with at least this probability."""
+
+    epsilon: Exact
+    probability: OpenProbability
+
+
+Path: TypeAlias = Annotated[tuple[Step, ...], Field(min_length=1)]
+Levels: TypeAlias = Annotated[tuple[LevelCharge, ...], Field(min_length=1)]
+
+
+# ---- bodies ---------------------------------------------------------------------------------------------------------
+
+
+@record
+class LedgerOpened:
+    """Index 0, and only there: the format, the signing key, the recovery key, the witness policy."""
+
+    format: Literal["dpledger.ledger.v1"]
+    public_key: Text
+    recovery_key: Text
+    witness: Literal["off", "after", "before"]
+    continues: Continues | None = given(default=None)
+    kind: Literal["ledger_opened"] = tag(default="ledger_opened")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class ScopeOpened:
+    """One dataset, one unit of privacy, one relation, one budget; the filter with every constant."""
+
+    path: Path
+    unit: UnitNote
+    relation: Relation
+    budget: Guarantee
+    filter: Filter
+    keep: Literal["value", "digest", "none"]
+    parents: tuple[Id, ...] = given(default=())
+    dataset: Text | None = given(default=None)
+    kind: Literal["scope_opened"] = tag(default="scope_opened")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class PlanRegistered:
+    """A plan of several separate requests, fixed before the first of them: the digest of each, in order."""
+
+    path: Path
+    plan: Token
+    requests: Annotated[tuple[Hash, ...], Field(min_length=1)]
+    kind: Literal["plan_registered"] = tag(default="plan_registered")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Reserved:
+    """A charge at its cap, in each level of the path. With `redeem`, it is started at once.
+
+    `form`: `release` (answers once), `interaction` (a stream of queries), `training` (`steps`, granted in blocks)."""
+
+    path: Path
+    key: Id
+    charge: Token
+    request: Hash
+    mechanism: MechanismNote
+    claim: Guarantee
+    parts: Composition
+    levels: Levels
+    form: Literal["release", "interaction", "training"]
+    failures: tuple[Failure, ...] = given(default=())
+    steps: Index | None = given(default=None)
+    redeem: Hash | None = given(default=None)
+    plan: Token | None = given(default=None)
+    kind: Literal["reserved"] = tag(default="reserved")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Started:
+    """The process that holds the redeem (here as its SHA-256) will read the data; nothing is refunded from here on but
+    what the settling rule says. Carries no time."""
+
+    path: Path
+    charge: Token
+    redeem: Hash
+    kind: Literal["started"] = tag(default="started")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Progress:
+    """Steps up to `upto` are granted to a training run, before any of them runs. With `replaces`, a new redeem takes
+    over from that one (a resumed run). Carries no time."""
+
+    path: Path
+    charge: Token
+    redeem: Hash
+    upto: Index
+    replaces: Hash | None = given(default=None)
+    kind: Literal["progress"] = tag(default="progress")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Committed:
+    """The end of a charge: the parts with their outcome, what each level is charged in the end, by which rule.
+
+    `rule`: `cap` (nothing comes back), `ex_post` (a coordinate settles to the realised loss), `steps` (a plan priced by
+    sum: steps never granted come back). `digest`: a salted digest of the value, where the scope keeps one. No time."""
+
+    path: Path
+    charge: Token
+    redeem: Hash
+    parts: Composition
+    levels: Levels
+    rule: Literal["cap", "ex_post", "steps"]
+    warnings: tuple[Text, ...] = given(default=())
+    outside_guarantee: Flag = given(default=False)
+    digest: Hash | None = given(default=None)
+    kind: Literal["committed"] = tag(default="committed")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Aborted:
+    """A charge that was reserved and never started: all of it comes back."""
+
+    path: Path
+    charge: Token
+    kind: Literal["aborted"] = tag(default="aborted")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Lost:
+    """A note that an open charge will not be settled; it changes no number."""
+
+    path: Path
+    charge: Token
+    note: Text
+    kind: Literal["lost"] = tag(default="lost")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Refused:
+    """A request that `level` did not admit, in public numbers: asked, spent, left, and of what is spent the part `held`
+    by charges not settled. The key stays free."""
+
+    path: Path
+    key: Id
+    request: Hash
+    mechanism: MechanismNote
+    claim: Guarantee
+    level: Id
+    asked: Amounts
+    spent: Amounts
+    left: Amounts
+    held: Amounts
+    kind: Literal["refused"] = tag(default="refused")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class PolicyChanged:
+    """A change of policy and why: a new epoch of a scope (a claim about its unit of privacy), a lower budget, the
+    witness policy of the ledger."""
+
+    reason: Text
+    path: tuple[Step, ...] = given(default=())
+    epoch: Index | None = given(default=None)
+    budget: Guarantee | None = given(default=None)
+    filter: Filter | None = given(default=None)
+    witness: Literal["off", "after", "before"] | None = given(default=None)
+    kind: Literal["policy_changed"] = tag(default="policy_changed")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Declared:
+    """A statement that nothing here can measure: `item` names what it is about, `by` whose word it is. `envelope` holds
+    the person's own DSSE envelope where they signed it themselves."""
+
+    item: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    text: Text
+    by: Text
+    path: tuple[Step, ...] = given(default=())
+    envelope: str | None = given(default=None)
+    kind: Literal["declared"] = tag(default="declared")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Audited:
+    """The result of an empirical audit. `epsilon_lower` holds at `delta` with `confidence`, whatever the mechanism is.
+
+    `verdict`: violation or not_refuted; nothing is ever proved private."""
+
+    mechanism: MechanismNote
+    claim: Guarantee
+    relation: Relation
+    verdict: Literal["violation", "not_refuted"]
+    epsilon_lower: Exact
+    delta: Exact
+    confidence: OpenProbability
+    trials_left: Index
+    trials_right: Index
+    event: Text
+    method: Id
+    power: Power | None = given(default=None)
+    seed: Index | None = given(default=None)
+    path: tuple[Step, ...] = given(default=())
+    charge: Token | None = given(default=None)
+    kind: Literal["audited"] = tag(default="audited")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Reported:
+    """A report was made from the entries before this one: the SHA-256 of its JSON form, and its schema's version."""
+
+    digest: Hash
+    schema: Id
+    kind: Literal["reported"] = tag(default="reported")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class KeyRotated:
+    """From the next index on, entries are signed by `public_key`. Signed by the key before."""
+
+    public_key: Text
+    kind: Literal["key_rotated"] = tag(default="key_rotated")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class KeyRevoked:
+    """The signing key was stolen; entries up to `last_trusted` stand. Signed by the recovery key; ends the ledger."""
+
+    last_trusted: Index
+    reason: Text
+    kind: Literal["key_revoked"] = tag(default="key_revoked")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Snapshot:
+    """The SHA-256 of the state folded from all entries before this one."""
+
+    state: Hash
+    kind: Literal["snapshot"] = tag(default="snapshot")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Heartbeat:
+    """Nothing happened, and the ledger is alive."""
+
+    kind: Literal["heartbeat"] = tag(default="heartbeat")
+    version: Literal[1] = given(default=1)
+
+
+@record
+class Closed:
+    """The last entry of a ledger (or, with a path, of a scope): nothing may follow."""
+
+    reason: Text
+    path: tuple[Step, ...] = given(default=())
+    kind: Literal["closed"] = tag(default="closed")
+    version: Literal[1] = given(default=1)
+
+
+Body: TypeAlias = (
+    LedgerOpened
+    | ScopeOpened
+    | PlanRegistered
+    | Reserved
+    | Started
+    | Progress
+    | Committed
+    | Aborted
+    | Lost
+    | Refused
+    | PolicyChanged
+    | Declared
+    | Audited
+    | Reported
+    | KeyRotated
+    | KeyRevoked
+    | Snapshot
+    | Heartbeat
+    | Closed
+)
+
+if not TYPE_CHECKING:
+    Body = Annotated[Body, Field(discriminator="kind")]
+
+TIMELESS = (Started, Progress, Committed)
+"""Kinds that carry no time: it would publish how long a mechanism ran on the data."""
+
+KINDS = frozenset(
+    kind.__dataclass_fields__["kind"].default
+    for kind in (
+        LedgerOpened, ScopeOpened, PlanRegistered, Reserved, Started, Progress, Committed, Aborted, Lost, Refused,
+        PolicyChanged, Declared, Audited, Reported, KeyRotated, KeyRevoked, Snapshot, Heartbeat, Closed,
+    )
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Entries: a body at its place in the ledger, and its one form on the wire.
+
+An entry stamps a body with its ledger, its index, the leaf hash of the entry before and, for people, a time; entries
+are made by the ledger alone. On the wire an entry is one flat JSON object in the byte profile of `ledger.wire`: the
+members of the stamp and of the body side by side; empty lists are left out.
+
+>>> from dpledger.ledger.bodies import Heartbeat
+>>> ledger_id, time = "clinic-" + "0" * 32, "2026-11-21T10:00:00Z"
+>>> entry = Entry(ledger=ledger_id, index=1, previous="0" * 64, body=Heartbeat(), time=time)
+>>> parse_entry(format_entry(entry)) == entry
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from dpledger.errors import ParameterError, VerificationError
+from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, Time
+from dpledger.schema import Plain, given, plain, record, validated
+
+__all__ = ["Entry", "format_entry", "parse_entry"]
+
+_STAMP = ("ledger", "index", "previous", "time")
+
+
+@record
+class Entry:
+    """A body at its place: `previous` is the leaf hash of the entry before (64 zeros at index 0)."""
+
+    ledger: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9./_-]{7,127}$")]
+    index: Index
+    previous: Hash
+    body: Body
+    time: Time | None = given(default=None)
+
+
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+
+
+def format_entry(entry: Entry) -> dict[str, Plain]:
+    """The entry as one flat object of the byte profile (what `wire.dump` writes)."""
+    payload: dict[str, Plain] = dict(plain(entry.body))
+    for name in _STAMP:
+        value = getattr(entry, name)
+        if value is not None:
+            payload[name] = value
+    return {name: value for name, value in payload.items() if value != []}
+
+
+def parse_entry(payload: Mapping[str, Plain]) -> Entry:
+    """The entry that an object of the byte profile says. Raises VerificationError naming the field.
+
+    An unknown kind or version stops here: it is newer than this program, and is never skipped."""
+    members = dict(payload)
+    stamp = {name: members.pop(name) for name in _STAMP if name in members}
+    index = stamp.get("index")
+    at = index if type(index) is int else None
+    if members.get("version") != 1 or members.get("kind") not in KINDS:
+        kind, version = str(members.get("kind"))[:64], str(members.get("version"))[:16]
+        raise VerificationError(f"kind {kind}, version {version}: newer than this program", index=at)
+    try:
+        entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
+    except ParameterError as error:
+        raise VerificationError(str(error), index=at) from None
+    if (entry.time is None) is not isinstance(entry.body, TIMELESS):
+        raise VerificationError("time: present exactly in the kinds that carry one", index=at)
+    if format_entry(entry) != dict(payload):
+        raise VerificationError("entry: not in its one form", index=at)
+    return entry
