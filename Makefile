@@ -1,0 +1,55 @@
+# `make help` lists the targets. Each does its own set-up: a virtual environment in .venv, made once.
+
+.DELETE_ON_ERROR:
+.ONESHELL:
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+unexport PYTHONDONTWRITEBYTECODE
+
+PYTHON ?= python3
+PY := .venv/bin/python
+SOURCES := pyproject.toml setup.py constraints.txt
+
+.PHONY: help demo test test-slow lint types bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (under a minute)
+	rm -rf demo
+	$(PY) -m dpledger demo --out demo
+
+test: .venv/.dev lint types  ## linters, type checkers, layers, and every test (under 10 minutes on two cores)
+	$(PY) -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-slow: .venv/.dev  ## the slower statistical and scale tests
+	$(PY) -m pytest -n 2 --dist worksteal -m slow
+
+lint: .venv/.dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	.venv/bin/lint-imports
+
+types: .venv/.dev
+	$(PY) -m mypy
+
+bench: .venv/.dev  ## the benchmarks: ratios against peers in the same run
+	for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
+
+clean:  ## remove the environment and everything built
+	rm -rf .venv build dist demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.made: $(SOURCES)
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+	  "dpledger needs Python 3.11 or newer; this is %s. Try: make PYTHON=python3.11" % sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --upgrade pip
+	touch $@
+
+.venv/.demo: .venv/.made
+	$(PY) -m pip install --quiet --editable '.[demo]' --constraint constraints.txt
+	touch $@
+
+.venv/.dev: .venv/.made
+	$(PY) -m pip install --quiet --editable '.[demo,dev]' --constraint constraints.txt
+	touch $@ .venv/.demo
