@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
 
 from pydantic import Field, field_validator
 
-from dpledger.decimals import Exact, OpenProbability, Probability
+from dpledger.decimals import Exact, Number, OpenProbability, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -34,6 +34,22 @@ __all__ = [
     "PrivacyFailure",
     "PureDP",
 ]
+
+
+if TYPE_CHECKING:
+
+    class Grid:
+        """A field that holds a tuple of Decimals and takes any tuple of what `read` takes."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Grid: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...]: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: tuple[Number, ...]) -> None: ...
+
+else:
+    Grid = tuple[Exact, ...]
 
 
 @record
@@ -76,8 +92,8 @@ class RDP:
     """Renyi DP on a grid: the divergence of order orders[i] is at most epsilons[i]. Orders rise, above 1.
     Mironov 2017."""
 
-    orders: tuple[Exact, ...]
-    epsilons: tuple[Exact, ...]
+    orders: Grid
+    epsilons: Grid
     kind: Literal["rdp"] = tag(default="rdp")
 
     if not TYPE_CHECKING:

@@ -1,1 +1,10 @@
-"""..."""
+"""What the evidence says: experiments on neighbouring datasets, exact bounds, verdicts.
+
+An audit runs a mechanism on two datasets that differ in one unit and reports a lower bound on epsilon that holds with
+the stated confidence, and whether the claim is refuted. It never proves that a mechanism is private.
+"""
+
+from dpledger.audit.experiment import audit_mechanism, audit_outputs
+from dpledger.audit.verdict import AuditResult
+
+__all__ = ["AuditResult", "audit_mechanism", "audit_outputs"]

@@ -11,19 +11,20 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.decimals import Exact, OpenProbability
+from dpledger.decimals import Exact, OpenProbability, read
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
 
-FORMAT = "dpledger.ledger.v1"
+FORMAT: Literal["dpledger.ledger.v1"] = "dpledger.ledger.v1"
 
 if TYPE_CHECKING:
     Amounts: TypeAlias = Mapping[str, Decimal]
+    Accounts: TypeAlias = Mapping[str, Decimal]
     Words: TypeAlias = Mapping[str, Plain]
 else:
 
@@ -32,6 +33,10 @@ else:
 
     Name_ = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
     Amounts = Annotated[dict[Name_, Exact], AfterValidator(_frozen)]
+    Accounts = Annotated[
+        dict[Name_, Annotated[Decimal, BeforeValidator(lambda value: read(value, infinite=True))]],
+        AfterValidator(_frozen),
+    ]
     Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -237,8 +242,8 @@ class Lost:
 
 @record
 class Refused:
-    """A request that `level` did not admit, in public numbers: asked, spent, left, and of what is spent the part `held`
-    by charges not settled. The key stays free."""
+    """A request that `level` did not admit, in public numbers by account of its filter: asked, spent, left, and of what is
+    spent the part `held` by charges not settled; `inf` where a charge has no price. The key stays free."""
 
     path: Path
     key: Id
@@ -246,10 +251,10 @@ class Refused:
     mechanism: MechanismNote
     claim: Guarantee
     level: Id
-    asked: Amounts
-    spent: Amounts
-    left: Amounts
-    held: Amounts
+    asked: Accounts
+    spent: Accounts
+    left: Accounts
+    held: Accounts
     kind: Literal["refused"] = tag(default="refused")
     version: Literal[1] = given(default=1)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee
@@ -18,7 +20,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
 
-__all__ = ["Conversation", "Described", "Interactive", "Mechanism", "Release", "Steps", "fixed"]
+__all__ = ["Conversation", "Described", "Interactive", "Mechanism", "Release", "Sampled", "Steps", "fixed"]
 
 Data_contra = TypeVar("Data_contra", contravariant=True)
 Query_contra = TypeVar("Query_contra", contravariant=True)
@@ -78,6 +80,15 @@ class Mechanism(Described, Protocol[Data_contra, Value_co]):
     """A mechanism that answers once."""
 
     def release(self, data: Data_contra, *, entropy: Entropy) -> Release[Value_co]: ...
+
+
+@runtime_checkable
+class Sampled(Protocol[Data_contra]):
+    """A mechanism that can run many times at once on the same data: what audits draw from."""
+
+    def sample(self, data: Data_contra, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """`size` independent releases: their values, along the first axis."""
+        ...
 
 
 class Conversation(Protocol[Query_contra, Answer_co, Value_co]):

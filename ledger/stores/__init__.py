@@ -1,1 +1,1 @@
-"""..."""
+"""Where leaves are kept: one protocol, one module a store."""

@@ -49,7 +49,7 @@ def tag(*, default: str, kw_only: Literal[True] = True) -> Any:
 
 def given(*, default: object) -> Any:
     """The default of a field (validated like any value that is given)."""
-    return Field(default=default)
+    return Field(default=default, validate_default=True)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, tag, given))
@@ -89,7 +89,8 @@ def _as_parameter_error(what: str, error: pydantic.ValidationError, names: tuple
         return ParameterError(field, "nothing", "a value")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
-        return ParameterError(field, cause.value, cause.expected)
+        own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
+        return ParameterError(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _EXPECTED.get(first["type"], first["msg"])
     return ParameterError(field, shortened(repr(first["input"])), expected)
 

@@ -1,0 +1,107 @@
+"""A composition as the engine sees it: losses with counts, whose logarithms of transforms add."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
+
+__all__ = ["Composed", "TiltedComposition", "log_kappa"]
+
+MOST_DECAYS = 96  # losses whose decay is used; the others are bounded by 1
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """Independent losses, each `count` times; at least one."""
+
+    parts: tuple[tuple[Loss, int], ...]
+
+    @functools.cached_property
+    def log_finite(self) -> float:
+        """log of the probability that every loss is finite."""
+        return math.fsum(count * math.log1p(-loss.infinite_mass) for loss, count in self.parts if loss.infinite_mass)
+
+    @property
+    def infinite_mass(self) -> float:
+        return -math.expm1(self.log_finite)
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """The supremum of the finite loss, rounded up."""
+        return sum_up([count * loss.largest for loss, count in self.parts])
+
+    def moments(self, c: float) -> Cumulants:
+        """K, K', K'' of the sum; `error` bounds the error of K."""
+        return _added([(loss.cumulants(c), count) for loss, count in self.parts])
+
+    def log_moments(self, c: Array) -> Array:
+        """Upper bounds of K at several c."""
+        terms = np.stack([count * loss.log_moments(c) for loss, count in self.parts])
+        bounds: Array = np.sum(terms, axis=0) + (len(self.parts) + 8) * UNIT * np.sum(np.abs(terms), axis=0)
+        return bounds
+
+    def tilted(self, c: float) -> TiltedComposition:
+        return TiltedComposition(c, tuple((loss.tilted(c), count) for loss, count in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedComposition:
+    """The sum tilted at c."""
+
+    c: float
+    parts: tuple[tuple[Tilted, int], ...]
+
+    @functools.cached_property
+    def cumulants(self) -> Cumulants:
+        return _added([(loss.cumulants, count) for loss, count in self.parts])
+
+    @functools.cached_property
+    def absolute_mean(self) -> float:
+        return math.fsum(count * abs(loss.cumulants.mean) for loss, count in self.parts)
+
+    def log_decay(self, t: Array) -> Array:
+        """Upper bounds of log |phi(s)| of the sum, for every s >= t."""
+        chosen = self.parts
+        if len(chosen) > MOST_DECAYS:
+            chosen = tuple(sorted(chosen, key=lambda part: -part[1] * part[0].cumulants.variance)[:MOST_DECAYS])
+        total: Array = np.sum([count * loss.log_decay(t) for loss, count in chosen], axis=0)
+        return total * (1 - 1e-12)
+
+    def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
+        """Real and imaginary part of log Phi, and B: |Phi - computed| <= |computed| (e^B - 1) at each node."""
+        real, imaginary, spread = np.zeros(count), np.zeros(count), np.zeros(count)
+        slack = (len(self.parts) + 4) * UNIT
+        for loss, times in self.parts:
+            nodes = loss.nodes(step, count)
+            real += times * nodes.log_phi.real
+            imaginary += times * nodes.log_phi.imag
+            spread += times * (nodes.spread + slack * np.abs(nodes.log_phi))
+        return real, imaginary, spread
+
+
+def _added(parts: list[tuple[Cumulants, int]]) -> Cumulants:
+    value = math.fsum(count * at.value for at, count in parts)
+    error = math.fsum(count * at.error for at, count in parts) * (1 + 1e-9)
+    rounding = 8 * UNIT * math.fsum(count * abs(at.value) for at, count in parts)
+    mean = math.fsum(count * at.mean for at, count in parts)
+    return Cumulants(value, error + rounding, mean, math.fsum(count * at.variance for at, count in parts))
+
+
+def log_kappa(c: float | Array) -> Array:
+    """log of c^c / (1+c)^(1+c), the sharp constant of delta(eps) <= kappa e^{K(c) - c eps}; in a form that does not
+    cancel. Source: Canonne-Kamath-Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21."""
+    value: Array = -c * np.log1p(1 / np.asarray(c)) - np.log1p(c)
+    return value
+
+
+def sum_up(values: list[float]) -> float:
+    """Claim: at least the exact sum of the products that `values` round, each within one rounding."""
+    if math.inf in values:
+        return math.inf
+    return math.nextafter(math.fsum(values) + 2 * UNIT * math.fsum(map(abs, values)), math.inf)

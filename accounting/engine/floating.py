@@ -1,0 +1,97 @@
+"""What the engine assumes of floating-point arithmetic, and the check of it.
+
+Additions, multiplications, divisions and square roots are those of IEEE 754 (error at most `UNIT` relative). Of the
+elementary functions the engine assumes that numpy returns exp, expm1, log and log1p within 4 units in the last place,
+and sin and cos within `CIRCULAR` in absolute terms. `require_assumptions` measures this once a process, against exact
+integer arithmetic, before the first bound is returned. docs/proofs/engine.md, section 6.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import CannotCertify
+
+__all__ = ["CIRCULAR", "UNIT", "Array", "ComplexArray", "down", "require_assumptions", "up"]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+ComplexArray: TypeAlias = npt.NDArray[np.complex128]
+
+UNIT = 2.0**-53
+"""The relative error of one rounding to nearest, in binary64."""
+ULPS = 4
+"""The error, in units in the last place, that is assumed of exp, expm1, log and log1p."""
+CIRCULAR = 8 * UNIT
+"""The absolute error that is assumed of sin and cos."""
+
+_POINTS = 48  # points a function; the tests check ten thousand against an independent library
+_BITS = 200  # of the fixed-point sine and cosine
+_WIDE = Context(prec=45)
+
+
+def up(value: float) -> float:
+    """The next float above `value`."""
+    return math.nextafter(value, math.inf)
+
+
+def down(value: float) -> float:
+    """The next float below `value`."""
+    return math.nextafter(value, -math.inf)
+
+
+@functools.cache
+def require_assumptions() -> None:
+    """Check once that numpy's elementary functions are as accurate as assumed; CannotCertify where one is not."""
+    rng = np.random.default_rng(20201107)
+    wide = np.concatenate([rng.uniform(-700, 700, _POINTS // 2), rng.uniform(-2, 2, _POINTS // 2)])
+    positive = np.exp2(rng.uniform(-60, 60, _POINTS))
+    small = np.concatenate([rng.uniform(-0.99, 3, _POINTS // 2), np.exp2(rng.uniform(-60, 60, _POINTS // 2))])
+    angles = np.concatenate([rng.uniform(-7, 7, _POINTS // 2), rng.uniform(-1e6, 1e6, _POINTS // 2)])
+    _require("exp", np.exp(wide), [x.exp(_WIDE) for x in map(Decimal, wide.tolist())])
+    _require("expm1", np.expm1(wide), [_WIDE.subtract(x.exp(_WIDE), 1) for x in map(Decimal, wide.tolist())])
+    _require("log", np.log(positive), [x.ln(_WIDE) for x in map(Decimal, positive.tolist())])
+    _require("log1p", np.log1p(small), [_WIDE.add(1, x).ln(_WIDE) for x in map(Decimal, small.tolist())])
+    _require_circular("cos", np.cos(angles), angles, lambda pair: pair[0])
+    _require_circular("sin", np.sin(angles), angles, lambda pair: pair[1])
+
+
+def _require(name: str, computed: Array, exact: list[Decimal]) -> None:
+    for value, truth in zip(computed.tolist(), exact, strict=True):
+        if abs(Decimal(value) - truth) > ULPS * Decimal(math.ulp(float(truth))):
+            raise CannotCertify(f"numpy's {name} is less accurate here than the engine's error bounds assume")
+
+
+def _require_circular(name: str, computed: Array, angles: Array, pick: Callable[[tuple[int, int]], int]) -> None:
+    for value, angle in zip(computed.tolist(), angles.tolist(), strict=True):
+        truth = pick(_cosine_and_sine(angle)) / 2**_BITS
+        if not abs(value - truth) <= CIRCULAR - UNIT:
+            raise CannotCertify(f"numpy's {name} is less accurate here than the engine's error bounds assume")
+
+
+def _cosine_and_sine(angle: float) -> tuple[int, int]:
+    """cos and sin of `angle` in units of 2^-200: Taylor's series of angle/2^r, then r doublings, in whole numbers."""
+    numerator, denominator = angle.as_integer_ratio()
+    halvings = max(0, math.frexp(angle)[1]) + 8
+    guard = _BITS + 3 * halvings
+    one = 1 << guard
+    x = (numerator << guard) // (denominator << halvings)
+    cosine, sine, term, k = 0, 0, one, 0
+    while term:
+        if k % 2 == 0:
+            cosine += term if k % 4 == 0 else -term
+        else:
+            sine += term if k % 4 == 1 else -term
+        k += 1
+        term = (term * x >> guard) // k if term > 0 else -((-term * x >> guard) // k)
+        if abs(term) <= 1:
+            break
+    for _ in range(halvings):
+        cosine, sine = (cosine * cosine - sine * sine) >> guard, (2 * cosine * sine) >> guard
+    return cosine >> (guard - _BITS), sine >> (guard - _BITS)

@@ -1,0 +1,130 @@
+"""From certified bounds of log delta to certified bounds of epsilon: search freely, then verify both ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import Contour, Ladder
+from dpledger.accounting.engine.floating import require_assumptions, up
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, saddle_for_delta, saddle_for_epsilon
+from dpledger.errors import WorkLimit
+
+__all__ = ["Interval", "finite_delta", "finite_epsilon"]
+
+TOLERANCE = 1e-8
+WIDTH = 2e-4
+_STEPS = 24  # doublings of the distance before an end is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """lower <= truth <= upper."""
+
+    lower: float
+    upper: float
+
+    def meet(self, other: Interval) -> Interval:
+        """What two intervals for the same number leave."""
+        return Interval(max(self.lower, other.lower), min(self.upper, other.upper))
+
+    def relative_width(self) -> float:
+        if self.upper == self.lower:
+            return 0.0
+        return (self.upper - self.lower) / self.upper if 0 < self.upper < math.inf else math.inf
+
+
+def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss.
+
+    Claim: the upper bound holds for every delta >= e^log_delta_down, the lower for every delta <= e^log_delta_up.
+    Source: docs/proofs/engine.md, sections 1 and 2.
+    """
+    require_assumptions()
+    found = Interval(0.0, composed.largest)
+    try:
+        saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
+        tolerance, width = TOLERANCE, WIDTH
+        for _ in range(3):
+            contour, ladder = choose_contour(composed, saddle, tolerance=tolerance, width=width)
+            found = found.meet(_solve(contour, ladder, found, saddle, log_delta_down, log_delta_up))
+            if found.relative_width() <= WIDTH or found.upper <= 0:
+                break
+            saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
+            tolerance, width = tolerance * 1e-3, width / 4
+    except WorkLimit:
+        pass
+    return found
+
+
+def _middle(found: Interval, saddle: Saddle) -> float:
+    return saddle.epsilon if found.lower == 0 or found.upper == math.inf else (found.lower + found.upper) / 2
+
+
+def _solve(
+    contour: Contour, ladder: Ladder, found: Interval, saddle: Saddle, log_down: float, log_up: float
+) -> Interval:
+    fallback = ladder.epsilon(log_down)
+    upper = min(fallback, found.upper)
+    if contour.bounds(0.0).upper <= log_down:
+        return Interval(0.0, 0.0)
+    start, slope = _newton(contour, min(saddle.epsilon, upper), log_down)
+    above = _walk(start, slope, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
+    below = _walk(start, slope, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
+    return Interval(max(0.0, below), max(0.0, min(upper, above)))
+
+
+def _newton(contour: Contour, epsilon: float, log_delta: float) -> tuple[float, float]:
+    """A root of log S(eps) = log_delta, and the slope there."""
+    slope = -contour.c
+    for _ in range(40):
+        value, slope = contour.estimate(epsilon)
+        if math.isnan(value) or not slope < 0:
+            return max(epsilon, 0.0), -contour.c
+        move = (log_delta - value) / slope
+        move = min(max(move, -contour.window / 4), contour.window / 4)
+        epsilon += move
+        if abs(move) <= 1e-13 * abs(epsilon) or abs(move * slope) < 1e-13:
+            break
+    return epsilon, slope
+
+
+def _walk(start: float, slope: float, excess: Callable[[float], float], sign: float, limit: float) -> float:
+    """The first point from `start` on, in the direction `sign`, where `excess` is not positive; `limit` if none is."""
+    at, distance = start, 0.0
+    for attempt in range(_STEPS):
+        if sign * (limit - at) <= 0:
+            return limit
+        gap = excess(at)
+        if gap <= 0:
+            return at
+        step = gap / -slope if math.isfinite(gap) else max(abs(at) * 1e-9, 1e-12) * 4.0**attempt
+        distance = max(2 * distance, 1.001 * step, abs(at) * 2.0**-52)
+        at = start + sign * distance
+    return limit
+
+
+def finite_delta(composed: Composed, epsilon: float) -> Interval:
+    """Bounds of d(epsilon) = E(1 - e^{epsilon - L})_+, L the finite loss, as logarithms.
+
+    Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
+    """
+    require_assumptions()
+    if epsilon >= composed.largest:
+        return Interval(-math.inf, -math.inf)
+    found = Interval(-math.inf, 0.0)
+    try:
+        saddle = saddle_for_epsilon(composed, epsilon)
+        tolerance, width = TOLERANCE, WIDTH
+        for _ in range(3):
+            contour, ladder = choose_contour(composed, saddle, tolerance=tolerance, width=width)
+            at = contour.bounds(epsilon)
+            found = found.meet(Interval(at.lower, min(at.upper, ladder.log_delta(epsilon))))
+            if found.upper - found.lower <= 1e-3:
+                break
+            tolerance, width = tolerance * 1e-3, width / 4
+    except WorkLimit:
+        pass
+    return Interval(found.lower, min(0.0, up(found.upper)))

@@ -1,0 +1,187 @@
+"""Losses with finitely many values: (epsilon, delta) worst cases, discrete Laplace, and samples of them.
+
+A `FinitePair` is the pair of distributions itself, outcome by outcome, so that it can be sampled and turned round; a
+`FiniteLoss` is the law of its loss. The worst case of (e0, delta0)-DP has four outcomes. Source: Kairouz-Oh-Viswanath
+2015, Theorem 3.3; sampling: Zhu-Dong-Wang 2022, Theorem 11.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array, up
+from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+
+__all__ = ["FiniteLoss", "FinitePair", "approximate_pair", "discrete_laplace_pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class FinitePair:
+    """Outcomes that both hypotheses allow, with losses log P/Q = `losses` and masses `left` (P) and `right` (Q); beside
+    them P mass `only_left` where Q has none, and Q mass `only_right` where P has none.
+
+    `loss_errors`: absolute, of each loss. `mass_error`: relative, of each mass.
+    """
+
+    losses: tuple[float, ...]
+    left: tuple[float, ...]
+    right: tuple[float, ...]
+    only_left: float
+    only_right: float
+    loss_errors: tuple[float, ...]
+    mass_error: float
+
+    def turned(self) -> FinitePair:
+        """(Q, P) in place of (P, Q)."""
+        losses = tuple(-x for x in self.losses)
+        return FinitePair(
+            losses, self.right, self.left, self.only_right, self.only_left, self.loss_errors, self.mass_error
+        )
+
+    def sampled(self, rate: float) -> FinitePair:
+        """((1-q) Q + q P, Q): what a secret batch that holds the unit with probability q = `rate` < 1 shows."""
+        kept = 1 - rate
+        mixed = [_mixed_loss(x, e, rate) for x, e in zip(self.losses, self.loss_errors, strict=True)]
+        left = [kept * q + rate * p for p, q in zip(self.left, self.right, strict=True)]
+        right = list(self.right)
+        if self.only_right:
+            absent = math.log1p(-rate)
+            mixed.append((absent, 4 * UNIT * (abs(absent) + rate / kept)))
+            left.append(self.only_right * kept)
+            right.append(self.only_right)
+        losses, errors = zip(*mixed, strict=True)
+        rounding = self.mass_error + (8 + 4 / kept) * UNIT  # 1 - rate is rounded, and so is the rate
+        return FinitePair(losses, tuple(left), tuple(right), self.only_left * rate, 0.0, errors, rounding)
+
+    def loss(self) -> FiniteLoss:
+        """The law of the loss under P, equal outcomes left apart."""
+        losses = np.array(self.losses)
+        left = np.array(self.left)
+        errors = np.array(self.loss_errors)
+        kept = left > 0
+        return FiniteLoss(losses[kept], left[kept], errors[kept], self.mass_error, self.only_left)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FiniteLoss:
+    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`)."""
+
+    losses: Array
+    masses: Array
+    loss_errors: Array
+    mass_error: float
+    infinite_mass: float
+
+    @property
+    def largest(self) -> float:
+        return up(float(np.max(self.losses + self.loss_errors)))
+
+    @property
+    def mean_size(self) -> float:
+        """The mean of |loss|, roughly."""
+        return float(np.sum(self.masses * np.abs(self.losses)))
+
+    def _weights(self, c: float) -> tuple[Array, float, float]:
+        """Normalised tilted masses; K(c) of the finite part; the relative error of a tilted mass, in the mean."""
+        exponents = np.log(self.masses) + c * self.losses
+        top = float(np.max(exponents))
+        weights = np.exp(exponents - top)
+        total = float(np.sum(weights))
+        weights /= total
+        finite = math.log1p(-self.infinite_mass)
+        each = c * self.loss_errors + 4 * UNIT * (np.abs(exponents) + c * np.abs(self.losses) + abs(top) + 4)
+        relative = float(np.sum(weights * each)) * (1 + 1e-6) + self.mass_error + (self.losses.size + 16) * UNIT
+        odds = self.infinite_mass / (1 - self.infinite_mass)
+        return weights, top + math.log(total) - finite, relative + 2 * self.mass_error * odds
+
+    def cumulants(self, c: float) -> Cumulants:
+        weights, value, relative = self._weights(c)
+        mean = float(np.sum(weights * self.losses))
+        variance = float(np.sum(weights * (self.losses - mean) ** 2))
+        return Cumulants(value, relative + 8 * UNIT * (abs(value) + 2), mean, variance)
+
+    def log_moments(self, c: Array) -> Array:
+        return np.array([at.value + at.error for at in (self.cumulants(float(x)) for x in c)])
+
+    def tilted(self, c: float) -> TiltedFinite:
+        weights, _, relative = self._weights(c)
+        return TiltedFinite(self, weights, relative, self.cumulants(c))
+
+    def rdp_upper(self, order: float) -> float:
+        """Claim: at least the Renyi divergence; infinite where the loss can be. Source: Mironov 2017, Definition 3."""
+        if self.infinite_mass > 0:
+            return math.inf
+        c = excess(order)
+        at = self.cumulants(c)
+        return price(at.value, at.error, c)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiltedFinite:
+    """A finite loss tilted: its masses are `weights`, their relative error in the mean `relative`."""
+
+    law: FiniteLoss
+    weights: Array
+    relative: float
+    cumulants: Cumulants
+
+    def log_decay(self, t: Array) -> Array:
+        """Atoms need not decay."""
+        return np.zeros_like(t)
+
+    def nodes(self, step: float, count: int) -> Nodes:
+        points = self.law.losses - self.cumulants.mean
+        phi = node_sums(self.weights, points, step, count)
+        sizes = np.abs(points) + abs(self.cumulants.mean)
+        displaced = float(np.sum(self.weights * (self.law.loss_errors + 2 * UNIT * sizes)))
+        error = 2 * self.relative + rounding_of_node_sums(self.weights, points, step, count)
+        return spread_of(phi, error + np.arange(count, dtype=np.float64) * (step * displaced))
+
+
+def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
+    """log(1 - q + q e^x), and its error where x has error `error` and q = `rate` is rounded."""
+    if x > 700:  # 1 - q is below the rounding of q e^x
+        loss = x + math.log(rate)
+        return loss, error + 4 * UNIT * (abs(x) + abs(math.log(rate)) + 1)
+    gain = rate * math.expm1(x)
+    loss = math.log1p(gain)
+    slope = rate * math.exp(x) / (1 + gain)
+    return loss, 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + slope * error * (1 + 1e-6)
+
+
+def approximate_pair(epsilon: float, delta: float) -> FinitePair:
+    """The pair that dominates every (epsilon, delta)-DP mechanism, and is (epsilon, delta)-DP itself.
+
+    Source: Kairouz-Oh-Viswanath 2015, Theorem 3.3; Murtagh-Vadhan 2016, Lemma 3.2.
+    """
+    likely = (1 - delta) / (1 + math.exp(-epsilon))
+    unlikely = (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    shift = 3 * UNIT * epsilon
+    rounding = (12 + 6 * min(epsilon, 800) + 4 / (1 - delta)) * UNIT
+    return FinitePair(
+        (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding
+    )
+
+
+def discrete_laplace_pair(scale: float, sensitivity: int) -> FinitePair:
+    """Noise of pmf proportional to e^{-|k|/scale} around 0 and around `sensitivity`, a whole number.
+
+    The loss (|k - s| - |k|)/scale takes the values (s - 2j)/scale, j = 0..s. Source: Ghosh-Roughgarden-Sundararajan
+    2012 (the geometric mechanism); the largest shift is the worst: docs/proofs/engine.md, section 7.
+    """
+    a = math.exp(-1 / scale)
+    centre = -math.expm1(-1 / scale) / (1 + a)  # the mass of 0
+    side = 1 / (1 + a)  # the mass of k <= 0
+    left = (
+        side,
+        *(centre * math.exp(-k / scale) for k in range(1, sensitivity)),
+        side * math.exp(-sensitivity / scale),
+    )
+    losses = tuple((sensitivity - 2 * k) / scale for k in range(sensitivity + 1))
+    errors = tuple(3 * UNIT * abs(x) for x in losses)
+    rounding = (24 + 8 * min(sensitivity / scale, 800)) * UNIT
+    return FinitePair(losses, left, tuple(reversed(left)), 0.0, 0.0, errors, rounding)

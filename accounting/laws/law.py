@@ -1,0 +1,104 @@
+"""What the engine needs of a privacy loss: its transform on a vertical line, and proven errors.
+
+A *loss* is L = log dP/dQ under P for a dominating pair (P, Q), with mass `infinite_mass` at +infinity. All methods
+speak of L given that it is finite. K(z) = log E[e^{zL}]; *tilted at c* means reweighted by e^{cL} / e^{K(c)}. Decimals
+that are no floats enter rounded to the nearest: every error bound covers a relative error `UNIT` in each parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
+
+__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "excess", "price", "spread_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulants:
+    """K(c), the bound `error` of |computed - exact| K(c), and K'(c), K''(c), which need not be exact."""
+
+    value: float
+    error: float
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The tilted characteristic function phi(t) = E[e^{it(L - mean)}] at t = 0, step, 2 step, ...
+
+    `log_phi`: a logarithm (any branch) of what was computed. `spread`: B with |phi| <= |computed| e^B and
+    |phi - computed| <= |computed| (e^B - 1), node by node.
+    """
+
+    log_phi: ComplexArray
+    spread: Array
+
+
+class Tilted(Protocol):
+    """A loss tilted at one c."""
+
+    @property
+    def cumulants(self) -> Cumulants: ...
+
+    def log_decay(self, t: Array) -> Array:
+        """Upper bounds of log |phi(s)|, for every s >= t."""
+        ...
+
+    def nodes(self, step: float, count: int) -> Nodes:
+        """phi at `count` nodes. `step` has at most 30 significant bits: each multiple is exact."""
+        ...
+
+
+class Loss(Protocol):
+    """A privacy loss."""
+
+    @property
+    def infinite_mass(self) -> float: ...
+
+    @property
+    def largest(self) -> float:
+        """The supremum of the finite loss, rounded up; infinite where there is none."""
+        ...
+
+    def cumulants(self, c: float) -> Cumulants: ...
+
+    def log_moments(self, c: Array) -> Array:
+        """Upper bounds of K at several c > 0."""
+        ...
+
+    def tilted(self, c: float) -> Tilted: ...
+
+    def rdp_upper(self, order: float) -> float:
+        """An upper bound of the Renyi divergence of this order, infinite where the loss can be."""
+        ...
+
+
+def excess(order: float) -> float:
+    """Order - 1, rounded up: the Renyi divergence rises with the order, so its price errs on the safe side."""
+    return math.nextafter(order - 1, math.inf)
+
+
+def price(value: float, error: float, c: float) -> float:
+    """An upper bound of K(c)/c, where K(c) was computed as `value` with an error of at most `error`.
+
+    Claim: at least the Renyi divergence of every order up to 1 + c. Source: Mironov 2017, Proposition 9 (it rises with
+    the order); docs/proofs/engine.md, section 5.
+    """
+    return math.nextafter((value + error) / c * (1 + 8 * UNIT), math.inf)
+
+
+def spread_of(phi: ComplexArray, error: Array) -> Nodes:
+    """Nodes from computed values of phi and bounds of their absolute errors (docs/proofs/engine.md, section 6)."""
+    modulus = np.maximum(np.abs(phi), FLOOR)
+    log_phi = np.log(modulus) + 1j * np.angle(phi)
+    return Nodes(log_phi, np.log1p((error + FLOOR) / modulus) + 4 * UNIT * (np.abs(log_phi) + 2))
+
+
+FLOOR = 1e-300
+"""|phi| below this is taken as this, and the difference counted as an error: no logarithm of zero."""

@@ -1,0 +1,305 @@
+"""From a composition tree to losses: what the engine composes for a tree, a relation and a direction.
+
+A tree says one list of leaves, or several where units are dealt to parallel parts: then the profile is the largest of
+the lists'. A leaf with a dominating pair becomes a loss; a leaf that promises only Renyi divergences (`zcdp`, `rdp`)
+becomes a curve. What has no theorem here is CannotCertify, never a guess. docs/proofs/engine.md, section 7.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import assert_never
+
+from dpledger.accounting.composition import (
+    Composition,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    Filtered,
+    GaussianLaw,
+    LaplaceLaw,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
+    Repeated,
+    Sequence,
+    SparseVectorLaw,
+)
+from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.finite import FinitePair, approximate_pair, discrete_laplace_pair
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.decimals import add
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = ["Ingredients", "SampledOnce", "read_losses"]
+
+MOST_LISTS = 64
+MOST_ATOMS = 1 << 13
+
+Leaf = (
+    PureDP
+    | ApproxDP
+    | ZCDP
+    | GDP
+    | RDP
+    | BoundedRange
+    | LaplaceLaw
+    | GaussianLaw
+    | DiscreteLaplaceLaw
+    | DiscreteGaussianLaw
+    | SparseVectorLaw
+    | Filtered
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A leaf, run on a secret batch that holds each unit with probability `rate`; 1: on all units."""
+
+    leaf: Leaf
+    rate: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class SampledOnce:
+    """The pair ((1-q) Q + q P, Q), or the same turned round, of one loss of the pair (P, Q), symmetric."""
+
+    base: Loss
+    rate: Decimal
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts. `once`: the
+    structure of the one loss, where the list is a single sampled one (its profile has an exact form)."""
+
+    losses: tuple[tuple[Loss, int], ...]
+    curves: tuple[tuple[ZCDP | RDP, int], ...]
+    once: SampledOnce | None = None
+
+
+def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
+    """The lists of losses that `tree` composes to; the largest of their profiles is the tree's.
+
+    Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
+    """
+    lists = _lists(tree, relation, Decimal(1))
+    return tuple(_ingredients(leaves, relation, direction) for leaves in lists)
+
+
+Leaves = dict[Sampled, int]
+
+
+def _lists(tree: Composition, relation: Relation, rate: Decimal) -> list[Leaves]:
+    """Every list of leaves that one unit may meet."""
+    match tree:
+        case Repeated(of=of, times=times):
+            return _powers(_lists(of, relation, rate), times)
+        case Sequence(of=parts):
+            return _products([_lists(part, relation, rate) for part in _grouped(parts)])
+        case PostProcessed(of=of):
+            return _lists(of, relation, rate)
+        case PoissonSampled(of=of, rate=inner):
+            _require_absence(relation, "poisson_sampled")
+            return [_one_batch(leaves, inner) for leaves in _lists(of, relation, rate * inner)]
+        case Parallel(of=parts):
+            if relation is not Relation.ADD_REMOVE:
+                raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
+            return _distinct(leaves for part in parts for leaves in _lists(part, relation, rate))
+        case _:
+            return [{Sampled(tree, rate): 1}]
+
+
+def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
+    """Equal parts of a sequence as one `repeated`: a long list of the same is read once."""
+    counts: dict[Composition, int] = {}
+    for part in parts:
+        counts[part] = counts.get(part, 0) + 1
+    return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
+
+
+def _one_batch(leaves: Leaves, rate: Decimal) -> Leaves:
+    """What one secret batch shows. Several Gaussians on it are one Gaussian; no other mixture has a theorem here."""
+    if rate == 1 or (len(leaves) == 1 and set(leaves.values()) == {1}):
+        return leaves
+    squares = Fraction(0)
+    rates = {sampled.rate for sampled in leaves}
+    for sampled, count in leaves.items():
+        if not isinstance(sampled.leaf, GaussianLaw):
+            raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
+        squares += count / Fraction(sampled.leaf.noise_multiplier) ** 2
+    if len(rates) != 1:
+        raise CannotCertify("one secret batch, sampled again at several rates, has no certified bound")
+    raise CannotCertify("one secret batch read several times: state the joint Gaussian noise multiplier")
+
+
+def _require_absence(relation: Relation, node: str) -> None:
+    if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
+        raise CannotCertify(f"{node} is certified under add_remove and zero_out, not under {relation.value}")
+
+
+def _products(factors: list[list[Leaves]]) -> list[Leaves]:
+    lists: list[Leaves] = [{}]
+    for factor in factors:
+        lists = _distinct(_merged(left, right) for left in lists for right in factor)
+    return lists
+
+
+def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
+    """The lists of `times` runs, where each run deals the unit to a list anew."""
+    if len(lists) == 1:
+        return [{sampled: count * times for sampled, count in lists[0].items()}]
+    if times > MOST_LISTS:
+        raise CannotCertify(f"parallel parts that differ, repeated {times} times, are more than {MOST_LISTS} cases")
+    runs = itertools.combinations_with_replacement(lists, times)
+    return _distinct(_merged(*run) for run in runs)
+
+
+def _merged(*lists: Leaves) -> Leaves:
+    merged: Leaves = {}
+    for leaves in lists:
+        for sampled, count in leaves.items():
+            merged[sampled] = merged.get(sampled, 0) + count
+    return merged
+
+
+def _distinct(lists: Iterator[Leaves]) -> list[Leaves]:
+    distinct: list[Leaves] = []
+    for leaves in lists:
+        if leaves not in distinct:
+            distinct.append(leaves)
+        if len(distinct) > MOST_LISTS:
+            raise CannotCertify(f"the parallel parts combine to more than {MOST_LISTS} cases")
+    return distinct
+
+
+# ---- leaves ---------------------------------------------------------------------------------------------------------
+
+
+def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> Ingredients:
+    losses: list[tuple[Loss, int]] = []
+    curves: list[tuple[ZCDP | RDP, int]] = []
+    squares = Fraction(0)  # of the Gaussians: a list of them is one
+    once: SampledOnce | None = None
+    for sampled, count in leaves.items():
+        leaf, rate = sampled.leaf, sampled.rate
+        if isinstance(leaf, ZCDP | RDP):
+            if rate != 1:
+                raise CannotCertify(f"{leaf.kind} on a secret batch has no certified bound: state what noise it adds")
+            curves.append((leaf, count))
+        elif isinstance(leaf, GaussianLaw | GDP) and rate == 1:
+            squares += count * _mu_squared(leaf, relation)
+        else:
+            loss = _loss(leaf, relation, rate, direction)
+            if loss is not None:
+                losses.append((loss, count))
+                once = _structure(leaf, relation, rate, direction) if rate != 1 else None
+    if squares:
+        losses.append((GaussianLoss(float(squares)), 1))
+    alone = len(losses) == 1 and losses[0][1] == 1 and not squares
+    return Ingredients(tuple(losses), tuple(curves), once if alone else None)
+
+
+def _mu_squared(leaf: GaussianLaw | GDP, relation: Relation) -> Fraction:
+    if isinstance(leaf, GDP):
+        return Fraction(leaf.mu) ** 2
+    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
+    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
+
+
+def _structure(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> SampledOnce | None:
+    base = _loss(leaf, relation, Decimal(1), direction)
+    return None if base is None else SampledOnce(base, rate, direction)
+
+
+def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> Loss | None:
+    """The loss of one leaf on a batch; None where it shows nothing at all."""
+    match leaf:
+        case GaussianLaw() | GDP():
+            return _gaussian(_mu_squared(leaf, relation), rate, direction)
+        case LaplaceLaw(epsilon=epsilon):
+            if rate != 1 and epsilon:
+                raise CannotCertify("laplace on a secret batch has no certified bound yet: state it as pure_dp")
+            return LaplaceLoss(float(epsilon)) if epsilon else None
+        case BoundedRange(eta=eta):
+            if rate != 1 and eta:
+                raise CannotCertify("bounded_range on a secret batch has no certified bound: state it as pure_dp")
+            return BoundedRangeLoss(float(eta)) if eta else None
+        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
+            if rate != 1:
+                raise CannotCertify("discrete_gaussian on a secret batch has no certified bound")
+            shift = int(sensitivity)
+            return DiscreteGaussianLoss(float(sigma), shift) if shift else None
+        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
+            if sensitivity >= MOST_ATOMS:
+                raise CannotCertify(f"discrete_laplace with a sensitivity of {MOST_ATOMS} or more: state it as pure_dp")
+            shift = int(sensitivity)
+            return _finite(discrete_laplace_pair(float(scale), shift), rate, direction) if shift else None
+        case PureDP(epsilon=epsilon):
+            return _approximate(epsilon, Decimal(0), rate, direction)
+        case ApproxDP(epsilon=epsilon, delta=delta) | SparseVectorLaw(epsilon=epsilon, delta=delta):
+            return _approximate(epsilon, delta, rate, direction)
+        case Filtered(filter=filter_):
+            return _approximate(filter_.epsilon, _failure(filter_), rate, direction)
+        case ZCDP() | RDP():
+            raise CannotCertify(f"{leaf.kind} has no dominating pair")
+        case _:
+            assert_never(leaf)
+
+
+def _failure(filter_: Filter) -> Decimal:
+    """The delta of what a filter guarantees."""
+    match filter_:
+        case PureFilter():
+            return Decimal(0)
+        case BasicFilter(delta_sum=delta_sum):
+            return delta_sum
+        case MixedFilter(delta_boundary=boundary, delta_sum=delta_sum):
+            return add(boundary, delta_sum)
+        case EitherFilter(delta_boundary=boundary, delta_sum=delta_sum):
+            return add(boundary, delta_sum)
+        case _:
+            assert_never(filter_)
+
+
+def _gaussian(mu_squared: Fraction, rate: Decimal, direction: Direction) -> Loss | None:
+    if not mu_squared:
+        return None
+    if rate == 1:
+        return GaussianLoss(float(mu_squared))
+    sigma = float(1 / mu_squared) ** 0.5
+    return SampledGaussianLoss(_below_one(rate), sigma, direction)
+
+
+def _approximate(epsilon: Decimal, delta: Decimal, rate: Decimal, direction: Direction) -> Loss | None:
+    if not epsilon and not delta:
+        return None
+    if delta >= 1 or float(delta) == 1.0:
+        raise CannotCertify("a guarantee with a delta of 1 promises nothing")
+    return _finite(approximate_pair(float(epsilon), float(delta)), rate, direction)
+
+
+def _finite(pair: FinitePair, rate: Decimal, direction: Direction) -> Loss:
+    """Symmetric pairs alone come here unsampled: the two directions are the same."""
+    if rate == 1:
+        return pair.loss()
+    sampled = pair.sampled(_below_one(rate))
+    return (sampled if direction == "remove" else sampled.turned()).loss()
+
+
+def _below_one(rate: Decimal) -> float:
+    rounded = float(rate)
+    if rounded >= 1:
+        raise CannotCertify("a sampling rate within 1e-16 of 1: state it as 1")
+    return rounded

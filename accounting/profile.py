@@ -1,0 +1,192 @@
+"""Certified privacy profiles: epsilon for a delta, delta for an epsilon, the trade-off curve, the advantage.
+
+Every answer is a `Bounds`: the truth for the tree that was composed lies between, truncation, discretisation and
+rounding included. Both directions of a neighbour pair are composed, and the larger counts.
+
+>>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+>>> step = PoissonSampled(GaussianLaw(noise_multiplier=1), rate="0.01")
+>>> spent = compose(Repeated(step, times=1000)).epsilon("1e-5")
+>>> round(spent.lower, 6), round(spent.upper, 6)
+(1.828237, 1.828237)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Context, Decimal, InvalidOperation
+from typing import Literal, TypeAlias
+
+from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence
+from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
+from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.reading import Ingredients, read_losses
+from dpledger.accounting.laws.subsampled import Direction
+from dpledger.decimals import Number, float_down, float_up
+from dpledger.errors import ParameterError, RelationError
+from dpledger.relations import Relation, Unit
+
+__all__ = ["Bounds", "Profile", "compose"]
+
+Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition | HasParts, int]"
+"""What can be composed: a tree, a mechanism, a document, or counts of trees and mechanisms."""
+
+_ANY_SIZE = Context(prec=4000, Emin=-999999, Emax=999999, traps=[])
+_SMALLEST_EXPONENT = -(10**5)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """lower <= truth <= upper. `upper` (and `lower`) may be infinite; neither is NaN."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, the lower one first")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts)."""
+
+    cases: tuple[Ingredients, ...]
+    _seen: dict[tuple[str, float, float], Bounds] = field(default_factory=dict, repr=False, compare=False)
+
+    def epsilon(self, delta: Number) -> Bounds:
+        """The least epsilon >= 0 for which the composition is (epsilon, delta)-DP; infinite where there is none.
+
+        Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
+        """
+        exact = _exact(delta, "delta", Decimal(1))
+        down, up = float_down(exact), float_up(exact)
+        return self._largest("epsilon", down, up, lambda case: epsilon_interval(case, down, up))
+
+    def delta(self, epsilon: Number) -> Bounds:
+        """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
+
+        Claim: lower <= delta <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
+        """
+        exact = _exact(epsilon, "epsilon", None)
+        down, up = float_down(exact), float_up(exact)
+        upper = self._largest("delta", down, down, lambda case: delta_interval(case, down))
+        if down == up:
+            return upper
+        return Bounds(self._largest("delta", up, up, lambda case: delta_interval(case, up)).lower, upper.upper)
+
+    def _largest(self, what: str, down: float, up: float, answer: Callable[[Ingredients], Interval]) -> Bounds:
+        key = (what, down, up)
+        if key not in self._seen:
+            intervals = [answer(case) for case in self.cases]
+            lower = max((interval.lower for interval in intervals), default=0.0)
+            self._seen[key] = Bounds(lower, max((interval.upper for interval in intervals), default=0.0))
+        return self._seen[key]
+
+    def advantage(self) -> Bounds:
+        """The total variation distance: the most by which any test beats guessing. It is delta at epsilon = 0.
+
+        Claim: lower <= advantage <= upper. Source: Kairouz-Oh-Viswanath 2015, section 2.1.
+        """
+        return self.delta(0)
+
+    def curve(self, count: int = 33) -> tuple[tuple[float, Bounds], ...]:
+        """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12."""
+        if type(count) is not int or not 2 <= count <= 100_000:
+            raise ParameterError("count", count, "a whole number from 2 to 100000")
+        last = self._reach()
+        return tuple((last * i / (count - 1), self.delta(last * i / (count - 1))) for i in range(count))
+
+    def _reach(self) -> float:
+        """An epsilon beyond which little happens."""
+        for delta in ("1e-12", "1e-6", "1e-2", "0.5"):
+            upper = self.epsilon(delta).upper
+            if 0 < upper < math.inf:
+                return upper
+        return 1.0
+
+    def tradeoff(self, alpha: Number) -> Bounds:
+        """The least false-negative rate of a test with false-positive rate at most `alpha`.
+
+        Claim: lower <= rate <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the supremum
+        over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
+        """
+        exact = _exact(alpha, "alpha", Decimal(1))
+        points = [(0.0, self.delta(0)), *self.curve(33)]
+        return _tradeoff(points, float_down(exact), float_up(exact))
+
+
+def _tradeoff(points: list[tuple[float, Bounds]], alpha_down: float, alpha_up: float) -> Bounds:
+    """The hull of the known lines: from above and from below."""
+    slack = 1e-14
+    lower = max(0.0, max(_supports(points, alpha_up)) - slack)
+    upper = min(1 - alpha_down, _interpolated(points, alpha_down)) + slack
+    return Bounds(lower, min(1.0, max(lower, upper)))
+
+
+def _supports(points: list[tuple[float, Bounds]], alpha: float) -> list[float]:
+    """Each epsilon gives two lines below the trade-off curve: of slopes -e^epsilon and -e^-epsilon."""
+    lines = [1 - at.upper - math.exp(min(eps, 700.0)) * alpha for eps, at in points if eps < 700]
+    return lines + [math.exp(-eps) * (1 - at.upper - alpha) for eps, at in points]
+
+
+def _interpolated(points: list[tuple[float, Bounds]], alpha: float) -> float:
+    raise NotImplementedError
+
+
+def compose(
+    what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None
+) -> Profile:
+    """The certified profile of `what` under `relation` (default: add_remove, or the document's own).
+
+    `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
+    relation, CannotCertify where no theorem covers the tree.
+    """
+    given = None if relation is None else Relation.read(relation)
+    if isinstance(what, Document):
+        if given not in (None, what.relation):
+            raise RelationError(f"the document is {what.relation.value}, not {given.value if given else None}")
+        if direction is not None and what.direction not in (None, direction):
+            raise RelationError(f"the document is for {what.direction}, not {direction}")
+        given, direction, tree = what.relation, direction or what.direction, what.tree()
+    else:
+        given = given or Relation.ADD_REMOVE
+        tree = _tree(what, given)
+    if direction not in (None, "add", "remove"):
+        raise ParameterError("direction", direction, "'add', 'remove' or nothing")
+    sides: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
+    cases: list[Ingredients] = []
+    for side in sides:
+        cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
+    return Profile(tuple(cases))
+
+
+def _tree(what: Composition | HasParts | Mapping[Composition | HasParts, int], relation: Relation) -> Composition:
+    if isinstance(what, Mapping):
+        if not what:
+            raise ParameterError("compose", "an empty mapping", "at least one mechanism")
+        return Sequence(tuple(Repeated(_parts(item, relation), times=count) for item, count in what.items()))
+    return _parts(what, relation)
+
+
+def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
+    """The tree of a mechanism, fixed under the relation where it can be; a tree is itself."""
+    under = getattr(item, "under", None)
+    if callable(under):
+        item = under(relation, getattr(item, "unit", None) or Unit())
+    parts = getattr(item, "parts", None)
+    return parts() if callable(parts) else item  # type: ignore[return-value]
+
+
+def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
+    """The exact number that `value` says, not negative and at most `most`; of any size, unlike a promise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise ParameterError(name, value, "a number")
+    try:
+        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    except (InvalidOperation, ValueError):
+        raise ParameterError(name, value, "a number, like 1e-6") from None
+    if not number.is_finite() or number < 0 or (most is not None and number > most):
+        raise ParameterError(name, value, "a number in [0, 1]" if most is not None else "a number that is not negative")
+    return number

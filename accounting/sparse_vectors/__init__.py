@@ -1,0 +1,46 @@
+"""The numbers of the sparse vector: noise scales, what a run of it costs, how likely a test passes.
+
+A test passes (is free) if query + noise(query_scale) > threshold + noise(threshold_scale); otherwise it is charged, and
+after `cutoff` charged tests the run halts. Scales are divided by the sensitivity of the queries. An *epoch* is the run
+of tests on one draw of the threshold noise, up to and including its charged test.
+
+    mode              threshold noise     composed as
+    single_threshold  drawn once          one shift of 1/threshold_scale, then 2/query_scale a charge: pure
+    basic             redrawn each epoch  `cutoff` epochs of 1/threshold_scale + 2/query_scale, added up: pure
+    dr14, zcdp, kov   redrawn each epoch  the same epochs, by the exact composition of pure mechanisms (`kov_delta`)
+    target_charging   none                `calls` tests of 1/query_scale by `kov_delta`, plus the chance of more calls
+
+Proofs: docs/proofs/sparse_vector.md.
+
+>>> from decimal import Decimal
+>>> from dpledger.accounting.composition import SparseVectorOutcome
+>>> law = sparse_vector_law(Decimal(1), Decimal(0), 1, "basic")
+>>> law.threshold_scale, law.query_scale
+(Decimal('2'), Decimal('4'))
+>>> ex_post_epsilon(law, SparseVectorOutcome(closed_epochs=(), open_epoch=100, halted=False))
+Decimal('0.5')
+"""
+
+from __future__ import annotations
+
+from dpledger.accounting.sparse_vectors.accuracy import Noise, difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.sparse_vectors.losses import certify, epoch_epsilon, ex_post_epsilon, target_delta
+from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
+from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
+
+__all__ = [
+    "MODES",
+    "Noise",
+    "SparseVectorMode",
+    "auto_mode",
+    "certify",
+    "difference_tail",
+    "epoch_epsilon",
+    "ex_post_epsilon",
+    "few_charges",
+    "kov_delta",
+    "pass_probability",
+    "sparse_vector_law",
+    "svt_alpha",
+    "target_delta",
+]

@@ -1,0 +1,210 @@
+"""The least noise with which a sparse vector keeps a budget, mode by mode; and which mode is the most accurate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, TypeAlias, assert_never
+
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
+from dpledger.accounting import outward
+from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
+from dpledger.accounting.sparse_vectors.losses import certify, epoch_epsilon, target_delta
+from dpledger.accounting.sparse_vectors.pure_steps import kov_delta
+from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.errors import CannotCertify, ClaimTooSmall, InfeasiblePlan, ParameterError, WorkLimit
+
+__all__ = ["MODES", "SparseVectorMode", "auto_mode", "sparse_vector_law"]
+
+SparseVectorMode: TypeAlias = Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
+
+MODES: tuple[SparseVectorMode, ...] = ("single_threshold", "target_charging", "kov", "zcdp", "basic", "dr14")
+"""Every mode, in the order in which `auto_mode` breaks ties."""
+
+AUTO_BETA = Decimal("0.05")  # the utility failure at which modes are compared
+AUTO_QUERIES = 1000  # queries a charged answer, where the number of queries is not limited
+SHARE_DIGITS = 3  # of the part of epsilon that single_threshold gives the threshold
+SEARCH_WIDTH = Decimal("1e-11")  # relative width at which a scale is found
+ONE = Decimal(1)
+
+
+@lru_cache(maxsize=512)
+def sparse_vector_law(
+    epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode, *, max_queries: int | None = None
+) -> SparseVectorLaw:
+    """The law of `mode` with the least noise that keeps (epsilon, delta); the pure modes use no delta.
+
+    Claim: `certify` accepts the result. `max_queries` only sets how single_threshold divides epsilon.
+    Source: docs/proofs/sparse_vector.md, "Scales". Raises ParameterError for a range, CannotCertify where the formula
+    of dr14 does not hold, InfeasiblePlan if no scale was found.
+    """
+    _require_budget(epsilon, delta, cutoff, mode)
+    match mode:
+        case "single_threshold":
+            law = _single_threshold(epsilon, cutoff, max_queries or AUTO_QUERIES * cutoff)
+        case "basic":
+            law = _epochs_law(epsilon, ZERO, cutoff, mode, round_up(2 * cutoff / Fraction(epsilon)))
+        case "dr14":
+            law = _epochs_law(epsilon, delta, cutoff, mode, _dr14_scale(epsilon, delta, cutoff))
+        case "zcdp":
+            law = _epochs_law(epsilon, delta, cutoff, mode, _zcdp_scale(epsilon, delta, cutoff))
+        case "kov":
+            law = _epochs_law(epsilon, delta, cutoff, mode, _kov_scale(epsilon, delta, cutoff))
+        case "target_charging":
+            law = _target_charging(epsilon, delta, cutoff)
+        case _:
+            assert_never(mode)
+    try:
+        certify(law)
+    except ClaimTooSmall as error:
+        raise CannotCertify(f"the scales of mode {mode} do not keep the budget: {error}") from None
+    return law
+
+
+def _require_budget(epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode) -> None:
+    if not (epsilon.is_finite() and epsilon > 0):
+        raise ParameterError("epsilon", epsilon, "a number above 0")
+    if not 0 <= delta < Decimal("0.5"):
+        raise ParameterError("delta", delta, "a number in [0, 0.5)")
+    if cutoff < 1:
+        raise ParameterError("cutoff", cutoff, "a whole number of at least 1")
+    if not delta and mode not in ("single_threshold", "basic"):
+        raise ParameterError("delta", delta, f"a number above 0 in mode {mode}")
+
+
+def _epochs_law(
+    epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode, scale: Decimal
+) -> SparseVectorLaw:
+    """Threshold noise of `scale` and twice that on queries: an epoch of 2/scale."""
+    return SparseVectorLaw(mode, cutoff, epsilon, delta, scale, multiply(scale, 2))
+
+
+def _single_threshold(epsilon: Decimal, cutoff: int, queries: int) -> SparseVectorLaw:
+    """1/(s epsilon) on the threshold, 2 cutoff/((1-s) epsilon) on queries, with the s that is best for the utility
+    distance log(1/beta)/s + 2 cutoff log(queries/beta)/(1-s)."""
+    on_threshold = math.sqrt(math.log(1 / float(AUTO_BETA)))
+    on_queries = math.sqrt(2 * cutoff * math.log(queries / float(AUTO_BETA)))
+    share = round_up(on_threshold / (on_threshold + on_queries), digits=SHARE_DIGITS)
+    threshold_scale = round_up(1 / Fraction(multiply(share, epsilon)))
+    query_scale = round_up(2 * cutoff / Fraction(multiply(ONE - share, epsilon)))
+    return SparseVectorLaw("single_threshold", cutoff, epsilon, ZERO, threshold_scale, query_scale)
+
+
+def _dr14_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
+    """sqrt(32 cutoff log(1/delta)) / epsilon. Source: Dwork-Roth 2014, Algorithm 2."""
+    with localcontext(outward.context(delta)):
+        return outward.above((-32 * cutoff * outward.ln(delta)).sqrt() / epsilon)
+
+
+def _zcdp_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
+    """sqrt(2 cutoff) (sqrt(epsilon + log(1/delta)) + sqrt(log(1/delta))) / epsilon. Source: Bun-Steinke 2016."""
+    with localcontext(outward.context(delta)):
+        log = -outward.ln(delta)
+        return outward.above(Decimal(2 * cutoff).sqrt() * ((epsilon + log).sqrt() + log.sqrt()) / epsilon)
+
+
+def _kov_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
+    """The least scale whose epochs of 2/scale keep (epsilon, delta); basic composition bounds it."""
+    return _least_scale(
+        lambda scale: kov_delta(epsilon, 2 / Fraction(scale), cutoff) <= delta,
+        round_up(2 * cutoff / Fraction(epsilon)),
+    )
+
+
+def _target_charging(epsilon: Decimal, delta: Decimal, cutoff: int) -> SparseVectorLaw:
+    """The least query scale for which some number of calls keeps (epsilon, delta): found in doubles, then certified."""
+
+    def law_at(scale: Decimal) -> SparseVectorLaw:
+        calls = _fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[1]
+        return SparseVectorLaw("target_charging", cutoff, epsilon, delta, ZERO, scale, calls)
+
+    def seems_enough(scale: Decimal) -> bool:
+        return _fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[0] <= float(delta)
+
+    scale, step = _least_scale(seems_enough, round_up(cutoff / Fraction(epsilon))), SEARCH_WIDTH
+    while step < 1:
+        law = law_at(scale)
+        if target_delta(epsilon, epoch_epsilon(law), cutoff, law.calls or cutoff) <= delta:
+            return law
+        scale, step = round_up(multiply(scale, 1 + step)), 4 * step
+    raise InfeasiblePlan(f"no scale of mode target_charging keeps delta {delta} at epsilon {epsilon}")
+
+
+def _least_scale(enough: Callable[[Decimal], bool], start: Decimal) -> Decimal:
+    """A scale that is enough, the next smaller one tried not being so: `enough` is true of large scales."""
+    high = start
+    while not enough(high):
+        high = _next(high, Decimal(2))
+    low = _next(high, Decimal("0.5"))
+    while enough(low):
+        high, low = low, _next(low, Decimal("0.5"))
+    while high - low > SEARCH_WIDTH * high:
+        middle = round_up((low + high) / 2)
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _next(scale: Decimal, factor: Decimal) -> Decimal:
+    moved = round_up(multiply(scale, factor))
+    if not Decimal("1e-50") < moved < Decimal("1e17"):
+        raise InfeasiblePlan("no noise scale within 1e-50 and 1e17 keeps the budget")
+    return moved
+
+
+def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: float) -> tuple[float, int]:
+    """The least target_delta over the number of calls, in doubles, and that number: a guide to what is certified.
+
+    More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help."""
+    charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
+    first = _calls_needed(cutoff, charge, delta)
+    calls = np.arange(first, _calls_needed(cutoff, charge, delta / 1000) + 1, dtype=np.float64)
+    least_wins = np.floor((epsilon / step_epsilon + calls) / 2)  # those above it lose more than epsilon
+    heavy = bdtrc(least_wins, calls, 1 - charge)
+    light = bdtrc(least_wins, calls, charge)
+    with np.errstate(divide="ignore", over="ignore"):
+        excess = np.where(least_wins < calls, heavy - np.exp(np.minimum(epsilon + np.log(light), 0)), 0.0)
+    losses = np.maximum(excess, 0) + bdtr(cutoff - 1, calls, charge)
+    best = int(np.argmin(losses))
+    return float(losses[best]), int(calls[best])
+
+
+def _calls_needed(cutoff: int, charge: float, failure: float) -> int:
+    """The fewest calls of which fewer than `cutoff` are charged with probability at most `failure`."""
+    low, high = cutoff - 1, cutoff
+    while float(bdtr(cutoff - 1, high, charge)) > failure:
+        if high > 10**11:
+            raise InfeasiblePlan("target_charging needs more than 10^11 calls")
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if float(bdtr(cutoff - 1, middle, charge)) > failure else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=512)
+def auto_mode(epsilon: Decimal, delta: Decimal, cutoff: int, *, max_queries: int | None = None) -> SparseVectorMode:
+    """The mode with the least `svt_alpha` at beta 0.05 for `max_queries` queries (1000 a charged answer if not given):
+    a function of public parameters only. With delta = 0 it is single_threshold; ties go to the first of `MODES`."""
+    if not delta:
+        return "single_threshold"
+    queries = max_queries or AUTO_QUERIES * cutoff
+    best: tuple[Decimal, SparseVectorMode] | None = None
+    for mode in MODES:
+        try:
+            law = sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=max_queries)
+        except (CannotCertify, InfeasiblePlan, WorkLimit):
+            continue  # this mode has no scale here: another one has
+        alpha = svt_alpha(law, queries, AUTO_BETA)
+        if best is None or alpha < best[0]:
+            best = (alpha, mode)
+    if best is None:
+        raise InfeasiblePlan(f"no mode keeps delta {delta} at epsilon {epsilon}")
+    return best[1]

@@ -1,0 +1,92 @@
+"""What an audit tests: the point at which a lower bound is reported, and the knots of a claim that is a whole curve.
+
+A claim of epsilon at one delta is one point. A claim that is a curve (GDP, zCDP, RDP, bounded range, or the parts of a
+mechanism) is also tested at knots: each says that the mechanism is (epsilon, delta)-DP, with the delta rounded up, so
+a refuted knot refutes the curve. A refuted knot does not refute the point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, assert_never
+
+from dpledger import decimals
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.errors import CannotCertify, ParameterError
+from dpledger.relations import Relation
+
+if TYPE_CHECKING:
+    from dpledger.accounting.profile import Profile
+
+__all__ = ["DELTA_OF_CURVES", "Point", "Target", "target"]
+
+DELTA_OF_CURVES = Decimal("0.00001")  # where epsilon_lower is reported for a claim that names no delta
+KNOTS = 8  # as many come within 3 % of the runs that forty would need
+SMALLEST_KNOT = 5e-5  # delta at the last knot
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The statement: P(S) <= e^epsilon Q(S) + delta for every event S, both ways."""
+
+    epsilon: Decimal
+    delta: Decimal
+
+    @property
+    def words(self) -> str:
+        return f"epsilon {float(self.epsilon):.6g} at delta {float(self.delta):.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is tested. `point`: where epsilon_lower is reported. `knots`: further points of the claimed curve."""
+
+    point: Point
+    knots: tuple[Point, ...] = ()
+
+
+def target(claim: Guarantee, parts: Composition | None, relation: Relation, delta: Decimal | None) -> Target:
+    """The points at which `claim`, and where given the curve of the mechanism's own `parts`, is tested.
+
+    `delta`: where epsilon_lower is reported (None: the claim's own, or 10^-5 where it names none).
+    Claim: whoever satisfies the claim and has the parts satisfies every point. Source: docs/proofs/audit.md 4.
+    """
+    curve = _curve(parts if parts is not None else claim, relation, claim)
+    match claim:
+        case PureDP(epsilon=epsilon):
+            point = Point(epsilon, decimals.ZERO if delta is None else delta)
+        case ApproxDP(epsilon=epsilon, delta=own) if delta is None or delta >= own:
+            point = Point(epsilon, own if delta is None else delta)
+        case ApproxDP(delta=own):
+            raise ParameterError("delta", str(delta), f"at least the claim's own, {own}")
+        case GDP() | ZCDP() | RDP() | BoundedRange():
+            at = DELTA_OF_CURVES if delta is None else delta
+            if curve is None:
+                raise CannotCertify(f"no privacy curve can be certified for the claim {claim.kind}")
+            point = Point(decimals.round_up(curve.epsilon(at).upper), at)
+        case _:
+            assert_never(claim)
+    return Target(point, () if curve is None else _knots(curve, point.epsilon))
+
+
+def _curve(tree: Composition, relation: Relation, claim: Guarantee) -> Profile | None:
+    """The certified profile of what is claimed; None for a single point, or where none can be certified."""
+    if isinstance(tree, (PureDP, ApproxDP)):
+        return None
+    from dpledger.accounting.profile import compose  # here: the engine is not loaded to audit a single point
+
+    try:
+        return compose(tree, relation=relation)
+    except CannotCertify:
+        return None
+
+
+def _knots(curve: Profile, claimed: Decimal) -> tuple[Point, ...]:
+    """Points of the curve, even in epsilon from 0 to where its delta is small (else to the claimed epsilon)."""
+    last = decimals.round_up(curve.epsilon(SMALLEST_KNOT).upper)
+    top = claimed if last.is_infinite() else last
+    steps = (decimals.round_up(float(top) * place / (KNOTS - 1)) for place in range(KNOTS))
+    points = (Point(epsilon, decimals.round_up(curve.delta(epsilon).upper)) for epsilon in steps)
+    return tuple(dict.fromkeys(point for point in points if point.delta < 1))

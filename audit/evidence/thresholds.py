@@ -1,0 +1,215 @@
+"""Lower bounds on epsilon from one fixed number of runs: events chosen on one part, exact limits on the other.
+
+The selection part picks, for each direction, one event for the point that is reported and one event with one knot for a
+claimed curve. Every look that follows is fixed by then and has its share of the error budget; the estimation part is
+fresh, so each count in it is binomial and Clopper-Pearson limits hold exactly, whatever the selection did.
+Statement and proof: docs/proofs/audit.md 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger import decimals
+from dpledger.audit.claims import Point, Target
+from dpledger.audit.events import Event
+from dpledger.audit.evidence.binomial import lower_limit, tail_at_most, upper_limit
+from dpledger.audit.features.value import Candidates, candidates
+from dpledger.audit.outcomes import Outcomes
+
+__all__ = ["Direction", "Look", "PlannedLook", "Tally", "look_at", "needed_epsilon", "plan_looks"]
+
+Scores: TypeAlias = npt.NDArray[np.float64]
+
+RANKING_Z = 3.0  # standard deviations taken off when thousands of candidates are ranked: guards against lucky ones
+POWER = Decimal("0.9")
+
+
+class Direction(Enum):
+    """Which side the event is likelier on."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLook:
+    """One test, fixed before the estimation part is drawn. `share`: its part of the error budget. `rank`: how well it
+    did in the selection part; it decides which look is drawn, and nothing else."""
+
+    event: Event
+    direction: Direction
+    point: Point
+    share: Fraction
+    rank: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How often an event happened in the estimation part."""
+
+    left: int
+    right: int
+    runs_left: int
+    runs_right: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one test found. `likelier_lower`: a lower limit of the event's probability on the side where it is likelier;
+    `rarer_upper`: an upper limit on the other. `epsilon_lower` holds at the point's delta, except with the share."""
+
+    planned: PlannedLook
+    tally: Tally
+    likelier_lower: float
+    rarer_upper: float
+    epsilon_lower: Decimal
+
+    @property
+    def refuted(self) -> bool:
+        """Whether this look refutes the point that it tests."""
+        return self.epsilon_lower > self.planned.point.epsilon
+
+
+# ---- before the estimation part -------------------------------------------------------------------------------------
+
+
+def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction) -> tuple[PlannedLook, ...]:
+    """The looks that the selection part suggests, with shares that add up to `alpha`.
+
+    `left`, `right`: the selection part. The ranking uses approximate limits: a poor rank costs power, never validity.
+    """
+    sizes = len(left), len(right)
+    pool = list(candidates(left, right))
+    found: list[tuple[float, Event, Direction, Point]] = []
+    for direction in Direction:
+        found.append((*_best(pool, direction, target.point, sizes, _bound_score), direction, target.point))
+    if target.knots:
+        for direction in Direction:
+            ranked = [(*_best(pool, direction, knot, sizes, _margin_score), direction, knot) for knot in target.knots]
+            found.append(max(ranked, key=lambda item: item[0]))
+    share = alpha / len(found)
+    return tuple(
+        PlannedLook(event=event, direction=direction, point=point, share=share, rank=rank)
+        for rank, event, direction, point in found
+    )
+
+
+def _best(
+    pool: Sequence[Candidates],
+    direction: Direction,
+    point: Point,
+    sizes: tuple[int, int],
+    score: Callable[[Scores, Scores, int, int, Point], Scores],
+) -> tuple[float, Event]:
+    best = -math.inf, 0, pool[0]
+    for family in pool:
+        likelier, rarer, n, m = family.left, family.right, *sizes
+        if direction is Direction.RIGHT:
+            likelier, rarer, n, m = rarer, likelier, m, n
+        scores = score(likelier.astype(np.float64), rarer.astype(np.float64), n, m, point)
+        top = int(np.argmax(scores))
+        if scores[top] > best[0]:
+            best = float(scores[top]), top, family
+    return best[0], best[2].event(best[1])
+
+
+def _bound_score(likelier: Scores, rarer: Scores, n: int, m: int, point: Point) -> Scores:
+    """About the epsilon that the event would certify at the point's delta."""
+    above = _wilson(likelier, n, -RANKING_Z) - float(point.delta)
+    scores = np.full(likelier.shape, -np.inf)
+    useful = above > 0
+    scores[useful] = np.log(above[useful]) - np.log(_wilson(rarer[useful], m, RANKING_Z))
+    return scores
+
+
+def _margin_score(likelier: Scores, rarer: Scores, n: int, m: int, point: Point) -> Scores:
+    """By how many standard deviations the event seems to break the point."""
+    growth = math.exp(min(float(point.epsilon), 300.0))
+    p, q = (likelier + 0.5) / (n + 1), (rarer + 0.5) / (m + 1)
+    spread = np.sqrt(p * (1 - p) / n + growth * q * (growth * (1 - q) / m))
+    scores: Scores = (p - growth * q - float(point.delta)) / spread
+    return scores
+
+
+def _wilson(hits: Scores, runs: int, z: float) -> Scores:
+    """The Wilson score limit (1927), an approximation used for ranking alone."""
+    middle, square = hits / runs, z * z / runs
+    limit: Scores = (middle + square / 2 + z * np.sqrt(middle * (1 - middle) / runs + square / (4 * runs))) / (
+        1 + square
+    )
+    return limit
+
+
+# ---- after it -------------------------------------------------------------------------------------------------------
+
+
+def look_at(planned: PlannedLook, tally: Tally) -> Look:
+    """What the estimation part says about one planned look.
+
+    Claim: except with probability at most `planned.share` over the estimation part, the mechanism's true epsilon at the
+        point's delta, on this pair of datasets, is at least `epsilon_lower`.
+    Source: docs/proofs/audit.md 3. Assumes: the runs are independent, and drawn after the look was planned.
+    """
+    (hits, runs), (rare, rare_runs) = _by_direction(planned.direction, tally)
+    alpha = decimals.float_down(decimals.round_down(planned.share / 2))
+    lower, upper = lower_limit(hits, runs, alpha), upper_limit(rare, rare_runs, alpha)
+    epsilon = _epsilon_of(lower, upper, planned.point.delta)
+    return Look(planned=planned, tally=tally, likelier_lower=lower, rarer_upper=upper, epsilon_lower=epsilon)
+
+
+def _by_direction(direction: Direction, tally: Tally) -> tuple[tuple[int, int], tuple[int, int]]:
+    left, right = (tally.left, tally.runs_left), (tally.right, tally.runs_right)
+    return (left, right) if direction is Direction.LEFT else (right, left)
+
+
+def _epsilon_of(likelier_lower: float, rarer_upper: float, delta: Decimal) -> Decimal:
+    """log((p - delta)/q), rounded down. Claim: p > e^epsilon q + delta for every epsilon below it. Source: algebra;
+    two roundings of relative size 2^-53 before the logarithm and one after it are covered by the 2^-50 taken off."""
+    above = likelier_lower - decimals.float_up(delta)
+    if not above > rarer_upper:
+        return decimals.ZERO
+    epsilon = math.log(above / rarer_upper)
+    return decimals.round_down(epsilon - 2.0**-50 * (1 + epsilon)) if epsilon > 1e-12 else decimals.ZERO
+
+
+def needed_epsilon(look: Look) -> Decimal | None:
+    """The least true epsilon that this look would have refuted with probability 0.9, had its event kept the
+    probability that was measured on the side where it is likelier. None: no epsilon, with so few runs.
+
+    Claim: if P(S) is the measured share and Q(S) = (P(S) - delta)/e^result, then the look refutes its point with
+        probability at least 0.9 over the estimation part.
+    Source: docs/proofs/audit.md 5 (two exact binomial quantiles, each kept with probability sqrt(0.9)).
+    """
+    (hits, runs), (_, rare_runs) = _by_direction(look.planned.direction, look.tally)
+    alpha = decimals.float_down(decimals.round_down(look.planned.share / 2))
+    delta, spare = decimals.float_up(look.planned.point.delta), 1 - math.sqrt(float(POWER)) - 1e-12
+    share = hits / runs
+    fewest = _greatest(0, hits, lambda x: x == 0 or tail_at_most(x - 1, runs, share) <= spare)
+    room = lower_limit(fewest, runs, alpha) - delta
+    ceiling = room / math.exp(min(decimals.float_up(look.planned.point.epsilon), 700.0)) * (1 - 1e-9)
+    if ceiling <= 0 or tail_at_most(0, rare_runs, min(ceiling, 1.0)) > alpha:
+        return None
+    most = _greatest(0, rare_runs - 1, lambda y: tail_at_most(y, rare_runs, min(ceiling, 1.0)) <= alpha)
+    rarer = lower_limit(most + 1, rare_runs, spare)
+    return decimals.round_up(math.log((share - delta) / rarer) * (1 + 1e-12))
+
+
+def _greatest(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The greatest whole number of [low, high] for which `holds`, which is true at `low` and turns false once."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

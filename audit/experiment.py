@@ -1,0 +1,291 @@
+"""Neighbouring-dataset experiments: run a mechanism on two datasets that differ in one unit, and test its claim.
+
+The first runs show what outputs look like, a quarter of the runs chooses events, the rest measures them. Same seed and
+trials, same verdict and bounds, whatever the number of jobs.
+
+>>> from dpledger.accounting.guarantees import PureDP
+>>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
+...     return (rng.random(size) < 0.9) == data
+>>> result = audit_mechanism(coin, True, False, claim=PureDP("0.1"), trials=10_000, batched=True, seed=1)
+>>> result.verdict, 2 < result.epsilon_lower < 2.1972
+('violation', True)
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+
+from dpledger import decimals
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.audit.claims import Target, target
+from dpledger.audit.counting import Evidence, Plan, measured
+from dpledger.audit.evidence.thresholds import POWER, needed_epsilon
+from dpledger.audit.outcomes import encode, usual_width
+from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samples, Single, chunks
+from dpledger.audit.verdict import AuditResult
+from dpledger.decimals import Number
+from dpledger.errors import ParameterError
+from dpledger.ledger.bodies import MechanismNote, Power
+from dpledger.mechanisms.protocol import Mechanism, Sampled
+from dpledger.progress import bar
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, validated
+
+__all__ = ["audit_mechanism", "audit_outputs"]
+
+_CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
+FEWEST_TRIALS = 100
+MOST_TRIALS = 10**12
+PROBE = 64  # runs of each side that show how many numbers an output is
+
+
+# ---- doors ----------------------------------------------------------------------------------------------------------
+
+
+def audit_mechanism(
+    mechanism: Mechanism[Any, Any] | Callable[..., Any],
+    left: object,
+    right: object,
+    claim: Guarantee | None = None,
+    *,
+    trials: int = 1_000_000,
+    confidence: Number = "0.95",
+    delta: Number | None = None,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    unit: Unit | str = "record",
+    batched: bool = False,
+    seed: int | None = None,
+    jobs: int = 1,
+    progress: bool = True,
+) -> AuditResult:
+    """Run `mechanism` `trials` times on each of two neighbouring datasets, and test its claim.
+
+    `mechanism`: a dpledger mechanism, a function f(data, rng) -> output (a number, array, text, None, or it raises: all
+    are outcomes), or with `batched` a function f(data, size, rng) -> array or list of `size` outputs; `rng` is a numpy
+    Generator. `claim`: a guarantee; None takes a mechanism's own, with the privacy curve of its parts. `delta`: where
+    epsilon_lower is reported (default: the claim's; 10^-5 where it names none). `relation`, `unit`: what a mechanism
+    is fixed to if it names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`:
+    processes, through joblib.
+
+    Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
+        1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
+    Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
+    """
+    settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
+    relation, unit = Relation.read(relation), Unit.read(unit)
+    runner, note, claim, parts = _subject(mechanism, claim, relation, unit, batched)
+    aim = target(claim, parts, relation, settings.delta)
+    started = time.perf_counter()
+    with bar("auditing", 2 * trials, shown=progress) as advance:
+        runs = _probed(Runs(runner, left, right, settings.seed, width=1))
+        evidence = measured(runs, aim, settings.alpha, trials=trials, jobs=jobs, advance=advance)
+    return _result(
+        evidence,
+        settings,
+        mechanism=note,
+        claim=claim,
+        target=aim,
+        relation=relation,
+        pair=f"{_shape(left)} and {_shape(right)}",
+        width=runs.width,
+        seconds=time.perf_counter() - started,
+        seed=settings.seed,
+    )
+
+
+def audit_outputs(
+    left_outputs: Sequence[object] | npt.NDArray[Any],
+    right_outputs: Sequence[object] | npt.NDArray[Any],
+    claim: Guarantee,
+    *,
+    confidence: Number = "0.95",
+    delta: Number | None = None,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    name: str = "collected_outputs",
+) -> AuditResult:
+    """Test a claim on outputs that somebody already collected, one independent run an item (or a row).
+
+    The two sides may differ in number. Every fourth run chooses events, the others measure them. `name`: what the
+    entry calls the mechanism. Claim, Source: as `audit_mechanism`.
+    Assumes: rows are independent runs of one mechanism; scores of many canaries of one training are not.
+    """
+    settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
+    for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
+        if not isinstance(outputs, (Sequence, np.ndarray)) or isinstance(outputs, (str, bytes)):
+            raise ParameterError(field, type(outputs).__name__, "a list or array, one run an item")
+        if len(outputs) < FEWEST_TRIALS:
+            raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
+    relation, started = Relation.read(relation), time.perf_counter()
+    aim = target(_guarantee(claim), None, relation, settings.delta)
+    width = usual_width([*left_outputs[:PROBE], *right_outputs[:PROBE]])
+    plan, left, right = Plan.split(encode(left_outputs, width), encode(right_outputs, width), aim, settings.alpha)
+    return _result(
+        plan.evidence(plan.hits(left), plan.hits(right)),
+        settings,
+        mechanism=MechanismNote(kind=_as_id(name), parameters={}, library=_LIBRARY),
+        claim=claim,
+        target=aim,
+        relation=relation,
+        pair="outputs collected elsewhere",
+        width=width,
+        seconds=time.perf_counter() - started,
+        seed=None,
+    )
+
+
+def _result(
+    evidence: Evidence,
+    settings: _Settings,
+    *,
+    mechanism: MechanismNote,
+    claim: Guarantee,
+    target: Target,
+    relation: Relation,
+    pair: str,
+    width: int,
+    seconds: float,
+    seed: int | None,
+) -> AuditResult:
+    needed = [needed_epsilon(look) for look in evidence.looks if look.planned.point == target.point]
+    found = [epsilon for epsilon in needed if epsilon is not None]
+    return AuditResult(
+        mechanism=mechanism,
+        claim=claim,
+        target=target,
+        relation=relation,
+        confidence=settings.confidence,
+        looks=evidence.looks,
+        cells=evidence.cells,
+        power=Power(epsilon=min(found), probability=POWER) if found else None,
+        pair=pair,
+        width=width,
+        selected_on=evidence.selected_on,
+        trials_left=evidence.trials[0],
+        trials_right=evidence.trials[1],
+        seconds=seconds,
+        seed=seed,
+    )
+
+
+def _probed(runs: Runs) -> Runs:
+    """The same runs, with the width that a few of them show. They count in no bound."""
+    shown = [output for chunk in chunks(Part.PROBE, PROBE, PROBE) for output in runs.outputs(chunk)]
+    return replace(runs, width=usual_width(shown))
+
+
+# ---- what was asked -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """The checked settings of one audit."""
+
+    trials: int
+    confidence: Decimal
+    delta: Decimal | None
+    seed: int
+    jobs: int
+
+    @property
+    def alpha(self) -> Fraction:
+        """The whole error budget, exactly."""
+        return 1 - Fraction(self.confidence)
+
+    @classmethod
+    def read(cls, *, trials: int, confidence: Number, delta: Number | None, seed: int | None, jobs: int) -> _Settings:
+        _check_whole("trials", trials, FEWEST_TRIALS, MOST_TRIALS)
+        if seed is not None:
+            _check_whole("seed", seed, 0, 2**53 - 1)
+        if jobs != -1:
+            _check_whole("jobs", jobs, 1, 4096)
+        level = decimals.read(confidence, field="confidence")
+        if not 0 < level < 1:
+            raise ParameterError("confidence", str(level), "a number in (0, 1)")
+        at = None if delta is None else decimals.read(delta, field="delta")
+        if at is not None and at >= 1:
+            raise ParameterError("delta", str(at), "a number in [0, 1)")
+        chosen = secrets.randbits(53) if seed is None else int(seed)
+        return cls(trials=int(trials), confidence=level, delta=at, seed=chosen, jobs=int(jobs))
+
+
+def _check_whole(field: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
+        raise ParameterError(field, value, f"a whole number from {low} to {high}")
+
+
+def _guarantee(claim: object) -> Guarantee:
+    if claim is None:
+        raise ParameterError("claim", claim, "a guarantee, like PureDP(1): a plain function has none of its own")
+    return validated(_CLAIM, claim, "claim")
+
+
+def _subject(
+    mechanism: object, claim: Guarantee | None, relation: Relation, unit: Unit, batched: bool
+) -> tuple[Sampler, MechanismNote, Guarantee, Composition | None]:
+    """How to run it, what to call it, what it claims, and (where the claim is its own) what it is made of."""
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
+        mine = mechanism.under(relation, unit)
+        runner: Sampler = Samples(mine) if isinstance(mine, Sampled) else Releases(mine)
+        own = claim is None
+        return runner, _note(mine.kind, mine.parameters()), mine.claim() if own else _guarantee(claim), (
+            mine.parts() if own else None
+        )
+    if not callable(mechanism):
+        hint = "a mechanism with release(), or a function f(data, rng)"
+        if hasattr(mechanism, "open"):
+            hint += " that opens the interaction, asks, and returns what was answered"
+        raise ParameterError("mechanism", type(mechanism).__name__, hint)
+    call: Sampler = Batched(mechanism) if batched else Single(mechanism)
+    kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
+    return call, _note(str(kind), _own_parameters(mechanism)), _guarantee(claim), None
+
+
+def _name(function: object) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def _own_parameters(function: object) -> Mapping[str, Plain]:
+    parameters = getattr(function, "parameters", None)
+    found: Mapping[str, Plain] = parameters() if callable(parameters) else {}
+    return found
+
+
+def _note(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
+    return MechanismNote(kind=_as_id(kind), parameters=parameters, library=_LIBRARY)
+
+
+def _as_id(text: str) -> str:
+    """`text` as a name in the ledger's alphabet."""
+    cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", text).lstrip("._:/@-")
+    return cleaned[:128] or "unnamed"
+
+
+def _version() -> str:
+    try:
+        return metadata.version("dpledger")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+_LIBRARY = f"dpledger {_version()}"
+
+
+def _shape(data: object) -> str:
+    """A dataset by its type and shape, never by its values."""
+    shape = getattr(data, "shape", None)
+    if isinstance(shape, tuple):
+        return f"{type(data).__name__} of shape {shape}"
+    return f"{type(data).__name__} of {len(data)}" if isinstance(data, (list, tuple, dict)) else type(data).__name__

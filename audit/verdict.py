@@ -1,0 +1,222 @@
+"""What an audit found, in words that never say more than the evidence.
+
+`violation`: the claim is refuted, at the stated confidence. `not_refuted`: this budget of runs found nothing, which
+proves nothing; the power says what it could have found.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpledger import decimals
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.audit.claims import Point, Target
+from dpledger.audit.events import Event
+from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
+from dpledger.audit.evidence.thresholds import Direction, Look
+from dpledger.ledger.bodies import Audited, MechanismNote, Power, Step
+from dpledger.relations import Relation
+from dpledger.schema import plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["SCHEMA", "AuditResult"]
+
+SCHEMA = "dpledger.audit.v1"
+METHOD = "threshold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """The result of one audit. `epsilon_lower` at `delta` and the verdict hold together with `confidence`.
+
+    `looks`: every test that was made, each with its share of the error budget; `selected_on`: runs a side spent on
+    choosing them, which count in no bound. `width`: how many numbers an output usually is. `seed`: None where the
+    runs were collected by somebody else.
+    """
+
+    mechanism: MechanismNote
+    claim: Guarantee
+    target: Target
+    relation: Relation
+    confidence: Decimal
+    looks: tuple[Look, ...]
+    cells: CellCounts
+    power: Power | None
+    pair: str
+    width: int
+    selected_on: tuple[int, int]
+    trials_left: int
+    trials_right: int
+    seconds: float
+    seed: int | None
+
+    @property
+    def verdict(self) -> Literal["violation", "not_refuted"]:
+        """`violation` if a look refutes the point that it tests, else `not_refuted`. Never "proved"."""
+        return "violation" if any(look.refuted for look in self.looks) else "not_refuted"
+
+    @property
+    def epsilon_lower(self) -> Decimal:
+        """A lower bound on the epsilon of the mechanism at `delta`, on this pair of datasets.
+
+        Claim: at least `confidence` that the true epsilon at `delta` is no smaller. Source: docs/proofs/audit.md 3.
+        """
+        return max(look.epsilon_lower for look in self.looks if look.planned.point == self.target.point)
+
+    @property
+    def delta(self) -> Decimal:
+        """The delta at which `epsilon_lower` holds."""
+        return self.target.point.delta
+
+    @property
+    def witness(self) -> Look:
+        """The look that says most: one that refutes its point (the reported point first), else the best at the point."""
+        at_point = [look for look in self.looks if look.planned.point == self.target.point]
+        best = max(at_point, key=lambda look: look.epsilon_lower)
+        refuting = [look for look in self.looks if look.refuted]
+        if best.refuted or not refuting:
+            return best
+        return max(refuting, key=lambda look: look.epsilon_lower - look.planned.point.epsilon)
+
+    @property
+    def event(self) -> Event:
+        """The event that tells the two datasets apart best: `event.words`, `event.contains(output, width=...)`."""
+        return self.witness.planned.event
+
+    @property
+    def refuted(self) -> Point | None:
+        """The point of the claim that fell (for a claim that is a curve it may be a knot), or None."""
+        return self.witness.planned.point if self.witness.refuted else None
+
+    @property
+    def band(self) -> tuple[BandPoint, ...]:
+        """The trade-off curve with its simultaneous band, at `confidence`: a statement of its own beside the verdict."""
+        return band(self.cells, decimals.float_down(decimals.round_down(1 - Fraction(self.confidence))))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an AuditResult is neither true nor false: compare result.verdict with 'violation' or 'not_refuted' "
+            "(and not refuted is not proved)"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        look, percent = self.witness, f"{float(self.confidence) * 100:.6g} %"
+        head = {
+            "violation": f"violation: {claim_words(self.claim)} is refuted",
+            "not_refuted": f"not refuted: {claim_words(self.claim)} (this is no proof of privacy)",
+        }[self.verdict]
+        if look.refuted and look.planned.point != self.target.point:
+            head += f", by its privacy curve at {look.planned.point.words}"
+        runs = f"{self.trials_left:,} and {self.trials_right:,} runs"
+        tally = look.tally
+        return [
+            head,
+            f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
+            f"(confidence {percent}, {runs}, {self.seconds:.1f} s)",
+            f"event: {self.event.words}, in {tally.left:,} of {tally.runs_left:,} runs on the left data "
+            f"and {tally.right:,} of {tally.runs_right:,} on the right",
+            self._power_words(),
+        ]
+
+    def _power_words(self) -> str:
+        if self.power is None:
+            return "power: with so few runs this event could have refuted no epsilon; use more trials"
+        return (
+            f"power: a true epsilon of {float(self.power.epsilon):.6g} would have been refuted "
+            f"with probability {self.power.probability}, by this kind of event"
+        )
+
+    def body(self, path: tuple[Step, ...] = ()) -> Audited:
+        """The result as a ledger entry holds it: no data, no output. `path`: the scope it is about, if any."""
+        return Audited(
+            mechanism=self.mechanism,
+            claim=self.claim,
+            relation=self.relation,
+            verdict=self.verdict,
+            epsilon_lower=self.epsilon_lower,
+            delta=self.delta,
+            confidence=self.confidence,
+            trials_left=self.trials_left,
+            trials_right=self.trials_right,
+            event=self._public_event(),
+            method=METHOD,
+            power=self.power,
+            seed=self.seed,
+            path=path,
+        )
+
+    def _public_event(self) -> str:
+        planned = self.witness.planned
+        side = "left" if planned.direction is Direction.LEFT else "right"
+        verb = "refutes" if self.witness.refuted else "does not refute"
+        return f"{planned.event.public_words}; likelier on the {side} data; {verb} {planned.point.words}"
+
+    def to_json(self) -> str:
+        """The whole result as JSON, for the auditor: it names the event in full. Numbers are text, decimals exact."""
+        return json.dumps(self._document(), indent=2, ensure_ascii=False)
+
+    def _document(self) -> dict[str, Any]:
+        document: dict[str, Any] = plain(
+            {
+                "schema": SCHEMA,
+                "verdict": self.verdict,
+                "epsilon_lower": self.epsilon_lower,
+                "delta": self.delta,
+                "confidence": self.confidence,
+                "claim": self.claim,
+                "mechanism": self.mechanism,
+                "relation": self.relation,
+                "pair": self.pair,
+                "event": self.event.words,
+                "method": METHOD,
+                "trials": {"left": self.trials_left, "right": self.trials_right},
+                "selected_on": {"left": self.selected_on[0], "right": self.selected_on[1]},
+                "seconds": f"{self.seconds:.3f}",
+                "power": self.power,
+                "seed": self.seed,
+                "looks": [_look_document(look) for look in self.looks],
+                "cells": {"likelier": self.cells.likelier, "rarer": self.cells.rarer},
+            }
+        )
+        return document
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Figure:
+        """The trade-off curve with its band against the region that the claim allows; saved to `path` if given.
+
+        Needs matplotlib, the extra `plots`: ParameterError says so where it is missing."""
+        from dpledger.audit.plots import trade_off  # here: matplotlib is an extra, and takes a second to load
+
+        return trade_off(self, path)
+
+
+def _look_document(look: Look) -> dict[str, object]:
+    planned, tally = look.planned, look.tally
+    return {
+        "event": planned.event.words,
+        "likelier_on": planned.direction.value,
+        "epsilon": planned.point.epsilon,
+        "delta": planned.point.delta,
+        "share_of_error": decimals.round_up(planned.share),
+        "hits": {"left": tally.left, "right": tally.right},
+        "runs": {"left": tally.runs_left, "right": tally.runs_right},
+        "likelier_lower": repr(look.likelier_lower),
+        "rarer_upper": repr(look.rarer_upper),
+        "epsilon_lower": look.epsilon_lower,
+        "refuted": look.refuted,
+    }
+
+
+def claim_words(claim: Guarantee) -> str:
+    """A claim as people write it: its kind and numbers."""
+    values = {name: value for name, value in plain(claim).items() if name != "kind"}
+    return f"{claim.kind}({', '.join(f'{name}={value}' for name, value in values.items())})"

@@ -1,0 +1,63 @@
+"""The bundle: a ledger as plain files, for people who do not trust the one who hands it to them.
+
+    entries.jsonl    the envelopes, one a line, byte for byte as they were signed
+    checkpoint       the signed head (C2SP tlog-checkpoint)
+    keys.json        which keys signed, for information: the verifier's own key decides
+
+Nothing is trusted because the bundle contains it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dpledger.errors import ForeignLedger, ParameterError
+from dpledger.ledger import verification, wire
+from dpledger.ledger.checkpoint import Checkpoint
+from dpledger.ledger.keys import VerifyingKey
+
+__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "read", "verify", "write"]
+
+ENTRIES = "entries.jsonl"
+CHECKPOINT = "checkpoint"
+KEYS = "keys.json"
+
+
+def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, key: VerifyingKey) -> Path:
+    """Write a bundle into `folder`, which is made; ParameterError if it is there and not empty."""
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ParameterError("bundle", str(target), "a folder that is empty or not there yet")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with (target / ENTRIES).open("wb") as file:
+            for leaf in leaves:
+                file.write(leaf + b"\n")
+        (target / CHECKPOINT).write_bytes(head)
+        (target / KEYS).write_bytes(wire.dump({"log": key.text}) + b"\n")
+    except OSError as error:
+        raise ParameterError("bundle", str(target), f"a folder that can be written ({error.strerror})") from None
+    return target
+
+
+def read(folder: str | os.PathLike[str]) -> tuple[list[bytes], bytes]:
+    """The leaves and the head of a bundle, unverified. ForeignLedger if its files are not there or not whole."""
+    source = Path(folder)
+    try:
+        data = (source / ENTRIES).read_bytes()
+        head = (source / CHECKPOINT).read_bytes()
+    except OSError as error:
+        raise ForeignLedger(f"{source} is not a bundle: {error.strerror}: {Path(error.filename or '').name}") from None
+    if not data.endswith(b"\n"):
+        raise ForeignLedger(f"{source / ENTRIES} is truncated: its last line does not end")
+    return data.split(b"\n")[:-1], head
+
+
+def verify(
+    folder: str | os.PathLike[str], key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
+) -> verification.Verified:
+    """Verify a bundle against the verifier's own key and remembered heads. Raises VerificationError."""
+    leaves, head = read(folder)
+    return verification.verify(leaves, head, key, since=since)

@@ -1,0 +1,73 @@
+"""What a scope has spent: an ex-post reading of its filter, with a bound on either side. It is no DP guarantee.
+
+The guarantee of a scope is its budget, fixed when it opened. The reading says how much of it the record so far accounts for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpledger.accounting.profile import Bounds, compose
+
+from dpledger.accounting import filters
+from dpledger.accounting.composition import (
+    Composition,
+    Filtered,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
+    Repeated,
+    Sequence,
+    SparseVectorLaw,
+)
+from dpledger.decimals import Number, float_up, read
+from dpledger.errors import CannotCertify
+from dpledger.ledger.state import ScopeState
+from dpledger.relations import Relation
+
+__all__ = ["spent"]
+
+
+def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bounds:
+    """The reading of `scope` at `delta`, after the parts `ran`.
+
+    Claim: upper: the transcript so far is (upper, delta)-bounded in the integrated ex-post sense, by the filter's theorem
+    (infinite where it has none at this delta). lower: no epsilon below it bounds the costliest single part at this
+    delta, by the engine.
+    Source: docs/proofs/filters.md.
+    """
+    at = read(delta, field="delta")
+    upper = filters.reading(scope.filter, scope.sums, at)
+    lower = max((_least(parts, scope.relation, at) for parts in set(ran)), default=0.0)
+    return Bounds(lower=lower, upper=float_up(upper))
+
+
+def _least(parts: Composition, relation: Relation, delta: Number) -> float:
+    """What `parts` cost at the least. A part whose loss depends on its outcome says nothing before it is settled."""
+    if _has_outcome(parts):
+        return 0.0
+    try:
+        return compose(_as_run(parts), relation).epsilon(delta).lower
+    except CannotCertify:
+        return 0.0
+
+
+def _as_run(parts: Composition) -> Composition:
+    """The plan, cut to the steps that were started."""
+    match parts:
+        case Repeated(of=of, times=times, done=done):
+            return Repeated(of, times=max(1, times if done is None else done))
+        case _:
+            return parts
+
+
+def _has_outcome(parts: Composition) -> bool:
+    match parts:
+        case SparseVectorLaw():
+            return True
+        case Sequence(of=of) | Parallel(of=of) | Filtered(of=of):
+            return any(_has_outcome(part) for part in of)
+        case Repeated(of=one) | PoissonSampled(of=one) | PostProcessed(of=one):
+            return _has_outcome(one)
+        case _:
+            return False

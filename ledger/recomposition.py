@@ -1,0 +1,259 @@
+"""Claims against their parts: what was recorded, priced again from the beginning, and what it comes to.
+
+`check_reserved` is step 8 of the verification: an entry's charge must cover its parts, and its claim must follow from them.
+`accounts` lists, scope by scope, every admission with the account and the price that carried it, and reads what was spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, assert_never
+
+from dpledger.accounting.profile import Bounds
+
+from dpledger.accounting import filters, rules
+from dpledger.accounting.composition import Composition, Filtered
+from dpledger.accounting.filters import BasicFilter, Coordinates, EitherFilter, Filter, PureFilter, Sums
+from dpledger.accounting.guarantees import ApproxDP, Failure, Guarantee
+from dpledger.decimals import ZERO
+from dpledger.errors import VerificationError
+from dpledger.ledger import readings
+from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
+from dpledger.ledger.entries import Entry
+from dpledger.ledger.state import ScopeState, State, held
+from dpledger.relations import Relation, Unit
+
+__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved"]
+
+
+def check_reserved(state: State, body: Reserved) -> None:
+    """Raises unless each level is charged what its filter asks for the parts, and the claim follows from the parts."""
+    for level in body.levels:
+        scope = state.scopes[level.scope]
+        needed = filters.charge(
+            scope.filter, rules.cost(body.parts, scope.relation, orders=filters.orders(scope.filter))
+        )
+        if not _covers(level.amounts, needed):
+            raise VerificationError(f"scope {level.scope}: charged less than its parts cost")
+    own = state.scopes[state.open[body.charge].scope]
+    rules.check(body.claim, body.parts, own.relation)
+
+
+def _covers(charged: Coordinates, needed: Coordinates) -> bool:
+    """A coordinate that is absent counts as infinite: more than any price."""
+    return all(name not in charged or charged[name] >= price for name, price in needed.items()) and not (
+        set(charged) - set(needed)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """One charge of a scope, from its reservation on.
+
+    `account`: the coordinate in which it was admitted; `reserved[account]` is the price that carried it, and
+    `charged[account]` what is charged now (the settled price once committed, nothing once aborted)."""
+
+    index: int
+    key: str
+    charge: str
+    mechanism: MechanismNote
+    form: Literal["release", "interaction", "training"]
+    claim: Guarantee
+    failures: tuple[Failure, ...]
+    parts: Composition
+    status: Literal["reserved", "started", "committed", "aborted"]
+    reserved: Coordinates
+    charged: Coordinates
+    rule: Literal["cap", "ex_post", "steps"] | None
+    account: str
+    steps: int | None
+    granted: int
+    warnings: tuple[str, ...]
+    outside_guarantee: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that the scope refused."""
+
+    index: int
+    key: str
+    mechanism: MechanismNote
+    claim: Guarantee
+    asked: Mapping[str, Decimal]
+    spent: Mapping[str, Decimal]
+    left: Mapping[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeAccount:
+    """Everything a scope admitted and refused, and what it comes to.
+
+    `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
+    `composition`: the tree of all that was admitted, with outcomes. `held`: of the sums, what open charges hold."""
+
+    scope: str
+    unit: Unit
+    relation: Relation
+    budget: Guarantee
+    filter: Filter
+    guarantee: Guarantee
+    admissions: tuple[Admission, ...]
+    refusals: tuple[Refusal, ...]
+    sums: Sums
+    spent_by_account: Mapping[str, str]
+    held_by_account: Mapping[str, str]
+    left_by_account: Mapping[str, str]
+    delta: Decimal
+    spent: Bounds
+    composition: Composition | None
+
+
+def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
+    """The account of each scope, in id order, from entries and the state that they fold to."""
+    books = {name: _Book(scope) for name, scope in state.scopes.items()}
+    charges: dict[str, _Charge] = {}
+    for entry in entries:
+        match entry.body:
+            case Reserved() as body:
+                charge = charges[body.charge] = _Charge(entry.index, body)
+                for level in body.levels:
+                    books[level.scope].admit(charge, level.amounts)
+            case Started(charge=name) | Progress(charge=name) | Committed(charge=name) | Aborted(charge=name) as body:
+                for level in charges[name].body.levels:
+                    books[level.scope].settle(charges[name], body)
+                charges[name].follow(body)
+            case Refused(level=level) as body:
+                books[level].refusals.append(_refusal(entry.index, body))
+            case _:
+                pass
+    return tuple(books[name].account(state) for name in sorted(books))
+
+
+class _Charge:
+    """A charge while its entries are read."""
+
+    def __init__(self, index: int, body: Reserved) -> None:
+        self.index = index
+        self.body = body
+        self.status: Literal["reserved", "started", "committed", "aborted"] = (
+            "reserved" if body.redeem is None else "started"
+        )
+        self.granted = 0
+        self.end: Committed | None = None
+
+    def follow(self, body: Started | Progress | Committed | Aborted) -> None:
+        match body:
+            case Started():
+                self.status = "started"
+            case Progress(upto=upto):
+                self.granted = upto
+            case Aborted():
+                self.status = "aborted"
+            case Committed():
+                self.status, self.end = "committed", body
+            case _:
+                assert_never(body)
+
+    def charged(self, scope: str) -> Coordinates:
+        """What the scope is charged now: nothing once aborted, the settled amounts once committed, else the cap."""
+        if self.status == "aborted":
+            return {}
+        levels = self.body.levels if self.end is None else self.end.levels
+        return next(level.amounts for level in levels if level.scope == scope)
+
+
+class _Book:
+    """One scope while the entries are read: its sums at every prefix, and which account carried each admission."""
+
+    def __init__(self, scope: ScopeState) -> None:
+        self.scope = scope
+        self.sums = filters.opening(scope.filter)
+        self.charges: list[tuple[_Charge, str, Coordinates]] = []
+        self.refusals: list[Refusal] = []
+
+    def admit(self, charge: _Charge, amounts: Coordinates) -> None:
+        self.sums = filters.with_charge(self.scope.filter, self.sums, amounts)
+        self.charges.append((charge, _carrier(self.scope.filter, self.sums, amounts), amounts))
+
+    def settle(self, charge: _Charge, body: Started | Progress | Committed | Aborted) -> None:
+        if isinstance(body, (Started, Progress)):
+            return
+        rule, name = self.scope.filter, self.scope.scope
+        self.sums = filters.without_charge(rule, self.sums, charge.charged(name))
+        if isinstance(body, Committed):
+            settled = next(level.amounts for level in body.levels if level.scope == name)
+            self.sums = filters.with_charge(rule, self.sums, settled)
+
+    def account(self, state: State) -> ScopeAccount:
+        scope = self.scope
+        guarantee = filters.budget_guarantee(scope.filter)
+        delta = guarantee.delta if isinstance(guarantee, ApproxDP) else ZERO
+        admissions = tuple(_admission(scope.scope, *charge) for charge in self.charges)
+        ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
+        return ScopeAccount(
+            scope=scope.scope,
+            unit=scope.unit,
+            relation=scope.relation,
+            budget=scope.budget,
+            filter=scope.filter,
+            guarantee=guarantee,
+            admissions=admissions,
+            refusals=tuple(self.refusals),
+            sums=scope.sums,
+            spent_by_account=filters.spent(scope.filter, scope.sums),
+            held_by_account=filters.spent(scope.filter, held(state, scope.scope)),
+            left_by_account=filters.left(scope.filter, scope.sums),
+            delta=delta,
+            spent=readings.spent(scope, ran, delta),
+            composition=Filtered(scope.filter, ran) if ran else None,
+        )
+
+
+def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
+    """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
+    prices as long as it fits, else the mixed account."""
+    if isinstance(rule, (PureFilter, BasicFilter)):
+        return "pure"
+    if isinstance(rule, EitherFilter):
+        priced, unpriced = sums["pure"]
+        if not unpriced and priced <= rule.epsilon:
+            return "pure"
+    return "mixed_rdp" if amounts["mixed_rdp"] else "mixed_pure"
+
+
+def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates) -> Admission:
+    body, end = charge.body, charge.end
+    return Admission(
+        index=charge.index,
+        key=body.key,
+        charge=body.charge,
+        mechanism=body.mechanism,
+        form=body.form,
+        claim=body.claim,
+        failures=body.failures,
+        parts=body.parts if end is None else end.parts,
+        status=charge.status,
+        reserved=reserved,
+        charged=charge.charged(scope),
+        rule=None if end is None else end.rule,
+        account=carrier,
+        steps=body.steps,
+        granted=charge.granted,
+        warnings=() if end is None else end.warnings,
+        outside_guarantee=end is not None and end.outside_guarantee,
+    )
+
+
+def _refusal(index: int, body: Refused) -> Refusal:
+    return Refusal(
+        index=index,
+        key=body.key,
+        mechanism=body.mechanism,
+        claim=body.claim,
+        asked=body.asked,
+        spent=body.spent,
+        left=body.left,
+    )

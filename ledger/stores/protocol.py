@@ -1,0 +1,93 @@
+"""What a store must do: keep leaves in order, and which key and charge were used, in transactions that are durable.
+
+A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of it
+is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+__all__ = ["ChargeRow", "Status", "Store", "Transaction"]
+
+Status = Literal["open", "committed", "aborted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeRow:
+    """A charge and the key it uses up: (scope, key) is unique, and so is the charge. `ended`: the index of the entry that
+    ended it."""
+
+    charge: str
+    scope: str
+    key: str
+    request: str
+    status: Status
+    ended: int | None = None
+
+
+class Transaction(Protocol):
+    """Reads and writes that happen together. Leaving the context without an error makes them durable."""
+
+    @property
+    def size(self) -> int:
+        """How many leaves the store holds, those appended here included."""
+        ...
+
+    def leaves(self, start: int) -> Iterator[bytes]:
+        """The leaves from index `start` on, in order."""
+        ...
+
+    def append(self, leaf: bytes) -> int:
+        """Add a leaf at the end; its index."""
+        ...
+
+    def put_checkpoint(self, checkpoint: bytes) -> None:
+        """Replace the signed head."""
+        ...
+
+    def add_charge(self, row: ChargeRow) -> None:
+        """Record a charge and its key. StoreBehind if either is there already."""
+        ...
+
+    def end_charge(self, charge: str, status: Status, index: int) -> None:
+        """Record how a charge ended, and by which entry. StoreBehind if it is not there."""
+        ...
+
+    def put_value(self, charge: str, value: bytes) -> None:
+        """Keep the value of a release, so that a repetition is answered. In no export."""
+        ...
+
+    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
+        """The charge that used `key` up in `scope`, if one did."""
+        ...
+
+
+class Store(Protocol):
+    """A durable, append-only list of leaves with its signed head."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """A transaction that excludes every other writer."""
+        ...
+
+    def size(self) -> int: ...
+    def leaf(self, index: int) -> bytes:
+        """The leaf at `index`; IndexError beyond the end."""
+        ...
+
+    def leaves(self, start: int = 0) -> Iterator[bytes]:
+        """The leaves from `start` on, as of the call."""
+        ...
+
+    def checkpoint(self) -> bytes | None:
+        """The signed head; None before the first."""
+        ...
+
+    def value(self, charge: str) -> bytes | None:
+        """The kept value of a committed release, if it was kept."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,179 @@
+"""The verification recipe, numbered, over bytes. Each step raises VerificationError with the index and the reason.
+
+    1  the parts are there: a head, and as many leaves as it says
+    2  the head: a strict checkpoint, signed by the verifier's key
+    3  the leaves hash to its root
+    4  it is consistent with every head that the verifier remembers        `quick` ends here: these are the signed bytes
+    5  each envelope: strict, signed by the key in force at its index
+    6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf before
+    7  the fold: every transition legal, every key and charge once, every level within its filter at every prefix, refunds
+       only by rule, snapshots equal
+    8  the charges: each level is charged at least what its filter asks for the recorded parts; claims follow from parts
+    9  what is left over is reported: open charges, refusals, entries that no witness has seen
+
+Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dpledger.errors import DpledgerError, VerificationError
+from dpledger.ledger import checkpoint, envelope, merkle, recomposition, wire
+from dpledger.ledger.bodies import LedgerOpened, Reserved
+from dpledger.ledger.checkpoint import Checkpoint
+from dpledger.ledger.entries import Entry, parse_entry
+from dpledger.ledger.keys import VerifyingKey
+from dpledger.ledger.state import EMPTY, State, step
+from dpledger.ledger.writing import FIRST_PREVIOUS
+
+__all__ = ["Verified", "verify", "verify_quick"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What was verified, and how far.
+
+    `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under a
+    head that somebody else holds; what follows could still be cut off unseen. `entries` and `state` are empty in quick."""
+
+    mode: Literal["quick", "full"]
+    head: Checkpoint
+    key: VerifyingKey
+    witnessed: int
+    entries: tuple[Entry, ...]
+    state: State
+
+
+def verify_quick(
+    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
+) -> Verified:
+    """Steps 1 to 4. `since`: heads that the verifier remembers."""
+    signed, _ = _signed_leaves(leaves, head, key, since)
+    return Verified(mode="quick", head=signed, key=key, witnessed=_witnessed(since), entries=(), state=EMPTY)
+
+
+def verify(
+    leaves: Iterable[bytes],
+    head: bytes,
+    key: VerifyingKey,
+    *,
+    since: Sequence[Checkpoint] = (),
+    advance: Callable[[int], None] | None = None,
+) -> Verified:
+    """Steps 1 to 9. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
+    signed, stored = _signed_leaves(leaves, head, key, since)
+    entries: list[Entry] = []
+    state, previous = EMPTY, FIRST_PREVIOUS
+    used = _Used()
+    for index, leaf in enumerate(stored):
+        entry = _entry_at(index, leaf, previous, signed.origin, key)
+        state = _step_at(index, state, entry, used)
+        previous = merkle.leaf_hash(leaf).hex()
+        entries.append(entry)
+        if advance is not None:
+            advance(1)
+    return Verified(mode="full", head=signed, key=key, witnessed=_witnessed(since), entries=tuple(entries), state=state)
+
+
+def _signed_leaves(
+    leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Checkpoint]
+) -> tuple[Checkpoint, list[bytes]]:
+    """Steps 1 to 4."""
+    signed = checkpoint.verify(head, key)
+    stored = list(leaves)
+    if len(stored) < signed.size:
+        raise VerificationError(
+            f"the record ends here, its signed head covers {signed.size} entries", index=len(stored)
+        )
+    if len(stored) > signed.size:
+        raise VerificationError(f"beyond the signed head, which covers {signed.size} entries", index=signed.size)
+    tree = merkle.CompactRange()
+    remembered = {other.size: other for other in since}
+    for index, leaf in enumerate(stored):
+        tree = tree.append(merkle.leaf_hash(leaf))
+        _require_remembered(remembered.pop(index + 1, None), tree, signed.origin)
+    if not hmac.compare_digest(tree.root(), signed.root):
+        _name_the_entry(stored, key, signed)
+    for other in remembered.values():
+        raise VerificationError(f"a remembered head covers {other.size} entries; this record has {signed.size}")
+    return signed, stored
+
+
+def _require_remembered(other: Checkpoint | None, tree: merkle.CompactRange, origin: str) -> None:
+    if other is None:
+        return
+    if other.origin != origin:
+        raise VerificationError(f"a remembered head is of another ledger: {other.origin}")
+    if tree.root() != other.root:
+        raise VerificationError(f"not the record that a remembered head of {other.size} entries is of")
+
+
+def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> None:
+    """The leaves are not those of the head: say which entry is at fault, where one can be named."""
+    previous = FIRST_PREVIOUS
+    for index, leaf in enumerate(stored):
+        _entry_at(index, leaf, previous, signed.origin, key)
+        previous = merkle.leaf_hash(leaf).hex()
+    raise VerificationError(
+        "each entry is signed and linked, and yet they are not those of the signed head", index=len(stored) - 1
+    )
+
+
+def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:
+    """Steps 5 and 6."""
+
+    def in_force(keyid: str) -> VerifyingKey:
+        if keyid != key.key_id_hex:
+            raise VerificationError(f"signed by key {keyid}, the key in force is {key.key_id_hex}")
+        return key
+
+    try:
+        entry = parse_entry(wire.parse(envelope.verify(leaf, in_force)))
+    except VerificationError as error:
+        raise VerificationError(error.reason, index=index) from None
+    if entry.index != index:
+        raise VerificationError(f"says that it is entry {entry.index}", index=index)
+    if entry.ledger != origin:
+        raise VerificationError(f"is an entry of another ledger: {entry.ledger}", index=index)
+    if entry.previous != previous:
+        raise VerificationError("does not follow the entry before it", index=index)
+    return entry
+
+
+class _Used:
+    """Which charges and keys occurred: each once, for ever."""
+
+    def __init__(self) -> None:
+        self.charges: set[str] = set()
+        self.keys: set[tuple[str, str]] = set()
+
+    def note(self, scope: str, key: str, charge: str) -> None:
+        if charge in self.charges:
+            raise VerificationError("the charge was used before")
+        if (scope, key) in self.keys:
+            raise VerificationError("the key was used before in its scope")
+        self.charges.add(charge)
+        self.keys.add((scope, key))
+
+
+def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
+    """Steps 7 and 8."""
+    body = entry.body
+    try:
+        if isinstance(body, LedgerOpened) and VerifyingKey.parse(body.public_key).name != entry.ledger:
+            raise VerificationError("names a key of another ledger")
+        after = step(state, body)
+        if isinstance(body, Reserved):
+            used.note(after.open[body.charge].scope, body.key, body.charge)
+            recomposition.check_reserved(after, body)
+    except DpledgerError as error:
+        raise VerificationError(getattr(error, "reason", str(error)), index=index) from None
+    return after
+
+
+def _witnessed(since: Sequence[Checkpoint]) -> int:
+    return max((head.size for head in since), default=0)

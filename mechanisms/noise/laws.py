@@ -1,0 +1,141 @@
+"""The primitive noise laws, as inert data: what `draw` can add, and how far it reaches.
+
+Each law lives on a grid of step `grid`, and its values are whole numbers of steps. A *rounded* law is the law of an
+ideal continuous variable rounded to the nearest step, so a release is a post-processing of the continuous mechanism;
+a *discrete* law is a law on the integers.
+
+>>> RoundedLaplace(scale=10, grid="0.0078125").grid
+Decimal('0.0078125')
+>>> half_width(DiscreteLaplace(scale=1), "0.95")
+3
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Annotated, Literal, TypeAlias, assert_never
+
+from pydantic import StringConstraints
+
+from dpledger.decimals import Number, Positive, read
+from dpledger.errors import ParameterError
+from dpledger.schema import record, tag
+
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Law",
+    "RoundedGaussian",
+    "RoundedLaplace",
+    "Sensitivity",
+    "half_width",
+    "steps_per_scale",
+]
+
+_ONE = Decimal(1)
+_SLACK = 1 + 2.0**-40  # covers the rounding of the float logarithms, roots and quantiles below
+
+
+@record
+class DiscreteLaplace:
+    """Integers k with P(k) proportional to exp(-|k| / scale). Inusah-Kozubowski 2006."""
+
+    scale: Positive
+    kind: Literal["discrete_laplace"] = tag(default="discrete_laplace")
+
+    @property
+    def grid(self) -> Decimal:
+        """The step: one."""
+        return _ONE
+
+
+@record
+class DiscreteGaussian:
+    """Integers k with P(k) proportional to exp(-k^2 / (2 sigma^2)). Canonne-Kamath-Steinke 2020, definition 1."""
+
+    sigma: Positive
+    kind: Literal["discrete_gaussian"] = tag(default="discrete_gaussian")
+
+    @property
+    def grid(self) -> Decimal:
+        """The step: one."""
+        return _ONE
+
+
+@record
+class RoundedLaplace:
+    """Whole numbers of steps: a continuous Laplace variable of this scale, divided by `grid` and rounded to nearest."""
+
+    scale: Positive
+    grid: Positive
+    kind: Literal["rounded_laplace"] = tag(default="rounded_laplace")
+
+
+@record
+class RoundedGaussian:
+    """Whole numbers of steps: a normal variable of deviation sigma, divided by `grid` and rounded to nearest."""
+
+    sigma: Positive
+    grid: Positive
+    kind: Literal["rounded_gaussian"] = tag(default="rounded_gaussian")
+
+
+Law: TypeAlias = DiscreteLaplace | DiscreteGaussian | RoundedLaplace | RoundedGaussian
+"""The closed union of noise laws; told apart by `kind`."""
+
+
+@record
+class Sensitivity:
+    """How far one unit moves what is passed to `draw`, in the units of the law's scale (a step counts `grid`).
+
+    `norm`: in which norm over the entries. `justification`: one line that says why, for whoever reads the record.
+    """
+
+    value: Positive
+    norm: Literal["l1", "l2", "linf"]
+    justification: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+def steps_per_scale(law: Law) -> Fraction:
+    """The scale (or sigma) in steps of the grid, exactly."""
+    match law:
+        case DiscreteLaplace(scale=scale):
+            return Fraction(scale)
+        case DiscreteGaussian(sigma=sigma):
+            return Fraction(sigma)
+        case RoundedLaplace(scale=scale, grid=grid):
+            return Fraction(scale) / Fraction(grid)
+        case RoundedGaussian(sigma=sigma, grid=grid):
+            return Fraction(sigma) / Fraction(grid)
+        case _:
+            assert_never(law)
+
+
+def half_width(law: Law, confidence: Number) -> int:
+    """Steps h such that the noise is within -h..h with at least the probability `confidence`, in (0, 1).
+
+    Claim: P(|noise| <= h) >= confidence. It bounds accuracy, never privacy.
+    Source: exponential tails (Laplace: P(|X| > t) = exp(-t/scale); discrete: 2 q^(h+1)/(1+q), q = exp(-1/scale));
+    normal quantile; Canonne-Kamath-Steinke 2020, proposition 25 (the discrete tail at m is at most the normal one at
+    m - 1).
+    """
+    level = read(confidence, field="confidence")
+    if not 0 < level < 1:
+        raise ParameterError("confidence", confidence, "a number in (0, 1)")
+    miss = float(1 - level)
+    steps = float(steps_per_scale(law)) * _SLACK
+    match law:
+        case DiscreteLaplace():
+            least = steps * (math.log(2 / miss) - math.log1p(math.exp(-1 / steps))) * _SLACK - 1
+            return max(0, math.ceil(least + 2.0**-30))
+        case RoundedLaplace():
+            return math.ceil(steps * -math.log(miss) * _SLACK + 0.5)
+        case RoundedGaussian():
+            return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK + 0.5)
+        case DiscreteGaussian():
+            return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK) + 1
+        case _:
+            assert_never(law)

@@ -1,0 +1,180 @@
+"""The Gaussian mechanism for a number, or a vector of a public dimension, that the caller computed.
+
+Each entry is rounded to the grid, and a normal variable, rounded to the same grid, is added as whole steps. The
+release is a post-processing of the continuous mechanism on the rounded vector, so its leaf is
+`GaussianLaw(noise_multiplier)`.
+
+>>> Gaussian(noise_multiplier=2).claim()
+GDP(mu=Decimal('0.5'), kind='gdp')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from dpledger.accounting.composition import Composition, GaussianLaw
+from dpledger.accounting.guarantees import GDP
+from dpledger.decimals import Number, Positive, Signed, multiply, round_down, round_up
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.grid import (
+    TotalMap,
+    check_map,
+    default_grid,
+    on_grid,
+    to_floats,
+    to_steps,
+    vector_to_steps,
+)
+from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["Gaussian"]
+
+_Value: TypeAlias = float | npt.NDArray[np.float64]
+
+
+@record
+class Gaussian(OneShot):
+    """Release a number or a vector with Gaussian noise. Dong-Roth-Su 2022, theorem 2.7: mu = sensitivity / sigma.
+
+    `sensitivity`: how far one unit moves it in the l2 norm, under the relation (the caller vouches for it;
+    `justification` says why, in one line). Exactly one of `noise_multiplier` (sigma / sensitivity) and `sigma` is
+    given.
+    `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power of two; default:
+    the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound and what is no number
+    as `missing`; a vector of another length counts as all missing. Data never raise.
+    """
+
+    noise_multiplier: Positive | None = given(default=None)
+    sigma: Positive | None = given(default=None)
+    sensitivity: Positive = given(default=1)
+    dimension: Annotated[int, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
+    grid: Positive | None = given(default=None)
+    bound: Positive = given(default=2**53)
+    missing: Signed = given(default=0)
+    justification: Line = given(default="declared by the caller")
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["gaussian"] = tag(default="gaussian")
+
+    def __post_init__(self) -> None:
+        exactly_one(noise_multiplier=self.noise_multiplier, sigma=self.sigma)
+        check_map(self._plan.grid, self.bound, self.missing)
+
+    @property
+    def _plan(self) -> _Plan:
+        return _planned(self.sensitivity, self.noise_multiplier, self.sigma, self.grid, self.dimension)
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        """The law of the noise of each entry, on its grid."""
+        return RoundedGaussian(sigma=self._plan.sigma, grid=self._plan.grid)
+
+    def claim(self) -> GDP:
+        """mu = sensitivity / sigma, rounded up."""
+        return GDP(self._plan.mu)
+
+    def parts(self) -> Composition:
+        """One Gaussian leaf. Where a unit is replaced, the leaf's noise multiplier counts sigma against the bound of
+        one unit's contribution, which is half of the sensitivity; where no relation is fixed yet, add_remove is meant.
+        """
+        if self.relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
+            return GaussianLaw(multiply(self._plan.noise_multiplier, 2))
+        return GaussianLaw(self._plan.noise_multiplier)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with noise multiplier, sigma and grid as they are used."""
+        plan = self._plan
+        values = {
+            "sensitivity": self.sensitivity,
+            "noise_multiplier": plan.noise_multiplier,
+            "sigma": plan.sigma,
+            "dimension": self.dimension,
+            "grid": plan.grid,
+            "bound": self.bound,
+            "missing": self.missing,
+            "justification": self.justification,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
+        """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
+        value = self.sample(data, 1, entropy)[0]
+        return Release(value=float(value) if self.dimension == 1 else value, parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
+        """`size` independent releases of the same data: float64[size], or float64[size, dimension]."""
+        if self.dimension == 1:
+            steps = np.array([to_steps(data, self._map)])
+        else:
+            steps = vector_to_steps(data, self._map, self.dimension)
+        noisy = draw(self.noise, np.tile(steps, (size, 1)), sensitivity=self._declared, entropy=entropy)
+        return to_floats(noisy[:, 0] if self.dimension == 1 else noisy, self._plan.grid)
+
+    def interval(self, confidence: Number) -> float:
+        """The half-width around each released entry that holds its number (within the bound) with at least this
+        probability; counts the rounding to the grid."""
+        return float(to_floats(np.array([half_width(self.noise, confidence) + 1]), self._plan.grid)[0])
+
+    def _automatic(self) -> dict[str, Any]:
+        return {"grid": self._plan.grid}
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=self._plan.grid, bound=self.bound, missing=self.missing)
+
+    @property
+    def _declared(self) -> Sensitivity:
+        return Sensitivity(self._plan.sensitivity, "l2", self.justification)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What is used. `sensitivity` is that of the vector rounded to the grid."""
+
+    noise_multiplier: Decimal
+    mu: Decimal
+    sigma: Decimal
+    grid: Decimal
+    sensitivity: Decimal
+
+
+@functools.lru_cache(maxsize=512)
+def _planned(
+    sensitivity: Decimal, noise_multiplier: Decimal | None, sigma: Decimal | None, grid: Decimal | None, dimension: int
+) -> _Plan:
+    """Claim: sensitivity / sigma <= 1 / noise_multiplier <= mu, exactly, for the values in the plan."""
+    length = Fraction(sensitivity)
+    ideal = Fraction(sigma) if sigma is not None else Fraction(noise_multiplier or 0) * length
+    given_by = "sigma" if sigma is not None else "noise_multiplier"
+    if grid is None:
+        grid = default_grid(**{given_by: ideal, "sensitivity": length / _root_above(dimension)})
+    if dimension == 1:
+        moved = on_grid(sensitivity, grid)
+    else:  # each entry's rounding errors, at most half a step before and after: docs/proofs/noise.md, section 5
+        moved = derived(round_up(length + Fraction(grid) * _root_above(dimension)), sensitivity=sensitivity)
+    if noise_multiplier is None:
+        noise_multiplier = derived(round_down(ideal / Fraction(moved)), sigma=sigma)
+    if sigma is None:
+        sigma = derived(round_up(Fraction(noise_multiplier) * Fraction(moved)), noise_multiplier=noise_multiplier)
+    mu = derived(round_up(1 / Fraction(noise_multiplier)), noise_multiplier=noise_multiplier)
+    return _Plan(noise_multiplier=noise_multiplier, mu=mu, sigma=sigma, grid=grid, sensitivity=moved)
+
+
+def _root_above(dimension: int) -> Fraction:
+    """A rational number that is at least sqrt(dimension), by less than 2^-20."""
+    return Fraction(math.isqrt((dimension << 40) - 1) + 1, 2**20)

@@ -1,0 +1,159 @@
+"""Real numbers and the grid: which step a mechanism takes, and how a number becomes whole steps, whatever it is.
+
+A step is a power of two, so that a float is a multiple of a fine enough step exactly and a result is a float. Rounding
+is floor(x + 1/2): it is monotone and commutes with whole steps, so two numbers at most m steps apart are at most m
+steps apart after it. Hence a sensitivity that is rounded up to whole steps covers the rounding (`on_grid`).
+
+>>> to_steps(3.3, TotalMap(grid=Decimal("0.5"), bound=Decimal(100), missing=Decimal(0)))
+7
+>>> default_grid(scale=Fraction(10))
+Decimal('0.0078125')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.decimals import float_down, float_up
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.one_shot import derived
+
+__all__ = [
+    "Floats",
+    "TotalMap",
+    "check_map",
+    "default_grid",
+    "exact_decimal",
+    "nearest_whole",
+    "on_grid",
+    "to_floats",
+    "to_steps",
+    "vector_to_steps",
+]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_FINEST, _COARSEST = -60, 59  # powers of two that are decimals of the profile: 60 digits after the point, 18 before
+_NEGLIGIBLE = -100  # the power of ten of numbers that are far below every step
+_STEPS_PER_SCALE = 2**10  # a default grid is this much finer than the noise and the sensitivity: they lose 0.1 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalMap:
+    """How any number becomes whole steps of `grid`: what is no number counts as `missing`, all else is clamped to
+    [-bound, bound] and rounded to the nearest step. Public."""
+
+    grid: Decimal
+    bound: Decimal
+    missing: Decimal
+
+
+def exact_decimal(number: Fraction) -> Decimal:
+    """A fraction whose denominator is a power of two, at most 2^60, as the decimal that it is."""
+    twos = number.denominator.bit_length() - 1
+    return Decimal(f"{number.numerator * 5**twos}E-{twos}")
+
+
+def default_grid(**lengths: Fraction) -> Decimal:
+    """The largest power of two that is at most 1/1024 of each length (the noise, the sensitivity), named by the
+    parameter that it comes from. ParameterError, naming the parameter, if that is below 2^-60."""
+    field, length = min(lengths.items(), key=lambda item: item[1])
+    target = length / _STEPS_PER_SCALE
+    exponent = target.numerator.bit_length() - target.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > target
+    if exponent < _FINEST:
+        raise ParameterError(field, f"a length of {float(length):.3g}", "lengths of at least 2^-50, or a grid")
+    return exact_decimal(Fraction(2) ** min(exponent, _COARSEST))
+
+
+def check_map(grid: Decimal, bound: Decimal, missing: Decimal) -> None:
+    """Raise ParameterError unless grid is a power of two and `missing` within the bound."""
+    step = Fraction(grid)
+    if step.numerator & (step.numerator - 1) or step.denominator & (step.denominator - 1):
+        raise ParameterError("grid", str(grid), "a power of two, like 0.0078125 (2^-7)")
+    if abs(missing) > bound:
+        raise ParameterError("missing", str(missing), f"a number within the bound, {bound}")
+
+
+def on_grid(sensitivity: Decimal, grid: Decimal) -> Decimal:
+    """The least multiple of `grid` that is not below `sensitivity`: how far the rounded number moves.
+
+    Claim: |x - y| <= sensitivity implies |round(x) - round(y)| * grid <= on_grid(sensitivity, grid).
+    Source: docs/proofs/noise.md, section 5.
+    """
+    steps = math.ceil(Fraction(sensitivity) / Fraction(grid))
+    return derived(exact_decimal(steps * Fraction(grid)), sensitivity=sensitivity)
+
+
+def to_steps(value: object, how: TotalMap) -> int:
+    """`value` in whole steps of the grid. Total: never raises, whatever `value` is."""
+    exact = _exact(value, how)
+    clamped = min(max(exact, -Fraction(how.bound)), Fraction(how.bound))
+    return math.floor(clamped / Fraction(how.grid) + Fraction(1, 2))
+
+
+def _exact(value: object, how: TotalMap) -> Fraction:
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return Fraction(int(value))
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, np.floating):
+        value = float(value)
+    if isinstance(value, float):
+        value = Decimal(value)
+    if not isinstance(value, Decimal) or value.is_nan():
+        return Fraction(how.missing)
+    if abs(value) >= how.bound:
+        return Fraction(how.bound) * (1 if value > 0 else -1)
+    return Fraction(value) if value.adjusted() > _NEGLIGIBLE else Fraction(0)
+
+
+def vector_to_steps(values: object, how: TotalMap, dimension: int) -> npt.NDArray[Any]:
+    """The `dimension` entries of `values` in whole steps: int64, or Python integers where one does not fit.
+
+    Total: never raises, whatever `values` is; what is no vector of this length counts as all missing.
+    """
+    if isinstance(values, np.ndarray) and values.size == dimension and values.dtype.kind == "f":
+        return _floats_to_steps(values.reshape(-1).astype(np.float64), how)
+    entries: list[object] = [None] * dimension
+    if isinstance(values, np.ndarray) and values.size == dimension:
+        entries = list(values.reshape(-1))
+    elif isinstance(values, (list, tuple)) and len(values) == dimension:
+        entries = list(values)
+    return _integers([to_steps(entry, how) for entry in entries])
+
+
+def _floats_to_steps(values: Floats, how: TotalMap) -> npt.NDArray[Any]:
+    limit = float_down(how.bound)
+    clamped = np.clip(np.where(np.isnan(values), float(how.missing), values), -limit, limit)
+    steps = nearest_whole(clamped / float_up(how.grid))  # exact: the grid is a power of two, and far from underflow
+    if limit / float_up(how.grid) < 2**62:
+        return steps.astype(np.int64)
+    return _integers([int(step) for step in steps])
+
+
+def _integers(steps: list[int]) -> npt.NDArray[Any]:
+    small = all(abs(step) < 2**62 for step in steps)
+    return np.array(steps, dtype=np.int64 if small else object)
+
+
+def nearest_whole(values: Floats) -> Floats:
+    """floor(x + 1/2), exactly: no sum is rounded."""
+    below = np.floor(values)
+    result: Floats = below + (values - below >= 0.5)
+    return result
+
+
+def to_floats(steps: npt.NDArray[Any], grid: Decimal) -> Floats:
+    """Whole steps as the nearest float64, of the same shape."""
+    result: Floats = steps.astype(np.float64) * float_up(grid)
+    return result

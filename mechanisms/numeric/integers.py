@@ -1,0 +1,194 @@
+"""Noise for a whole number that the caller computed: the geometric mechanism, and its Gaussian counterpart.
+
+>>> from dpledger.mechanisms.entropy import seeded
+>>> Geometric(epsilon="0.5").claim()
+PureDP(epsilon=Decimal('0.5'), kind='pure_dp')
+>>> isinstance(Geometric(epsilon="0.5").release(100, entropy=seeded(1)).value, int)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
+from dpledger.accounting.guarantees import ZCDP, PureDP
+from dpledger.accounting.prices import gaussian_mu_squared
+from dpledger.decimals import Number, Positive, Signed, multiply, round_down, round_up
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.grid import TotalMap, check_map, to_steps
+from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["Geometric", "IntegerGaussian", "geometric_scale"]
+
+_ONE = Decimal(1)
+_Whole = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+
+
+def geometric_scale(sensitivity: int, epsilon: Decimal) -> Decimal:
+    """The scale of discrete Laplace noise that makes a whole number of this l1 sensitivity epsilon-private.
+
+    Claim: sensitivity / scale <= epsilon, also after it is rounded up to 12 significant digits.
+    Source: Ghosh-Roughgarden-Sundararajan 2009. Raises ParameterError if no such scale is below 10^18.
+    """
+    share = derived(round_down(epsilon), epsilon=epsilon)
+    return derived(round_up(Fraction(sensitivity) / Fraction(share)), epsilon=epsilon)
+
+
+@record
+class Geometric(OneShot):
+    """Release a whole number with discrete Laplace noise. Ghosh-Roughgarden-Sundararajan 2009.
+
+    `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
+    one line). Exactly one of `epsilon` and `scale` is given. What is not whole is rounded, beyond `bound` it counts as
+    the bound, and what is no number as `missing`; data never raise.
+    """
+
+    sensitivity: _Whole = given(default=1)
+    epsilon: Positive | None = given(default=None)
+    scale: Positive | None = given(default=None)
+    bound: Positive = given(default=2**53)
+    missing: Signed = given(default=0)
+    justification: Line = given(default="declared by the caller")
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["geometric"] = tag(default="geometric")
+
+    def __post_init__(self) -> None:
+        exactly_one(epsilon=self.epsilon, scale=self.scale)
+        check_map(_ONE, self.bound, self.missing)
+        self.claim()
+        self.parts()
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The law of the noise."""
+        if self.scale is not None:
+            return DiscreteLaplace(self.scale)
+        assert self.epsilon is not None, "exactly one of them is given"
+        return DiscreteLaplace(geometric_scale(self.sensitivity, self.epsilon))
+
+    def claim(self) -> PureDP:
+        """epsilon = sensitivity / scale, rounded up."""
+        if self.epsilon is not None:
+            return PureDP(self.epsilon)
+        return PureDP(derived(round_up(self.sensitivity / Fraction(self.noise.scale)), scale=self.scale))
+
+    def parts(self) -> Composition:
+        """One discrete Laplace leaf."""
+        return DiscreteLaplaceLaw(scale=self.noise.scale, sensitivity=self.sensitivity)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with epsilon and scale as they are used."""
+        used = {"sensitivity": self.sensitivity, "epsilon": self.claim().epsilon, "scale": self.noise.scale}
+        result: dict[str, Plain] = plain(
+            {**used, "bound": self.bound, "missing": self.missing, "justification": self.justification}
+        )
+        return result
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[int]:
+        """`data` plus noise, a whole number."""
+        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
+        return Release(value=noisy, parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """`size` independent releases of the same data, as whole numbers."""
+        steps = np.array([to_steps(data, self._map)]).repeat(size)
+        return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
+
+    def interval(self, confidence: Number) -> int:
+        """The half-width around the released value that holds the number (if whole and within the bound) with at least
+        this probability."""
+        return half_width(self.noise, confidence)
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
+
+    @property
+    def _declared(self) -> Sensitivity:
+        return Sensitivity(self.sensitivity, "l1", self.justification)
+
+
+@record
+class IntegerGaussian(OneShot):
+    """Release a whole number with discrete Gaussian noise. Canonne-Kamath-Steinke 2020, theorem 4.
+
+    `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
+    vouches for it; `justification` says why, in one line). What is not whole is rounded, beyond `bound` it counts as
+    the bound, and what is no number as `missing`; data never raise.
+    """
+
+    sigma: Positive
+    sensitivity: _Whole = given(default=1)
+    bound: Positive = given(default=2**53)
+    missing: Signed = given(default=0)
+    justification: Line = given(default="declared by the caller")
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["integer_gaussian"] = tag(default="integer_gaussian")
+
+    def __post_init__(self) -> None:
+        check_map(_ONE, self.bound, self.missing)
+        self.claim()
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        """The law of the noise."""
+        return DiscreteGaussian(self.sigma)
+
+    def claim(self) -> ZCDP:
+        """rho = sensitivity^2 / (2 sigma^2), rounded up."""
+        mu_squared = gaussian_mu_squared(self.sensitivity, self.sigma)
+        return ZCDP(derived(round_up(multiply(mu_squared, Decimal("0.5"))), sigma=self.sigma))
+
+    def parts(self) -> Composition:
+        """One discrete Gaussian leaf."""
+        return DiscreteGaussianLaw(sigma=self.sigma, sensitivity=self.sensitivity)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them."""
+        result: dict[str, Plain] = plain(
+            {
+                "sigma": self.sigma,
+                "sensitivity": self.sensitivity,
+                "bound": self.bound,
+                "missing": self.missing,
+                "justification": self.justification,
+            }
+        )
+        return result
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[int]:
+        """`data` plus noise, a whole number."""
+        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
+        return Release(value=noisy, parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """`size` independent releases of the same data, as whole numbers."""
+        steps = np.array([to_steps(data, self._map)]).repeat(size)
+        return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
+
+    def interval(self, confidence: Number) -> int:
+        """The half-width around the released value that holds the number (if whole and within the bound) with at least
+        this probability."""
+        return half_width(self.noise, confidence)
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
+
+    @property
+    def _declared(self) -> Sensitivity:
+        return Sensitivity(self.sensitivity, "l2", self.justification)

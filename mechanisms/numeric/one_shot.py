@@ -1,0 +1,69 @@
+"""What the mechanisms that answer once and fail never have in common: how they are put under a relation and a unit."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Annotated, Any, Self
+
+from pydantic import StringConstraints
+
+from dpledger.accounting.guarantees import Failure
+from dpledger.decimals import read
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.protocol import fixed
+from dpledger.relations import Relation, Unit
+
+__all__ = ["Line", "OneShot", "derived", "exactly_one"]
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+"""One line in words, kept in the record."""
+
+
+class OneShot:
+    """Base of a record with the fields `relation` and `unit`. `_automatic` names the fields that `under` fixes."""
+
+    __slots__ = ()
+
+    relation: Relation | None
+    unit: Unit | None
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """The same mechanism for this relation and unit, with every automatic parameter fixed. RelationError if it
+        names others."""
+        own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
+        return self._with(relation=own_relation, unit=own_unit)._with_automatic()
+
+    def failures(self) -> tuple[Failure, ...]:
+        """None: the claim has no delta."""
+        return ()
+
+    def _automatic(self) -> dict[str, Any]:
+        return {}
+
+    def _with_automatic(self) -> Self:
+        return self._with(**self._automatic())
+
+    def _with(self, **changes: Any) -> Self:
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]  # each subclass is a dataclass
+
+
+def derived(number: Decimal, **cause: object) -> Decimal:
+    """`number`, which follows from the parameter named in `cause`; ParameterError, naming that parameter and its value,
+    if it is zero or leaves the profile of decimals."""
+    ((field, value),) = cause.items()
+    try:
+        result = read(number)
+    except ParameterError as error:
+        raise ParameterError(field, str(value), f"a number from which follows {error.expected}") from None
+    if not result:
+        raise ParameterError(field, str(value), "a number from which follows one of at least 10^-60")
+    return result
+
+
+def exactly_one(**options: object) -> None:
+    """Raise ParameterError, naming the first option, unless exactly one of them is not None."""
+    names = list(options)
+    chosen = [name for name, value in options.items() if value is not None]
+    if len(chosen) != 1:
+        raise ParameterError(names[0], " and ".join(chosen) or "neither", "exactly one of " + " and ".join(names))

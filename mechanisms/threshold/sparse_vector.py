@@ -1,0 +1,170 @@
+"""Sparse vector: which of a stream of queries pass a threshold, paying only for the answers on one side of it.
+
+    W = threshold + noise(threshold_scale)              (target_charging: W = threshold)
+    each query q, until `cutoff` answers were charged:
+        q(data) + noise(query_scale) > W:  ABOVE, free
+        else:                              BELOW, charged; then a fresh W (single_threshold keeps the first)
+
+With `charged="above"` the same test runs on -q and -threshold: ABOVE is the charged answer. The modes differ in how
+many thresholds are drawn and how the epochs between charged answers compose; `auto` takes the most accurate one. Noise
+is discrete Laplace in whole steps of a public grid; queries are rounded to it. Sources: Dwork-Roth 2014, section 3.6
+(basic, dr14, zcdp, kov: fresh thresholds); Lyu-Su-Li 2017, algorithm 7 (single_threshold); Cohen-Lyu 2023
+(target_charging).
+
+>>> from dpledger.mechanisms.entropy import seeded
+>>> tests = SparseVector(epsilon=20, cutoff=1, threshold=10)
+>>> run = tests.open([1] * 30, entropy=seeded(3))
+>>> run.ask(len), run.ask(lambda rows: len(rows) / 30)
+(<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
+>>> run.close().value
+Counts(asked=2, above=1, below=1, halted=True)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
+from dpledger.accounting.sparse_vectors import SparseVectorMode, auto_mode, sparse_vector_law
+from dpledger.decimals import Positive, Probability, Signed, multiply, read
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
+from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
+from dpledger.mechanisms.protocol import fixed
+from dpledger.mechanisms.threshold.run import Side, SparseVectorRun, Thresholding
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["SparseVector"]
+
+
+@record
+class SparseVector:
+    """Answer ABOVE or BELOW to each of a stream of adaptively chosen queries; halt at the `cutoff`-th charged answer.
+
+    `epsilon`, `delta`: in total, for the whole stream; delta = 0 allows the pure modes alone. `cutoff`: charged
+    answers, at least 1. `threshold`: public, in the queries' units. `sensitivity`: how far one unit moves every query,
+    under the relation; the caller vouches for it. `mode`: how the noise is set (`auto`: the most accurate for
+    `max_queries` queries, or 1000 a charged answer). `grid`: a power of two to which queries are rounded; default: 1024
+    times finer than sensitivity and noise. `max_queries`: the run halts after as many, if given. `charged`: the side
+    that is paid for. `missing`: the side on which a query counts that is NaN. Data never raise.
+    """
+
+    epsilon: Positive
+    cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+    threshold: Signed
+    delta: Probability = given(default=0)
+    sensitivity: Positive = given(default=1)
+    mode: SparseVectorMode | Literal["auto"] = given(default="auto")
+    grid: Positive | None = given(default=None)
+    max_queries: Annotated[int, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
+    charged: Side = given(default="below")
+    missing: Side = given(default="below")
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["sparse_vector"] = tag(default="sparse_vector")
+
+    def __post_init__(self) -> None:
+        if self.delta >= Decimal("0.5"):
+            raise ParameterError("delta", str(self.delta), "a number in [0, 0.5)")
+        if self.grid is not None:
+            check_map(self.grid, Decimal(1), Decimal(0))
+        _planned(self)
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """The same mechanism for this relation and unit, its mode and grid fixed. Every relation will do: the
+        sensitivity is declared under it."""
+        own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
+        law = self.parts()
+        changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": _planned(self).grid}
+        return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)
+
+    def claim(self) -> PureDP | ApproxDP:
+        """(epsilon, delta) for the whole stream; pure in the modes single_threshold and basic."""
+        law = self.parts()
+        return ApproxDP(law.epsilon, law.delta) if law.delta else PureDP(law.epsilon)
+
+    def parts(self) -> SparseVectorLaw:
+        """One sparse vector leaf, without an outcome: priced at its cap."""
+        return _planned(self).law
+
+    def failures(self) -> tuple[Failure, ...]:
+        """The delta of composing the epochs, but for the pure modes."""
+        delta = self.parts().delta
+        return (PrivacyFailure(delta, "composition"),) if delta else ()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the mode, scales and grid that are used."""
+        plan = _planned(self)
+        values = {
+            "epsilon": plan.law.epsilon,
+            "delta": plan.law.delta,
+            "cutoff": self.cutoff,
+            "threshold": self.threshold,
+            "sensitivity": self.sensitivity,
+            "mode": plan.law.mode,
+            "threshold_scale": plan.law.threshold_scale,
+            "query_scale": plan.law.query_scale,
+            "grid": plan.grid,
+            "max_queries": self.max_queries,
+            "charged": self.charged,
+            "missing": self.missing,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
+        """Begin a stream of queries on `data`, which is handed to each query as it is."""
+        return SparseVectorRun(_planned(self), data, entropy)
+
+
+@functools.lru_cache(maxsize=512)
+def _planned(mechanism: SparseVector) -> Thresholding:
+    """The tests that a mechanism runs, in whole steps of its grid.
+
+    Claim: with |q(D) - q(D')| <= sensitivity the rounded queries differ by at most `steps`, and the noise on them is
+    `query_scale` times that (on the threshold `threshold_scale` times), exactly. Source: docs/proofs/noise.md,
+    section 5, for the rounding.
+    """
+    law = _law(mechanism)
+    grid = mechanism.grid or _default_grid(mechanism.sensitivity, law)
+    steps = exact_decimal(Fraction(on_grid(mechanism.sensitivity, grid)) / Fraction(grid))
+    sign = 1 if mechanism.charged == "below" else -1
+    return Thresholding(
+        law=law,
+        grid=grid,
+        threshold=math.ceil(sign * Fraction(mechanism.threshold) / Fraction(grid)),
+        threshold_noise=_noise(law.threshold_scale, steps) if law.threshold_scale else None,
+        query_noise=_noise(law.query_scale, steps),
+        sensitivity=Sensitivity(steps, "linf", "declared by the caller for every query, in steps of the grid"),
+        max_queries=mechanism.max_queries,
+        charged=mechanism.charged,
+        missing=mechanism.missing,
+    )
+
+
+def _law(mechanism: SparseVector) -> SparseVectorLaw:
+    epsilon, delta, cutoff = mechanism.epsilon, mechanism.delta, mechanism.cutoff
+    mode = mechanism.mode
+    if mode == "auto":
+        mode = auto_mode(epsilon, delta, cutoff, max_queries=mechanism.max_queries)
+    return sparse_vector_law(epsilon, delta, cutoff, mode)
+
+
+def _noise(scale: Decimal, steps: Decimal) -> DiscreteLaplace:
+    return DiscreteLaplace(read(multiply(scale, steps), field="sensitivity"))
+
+
+def _default_grid(sensitivity: Decimal, law: SparseVectorLaw) -> Decimal:
+    scales = (Fraction(scale) for scale in (law.query_scale, law.threshold_scale) if scale)
+    return default_grid(Fraction(sensitivity) * min(Fraction(1), *scales), field="sensitivity")

@@ -1,0 +1,220 @@
+"""Private stochastic gradient descent: noisy sums of clipped gradients over secret Poisson batches.
+
+    one step   draw the batch: each unit with probability `rate`, exactly
+               call the caller's gradients(rows) -> (b, dimension), one row for each unit of the batch
+               clip each row to l2 norm `clip_norm`, round it to whole steps of `grid`, add the whole numbers
+               add Gaussian noise of deviation noise_multiplier (clip_norm + grid sqrt(dimension) / 2) on the grid
+               return the sum divided by `expected_batch_size`, a public number
+
+The release is a post-processing of the Poisson-sampled Gaussian mechanism with `noise_multiplier` (proof:
+docs/proofs/dp_sgd.md), so the run is `repeated(steps, poisson_sampled(rate, gaussian(noise_multiplier)))`. Optimiser,
+learning rate and schedule are the caller's. Who was drawn, how many, the number of units, norms and losses never leave.
+Source: Abadi et al. 2016, algorithm 1.
+
+>>> import numpy as np
+>>> from dpledger.mechanisms.entropy import seeded
+>>> plan = DPSGD(
+...     rate="0.5", steps=2, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=5
+... )
+>>> weights = np.zeros(3)
+>>> run = plan.open(np.ones((10, 3)), entropy=seeded(1))
+>>> for _ in run.steps():
+...     weights -= 0.1 * run.ask(lambda rows: weights - rows)
+>>> run.close().parts == Repeated(plan.parts().of, times=2, done=2)
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from dpledger.accounting import rules
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.guarantees import RDP, Failure
+from dpledger.decimals import Positive, Rate, multiply, read, round_up
+from dpledger.errors import CannotCertify, ParameterError, RelationError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
+from dpledger.mechanisms.numeric.grid import check_map, default_grid
+from dpledger.mechanisms.protocol import fixed
+from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
+from dpledger.mechanisms.training.run import Gradients, Step, TrainingRun, probe
+from dpledger.mechanisms.training.units import Units
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["DPSGD", "ORDERS"]
+
+ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
+"""The Renyi orders of the claim."""
+
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+_COARSEST_SHARE = 64  # grid sqrt(dimension) <= clip_norm / 8, squared: sigma grows by at most 1/16
+_DEFAULT_SHARE = 16  # with the 1024 of `default_grid`: grid sqrt(dimension) <= clip_norm / 64, sigma grows by 0.8 %
+
+
+@record
+class DPSGD:
+    """`steps` noisy sums of clipped gradients, one an `ask`. Abadi et al. 2016, algorithm 1.
+
+    `rate`: probability, in (0, 1], with which a unit is in a batch. `steps`: how many batches. `noise_multiplier`:
+    sigma / the l2 bound of one unit. `clip_norm`: that bound before rounding, in units of the gradient. `dimension`:
+    length of a gradient, at most 2^31. `expected_batch_size`: what the sum is divided by; a declared number, never
+    measured on private data. `grid`: a power of two, the step of the sum; default: the largest with
+    grid <= noise_multiplier clip_norm / 1024 and grid sqrt(dimension) <= clip_norm / 64.
+
+    Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. Relation:
+    add_remove, or zero_out where the gradient of the null unit is zero or not finite. Raises ParameterError naming the
+    field for a parameter out of range, RelationError for another relation.
+    """
+
+    rate: Rate
+    steps: Annotated[int, Field(strict=True, ge=1, le=10**12)]
+    noise_multiplier: Positive
+    clip_norm: Positive
+    dimension: Annotated[int, Field(strict=True, ge=1, le=2**31)]
+    expected_batch_size: Positive
+    grid: Positive | None = given(default=None)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["dp_sgd"] = tag(default="dp_sgd")
+
+    def __post_init__(self) -> None:
+        if self.relation is not None:
+            _check_relation(self.relation)
+        if self.grid is not None:
+            check_map(self.grid, Decimal(1), Decimal(0))
+            self._check_coarseness(Fraction(self.grid))
+        if Fraction(self.clip_norm) / Fraction(self.step_size) > LARGEST_CLIP_STEPS:
+            expected = "a noise multiplier of at least 2^-39, and a grid not finer than clip_norm / 2^50"
+            raise ParameterError("noise_multiplier", str(self.noise_multiplier), expected)
+        self.noise  # noqa: B018  # a sigma outside the profile of decimals is refused here, before anything is spent
+
+    def _check_coarseness(self, grid: Fraction) -> None:
+        if grid**2 * self.dimension * _COARSEST_SHARE > Fraction(self.clip_norm) ** 2:
+            fitting = _default_grid(self.noise_multiplier, self.clip_norm, self.dimension)
+            expected = f"at most clip_norm / (8 sqrt(dimension)); {fitting} would do"
+            raise ParameterError("grid", str(self.grid), expected)
+
+    @property
+    def step_size(self) -> Decimal:
+        """The grid that is used."""
+        return self.grid or _default_grid(self.noise_multiplier, self.clip_norm, self.dimension)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one unit moves the sum, in l2: clip_norm + grid sqrt(dimension) / 2, rounded up."""
+        bound = round_up(Fraction(self.clip_norm) + Fraction(self.step_size) * _root_up(self.dimension) / 2)
+        return Sensitivity(
+            read(bound, field="clip_norm"), "l2", "one row, clipped to clip_norm and rounded to the grid"
+        )
+
+    @property
+    def noise(self) -> RoundedGaussian:
+        """The law of the noise on each entry of the sum: sigma = noise_multiplier times the sensitivity, rounded up."""
+        sigma = round_up(multiply(self.sensitivity.value, self.noise_multiplier))
+        return RoundedGaussian(sigma=read(sigma, field="noise_multiplier"), grid=self.step_size)
+
+    @property
+    def step(self) -> Step:
+        """What one step does."""
+        return Step(
+            rate=self.rate,
+            dimension=self.dimension,
+            clip_norm=self.clip_norm,
+            expected_batch_size=self.expected_batch_size,
+            noise=self.noise,
+            sensitivity=self.sensitivity,
+        )
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """The same mechanism, for this relation and unit, its grid fixed. RelationError but for add_remove, zero_out:
+        batches of a public size have another privacy loss."""
+        own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
+        _check_relation(own_relation)
+        changes: dict[str, Any] = {"relation": own_relation, "unit": own_unit, "grid": self.step_size}
+        return dataclasses.replace(self, **changes)
+
+    def claim(self) -> RDP:
+        """Renyi divergences at those of the orders `ORDERS` that have a bound, rounded up: the price of the parts.
+
+        Claim: for every order, at least the divergence of `steps` adaptive Poisson-sampled Gaussians, in both
+        directions. Source: Mironov-Talwar-Zhang 2019, section 3.3; Mironov 2017, proposition 1 (composition).
+        Raises CannotCertify where no order has a bound.
+        """
+        return _claimed(self.parts(), self.relation or Relation.ADD_REMOVE)
+
+    def parts(self) -> Repeated:
+        """`steps` Poisson-sampled Gaussians."""
+        return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
+
+    def failures(self) -> tuple[Failure, ...]:
+        """None: the claim has no delta."""
+        return ()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the grid and the sigma that are used."""
+        values = {
+            "rate": self.rate,
+            "steps": self.steps,
+            "noise_multiplier": self.noise_multiplier,
+            "clip_norm": self.clip_norm,
+            "dimension": self.dimension,
+            "expected_batch_size": self.expected_batch_size,
+            "grid": self.step_size,
+            "sigma": self.noise.sigma,
+        }
+        result: dict[str, Plain] = plain(values)
+        return result
+
+    def probe(self, gradients: Gradients, data: object) -> None:
+        """Call `gradients` on an empty batch of `data`: ParameterError unless it returns real numbers of shape
+        (0, dimension). Nothing is drawn or spent, so do it before a scope opens the run (`attach.training` does)."""
+        probe(gradients, Units.of(data), self.dimension)
+
+    def inspect(self, data: object) -> None:
+        """ParameterError where the data are not items by position; a scope asks before it charges anything."""
+        Units.of(data)
+
+    def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
+        """Begin the run on `data` (`Units`). ParameterError where the data are not items by position."""
+        return TrainingRun(self.step, self.parts(), Units.of(data), entropy)
+
+
+def _check_relation(relation: Relation) -> None:
+    if relation not in _RELATIONS:
+        raise RelationError(
+            f"dp_sgd has no guarantee under {relation.value}: its batches hide how many units there are; "
+            "use add_remove, or zero_out"
+        )
+
+
+def _root_up(number: int) -> Fraction:
+    """A rational number that is not below the square root of `number`, and exact for a perfect square."""
+    scale = 2**40
+    return Fraction(math.isqrt(number * scale**2 - 1) + 1, scale)
+
+
+@functools.lru_cache(maxsize=512)
+def _default_grid(noise_multiplier: Decimal, clip_norm: Decimal, dimension: int) -> Decimal:
+    clip = Fraction(clip_norm)
+    return default_grid(
+        min(Fraction(noise_multiplier) * clip, _DEFAULT_SHARE * clip / _root_up(dimension)), field="clip_norm"
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _claimed(plan: Repeated, relation: Relation) -> RDP:
+    prices = rules.cost(plan, relation, orders=ORDERS).rdp
+    known = [(order, price) for order, price in prices.items() if price is not None and price.is_finite()]
+    if not known:
+        raise CannotCertify(f"no Renyi divergence of this run can be bounded: {plan.of}")
+    return RDP(orders=tuple(order for order, _ in known), epsilons=tuple(price for _, price in known))

@@ -1,0 +1,5 @@
+"""`python -m dpledger`: the command line."""
+
+from dpledger.cli import app
+
+app()

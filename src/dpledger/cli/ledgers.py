@@ -1,0 +1,243 @@
+"""`dpledger init, scopes, show, spent, verify, export`: make a ledger, look at it, hand it to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+
+if TYPE_CHECKING:
+    from dpledger.ledger.entries import Entry
+    from dpledger.ledger.recomposition import ScopeAccount
+
+__all__ = ["export", "init", "scopes", "show", "signed_source", "spent", "verify"]
+
+LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
+
+
+def init(
+    ledger: Annotated[Path, typer.Argument(help="Where the ledger file is to be.")],
+    name: Annotated[str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a ledger and its keys."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.keyfiles import KeyFiles
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.create(ledger, name=name) as book:
+            files = KeyFiles.beside(ledger)
+            voice.say(f"created {ledger}: {book.id}")
+            voice.say(f"  {files.signing}            signs entries; only you can read it")
+            voice.say(f"  {files.public}            verifies them; give it to those who check")
+            voice.say(f"  {files.recovery}   revokes the signing key if it is stolen; move it offline now")
+            voice.give({"ledger": str(ledger), "id": book.id, "public_key": book.public_key.text})
+
+
+def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
+    """List the scopes of a ledger: whom each protects, its budget, what was spent."""
+    with speaking(as_json) as voice:
+        found = _accounts(ledger)
+        rows = [
+            [a.scope, a.unit.name, a.relation.value, _guarantee(a.budget), _spent(a), str(len(a.admissions)), str(len(a.refusals))]
+            for a in found
+        ]  # fmt: skip
+        heads = ["scope", "unit", "relation", "budget", "spent (reading)", "admitted", "refused"]
+        voice.table("", heads, rows)
+        voice.give({"scopes": [_account_json(account) for account in found]})
+
+
+def spent(
+    ledger: LedgerFile,
+    scope: Annotated[str, typer.Option(help="The scope to read.")],
+    delta: Annotated[str | None, typer.Option(help="Read at this delta (default: the budget's).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read what a scope has spent: an ex-post reading with both bounds. The guarantee is the budget."""
+    with speaking(as_json) as voice:
+        from dpledger import decimals
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.open(ledger) as book:
+            opened = book.scope(scope)
+            at = decimals.read(delta, field="delta") if delta is not None else opened.account().delta
+            bounds = opened.spent(at)
+        voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(bounds.lower, bounds.upper)}")
+        answer = {"lower": number(bounds.lower), "upper": number(bounds.upper)}
+        voice.give({"scope": scope, "delta": decimals.text(at), "epsilon": answer})
+
+
+def show(
+    ledger: LedgerFile,
+    index: Annotated[int | None, typer.Option(help="One entry, whole.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the entries of a ledger, or show one whole."""
+    with speaking(as_json) as voice:
+        import json
+
+        from dpledger.errors import ParameterError
+        from dpledger.ledger.entries import format_entry
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.open(ledger) as book:
+            entries = list(book.entries())
+        if index is None:
+            rows = [[str(e.index), e.time or "", e.body.kind, _summary(e)] for e in entries]
+            voice.table("", ["index", "time", "kind", "what"], rows)
+            voice.give({"entries": [format_entry(entry) for entry in entries]})
+            return
+        if not 0 <= index < len(entries):
+            raise ParameterError("index", index, f"an index below {len(entries)}")
+        payload = format_entry(entries[index])
+        voice.say(json.dumps(payload, indent=2, sort_keys=True))
+        voice.give(payload)
+
+
+def verify(
+    source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
+    key: Annotated[str, typer.Option(help="The public key you trust: its text, or a file that holds it.")],
+    since: Annotated[Path | None, typer.Option(help="A checkpoint you remember from before.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify a ledger or a bundle offline, against your own copy of the public key."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger import checkpoint, verification
+        from dpledger.ledger.keyfiles import read_public_key
+        from dpledger.progress import bar
+
+        trusted = read_public_key(key)
+        remembered = [] if since is None else [checkpoint.verify(_bytes(since), trusted)]
+        leaves, head = signed_source(source)
+        with bar("verifying", len(leaves)) as advance:
+            if quick:
+                found = verification.verify_quick(leaves, head, trusted, since=remembered)
+            else:
+                found = verification.verify(leaves, head, trusted, since=remembered, advance=advance)
+        unwitnessed = found.head.size - found.witnessed
+        voice.say(f"verified ({found.mode}): {found.head.size} entries of {found.head.origin}")
+        voice.say(f"  root {found.head.root.hex()}")
+        voice.say(
+            f"  {unwitnessed} entries follow the last head that you remember; that none was cut off after them "
+            "cannot be seen from the record alone"
+        )
+        if found.mode == "quick":
+            voice.say("  quick: the bytes are those that were signed; the rules were not checked")
+        voice.give(
+            {
+                "verified": found.mode,
+                "ledger": found.head.origin,
+                "size": found.head.size,
+                "root": found.head.root.hex(),
+                "unwitnessed": unwitnessed,
+            }
+        )
+
+
+def export(
+    ledger: LedgerFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the bundle; it is made.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a bundle that anyone can verify offline with the public key."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.ledger import Ledger
+
+        with Ledger.open(ledger) as book:
+            folder, size = book.export(output), len(book)
+        voice.say(f"wrote {size} entries to {folder}")
+        voice.say(f"  check it with: dpledger verify {folder} --key {ledger}.pub")
+        voice.give({"bundle": str(folder), "size": size})
+
+
+def _accounts(path: Path) -> tuple[ScopeAccount, ...]:
+    from dpledger.ledger.ledger import Ledger
+    from dpledger.ledger.recomposition import accounts
+
+    with Ledger.open(path) as book:
+        return accounts(book.entries(), book.state)
+
+
+def signed_source(path: Path) -> tuple[list[bytes], bytes]:
+    """The leaves and the head of a ledger file or a bundle, as they are: verification judges them."""
+    from dpledger.errors import ForeignLedger
+    from dpledger.ledger import bundle
+    from dpledger.ledger.stores.sqlite import SQLiteStore
+
+    if path.is_dir():
+        return bundle.read(path)
+    store = SQLiteStore.open(path)
+    try:
+        head = store.checkpoint()
+        if head is None:
+            raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
+        return list(store.leaves()), head
+    finally:
+        store.close()
+
+
+def _bytes(path: Path) -> bytes:
+    from dpledger.errors import ParameterError
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
+
+
+def _guarantee(guarantee: object) -> str:
+    from dpledger.schema import plain
+
+    members = plain(guarantee)
+    kind = members.pop("kind")
+    return f"{kind}(" + ", ".join(f"{name}={value}" for name, value in members.items()) + ")"
+
+
+def _spent(account: ScopeAccount) -> str:
+    from dpledger.decimals import text
+
+    words = bounds_in_words(account.spent.lower, account.spent.upper)
+    return f"{words} at delta {text(account.delta)}"
+
+
+def _account_json(account: ScopeAccount) -> dict[str, Any]:
+    from dpledger.decimals import text
+    from dpledger.schema import plain
+
+    return {
+        "scope": account.scope,
+        "unit": plain(account.unit),
+        "relation": account.relation.value,
+        "budget": plain(account.budget),
+        "spent": {
+            "delta": text(account.delta),
+            "epsilon": {"lower": number(account.spent.lower), "upper": number(account.spent.upper)},
+        },
+        "left": dict(account.left_by_account),
+        "admitted": len(account.admissions),
+        "refused": len(account.refusals),
+    }
+
+
+def _summary(entry: Entry) -> str:
+    from dpledger.ledger.bodies import Audited, Committed, Declared, Refused, Reserved, ScopeOpened
+
+    match entry.body:
+        case ScopeOpened(path=path, budget=budget):
+            return f"{path[0].scope}: {_guarantee(budget)}"
+        case Reserved(mechanism=mechanism, claim=claim) | Refused(mechanism=mechanism, claim=claim):
+            return f"{mechanism.kind}: {_guarantee(claim)}"
+        case Committed(rule=rule):
+            return f"settled by {rule}"
+        case Audited(mechanism=mechanism, verdict=verdict):
+            return f"{mechanism.kind}: {verdict}"
+        case Declared(item=item, by=by):
+            return f"{item}, by {by}"
+        case _:
+            return ""
+
+

@@ -1,0 +1,41 @@
+"""`dpledger report`: the compliance report of a ledger or a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpledger.cli.speaking import AsJson, speaking
+
+__all__ = ["report"]
+
+
+def report(
+    source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
+    output: Annotated[
+        list[Path], typer.Option("--output", "-o", help="Where to write: .html, .json or .md; may be given again.")
+    ],
+    key: Annotated[
+        str | None, typer.Option(help="The public key you trust (default: the file beside the ledger, named .pub).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify a ledger, and write what it shows and what it does not."""
+    with speaking(as_json) as voice:
+        from dpledger.cli.ledgers import signed_source
+        from dpledger.ledger import verification
+        from dpledger.ledger.keyfiles import KeyFiles, read_public_key
+        from dpledger.progress import bar
+        from dpledger.reports import report as reported
+
+        trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
+        leaves, head = signed_source(source)
+        with bar("verifying", len(leaves)) as advance:
+            verified = verification.verify(leaves, head, trusted, advance=advance)
+        made = reported(verified)
+        for path in output:
+            made.save(path)
+            voice.say(f"wrote {path}")
+        voice.give({"reports": [str(path) for path in output], "ledger": verified.head.origin})

@@ -1,0 +1,179 @@
+"""Each numeric mechanism behaves as every mechanism must."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Geometric, Histogram, IntegerGaussian, Laplace
+from dpledger.relations import Relation, Unit
+from mechanism_conformance import MechanismConformance
+
+NAN, INF = float("nan"), float("inf")
+NO_NUMBERS = (NAN, INF, -INF, None, "x", b"1", [], {}, object(), 1j, np.array([]), np.array(["a"]), Decimal("sNaN"))
+ODD_NUMBERS = (10**400, -(10**400), True, np.int8(-3), np.float32(1.5), np.uint64(2**64 - 1), np.array(3.0), 1e308)
+MORE_NUMBERS = (Fraction(1, 3), Decimal("1e999"), Decimal("-0.1"), np.longdouble("1e4000"), 5e-324)
+ODD_VALUES = NO_NUMBERS + ODD_NUMBERS + MORE_NUMBERS
+ROWS = (
+    *ODD_VALUES,
+    list(ODD_VALUES),
+    [NO_NUMBERS, [1, 2], [3]],
+    np.array(ODD_NUMBERS, dtype=object),
+    np.zeros((3, 2)),
+    np.array([1, 2], dtype="datetime64[s]"),
+    "text",
+    range(3),
+)
+NO_POSITIVES: tuple[object, ...] = (0, -1, NAN, INF, -INF, "nan", "", "one", None, "1e-61", 10**18, [], True)
+
+
+def refused(field: str, *values: object) -> tuple[dict[str, object], ...]:
+    return tuple({field: value} for value in values)
+
+
+class TestLaplace(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = 1234
+    bad_data = ODD_VALUES
+    bad_parameters = (
+        *refused("epsilon", *NO_POSITIVES),
+        *refused("sensitivity", *NO_POSITIVES),
+        *refused("scale", 1),
+        *refused("grid", *NO_POSITIVES[:-4], 3, "0.3"),
+        *refused("bound", 0, NAN, INF),
+        {"missing": 5, "bound": 4},
+        *refused("justification", "", "x" * 501, 3),
+        *refused("relation", "neighbours", 3),
+        *refused("unit", 3),
+    )
+
+    def make(self, **changes: Any) -> Laplace:
+        return Laplace(**{"epsilon": "0.1", **changes})
+
+
+class TestLaplaceOfScale(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = 3.7
+
+    def make(self, **changes: Any) -> Laplace:
+        return Laplace(**{"scale": "0.7", "sensitivity": "0.3", **changes})
+
+    bad_parameters = (*refused("scale", 0, -1, NAN, INF, "1e-30"), {"sensitivity": 9 * 10**17, "grid": 2**59})
+
+
+class TestGaussian(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = -3.25
+    bad_data = ODD_VALUES
+    bad_parameters = (
+        *refused("noise_multiplier", *NO_POSITIVES, "1e-30"),
+        *refused("sensitivity", *NO_POSITIVES),
+        *refused("dimension", 0, -1, 1.5, "2", NAN, 2**31),
+        *refused("grid", 0, 3, NAN),
+        {"missing": 5, "bound": 4},
+    )
+
+    def make(self, **changes: Any) -> Gaussian:
+        return Gaussian(**{"noise_multiplier": "0.7", **changes})
+
+
+class TestGaussianVector(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.array([1.0, 2.0, 3.0])
+    bad_data = (*ODD_VALUES, np.full(3, np.nan), [NAN, "x", 10**400], np.array([1e308, -1e308, INF]), np.zeros((3, 3)))
+    bad_parameters = refused("sigma", 0, -2, NAN, INF)
+
+    def make(self, **changes: Any) -> Gaussian:
+        return Gaussian(**{"sigma": 3, "sensitivity": "1.7", "dimension": 3, **changes})
+
+
+class TestGeometric(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = 12
+    bad_data = ODD_VALUES
+    bad_parameters = (
+        *refused("epsilon", *NO_POSITIVES, "1e-20"),
+        *refused("sensitivity", 0, -1, 1.5, NAN, "2", 2**53),
+        *refused("bound", 0, NAN, INF),
+        {"missing": 5, "bound": 4},
+    )
+
+    def make(self, **changes: Any) -> Geometric:
+        return Geometric(**{"epsilon": "0.3000000000000001", "sensitivity": 3, **changes})
+
+
+class TestIntegerGaussian(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = 12
+    bad_data = ODD_VALUES
+    bad_parameters = (
+        *refused("sigma", *NO_POSITIVES, "1e-20"),
+        *refused("sensitivity", 0, -1, 1.5, NAN, "2", 2**53),
+        *refused("bound", 0, NAN, INF),
+    )
+
+    def make(self, **changes: Any) -> IntegerGaussian:
+        return IntegerGaussian(**{"sigma": "3.7", "sensitivity": 3, **changes})
+
+
+class TestCount(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.array([True, False, True])
+    bad_data = ROWS
+    bad_parameters = (*refused("epsilon", *NO_POSITIVES, "1e-20"), *refused("counted", "", 3))
+
+    def make(self, **changes: Any) -> Count:
+        return Count(**{"epsilon": "0.5", **changes})
+
+
+class TestCountOfUsers(TestCount):
+    unit = Unit("user", max_contributions=7)
+
+
+class TestClippedMean(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.linspace(0, 100, 50)
+    bad_data = ROWS
+    bad_parameters = (
+        *refused("epsilon", *NO_POSITIVES, "1e-20"),
+        *refused("upper", 0, -1, NAN, INF, "-inf", None),
+        *refused("lower", 100, 101, NAN, INF),
+        *refused("missing", -1, 101, NAN, INF),
+        *refused("grid", 0, 3, NAN, "0.000000000000000000867361737988403547205962240695953369140625"),
+    )
+
+    def make(self, **changes: Any) -> ClippedMean:
+        return ClippedMean(**{"epsilon": "0.5", "lower": 0, "upper": 100, **changes})
+
+
+class TestClippedMeanOfUsers(TestClippedMean):
+    unit = Unit("user", max_contributions=7)
+
+
+class TestHistogram(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.linspace(0, 30, 50)
+    bad_data = ROWS
+    bad_parameters = (
+        *refused("epsilon", *NO_POSITIVES, "1e-20"),
+        *refused("edges", (), (1,), (1, 1), (2, 1), (1, NAN), (1, INF), ("a", "b"), 3, None),
+        *refused("categories", ("a",)),
+        *refused("others", "dropped", 3),
+    )
+
+    def make(self, **changes: Any) -> Histogram:
+        return Histogram(**{"epsilon": "0.5", "edges": (0, 10, 20), **changes})
+
+
+class TestHistogramOfCategories(MechanismConformance):
+    relations = tuple(Relation)
+    unit = Unit("user", max_contributions=3)
+    good_data = ("a", "b", "b", "c")
+    bad_data = ROWS
+    bad_parameters = refused("categories", (), ("a", "a"), ("",), (3,), ("a", "other"))
+
+    def make(self, **changes: Any) -> Histogram:
+        return Histogram(**{"epsilon": "0.123456789012345", "categories": ("a", "b"), "others": "counted", **changes})

@@ -1,0 +1,180 @@
+"""What every mechanism must do, as a class of tests that the tests of each mechanism inherit.
+
+    class TestLaplace(MechanismConformance):
+        relations = tuple(Relation)
+
+        def make(self, **changes):
+            return Laplace(**{"epsilon": "0.5", **changes})
+
+        good_data = 12
+        bad_data = (float("nan"), "x", None)
+        bad_parameters = ({"epsilon": "0"}, {"epsilon": "nan"})
+
+An interactive mechanism overrides `run`: open it, ask, close it, return the release.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.composition import parse_tree, planned
+from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.rules import check
+from dpledger.decimals import total
+from dpledger.errors import ParameterError, RelationError
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.protocol import Described, Release
+from dpledger.relations import Relation, Unit
+from dpledger.schema import plain, read_json
+
+__all__ = ["MechanismConformance", "same_value"]
+
+_KEY = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_SEED = 20261121
+
+
+class MechanismConformance:
+    """Inherit, set the class attributes, define `make`."""
+
+    relations: ClassVar[tuple[Relation, ...]]
+    """The relations under which the mechanism has a guarantee; `under` raises RelationError for the others."""
+    good_data: ClassVar[object]
+    bad_data: ClassVar[tuple[object, ...]] = ()
+    """Data that no release may raise for: not numbers, out of range, of another shape."""
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]]
+    """Changes to the parameters, each of which the constructor refuses with an error that names one of them."""
+    unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
+
+    def make(self, **changes: Any) -> Any:
+        """The mechanism with these parameters changed, relation and unit open."""
+        raise NotImplementedError
+
+    def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
+        """Run the mechanism to its end."""
+        release: Release[Any] = mechanism.release(data, entropy=seeded(seed))
+        return release
+
+    def placed(self) -> list[Described]:
+        """The mechanism under each of its relations."""
+        return [self.make().under(relation, self.unit) for relation in self.relations]
+
+    def test_it_is_a_frozen_value(self) -> None:
+        for mechanism in (self.make(), *self.placed()):
+            assert hash(mechanism) == hash(pickle.loads(pickle.dumps(mechanism)))
+            assert mechanism == pickle.loads(pickle.dumps(mechanism))
+            with pytest.raises(AttributeError):
+                mechanism.relation = None
+        assert self.make() == self.make()
+
+    def test_its_kind_is_one_word(self) -> None:
+        assert _KEY.fullmatch(self.make().kind)
+
+    def test_put_under_a_relation_it_stays_there(self) -> None:
+        for mechanism in self.placed():
+            assert mechanism.relation is not None
+            assert mechanism.unit == self.unit
+            assert mechanism.under(mechanism.relation, self.unit) == mechanism
+
+    def test_relations_and_units_are_never_mixed(self) -> None:
+        for mechanism in self.placed():
+            for relation in Relation:
+                if relation is not mechanism.relation:
+                    with pytest.raises(RelationError):
+                        mechanism.under(relation, self.unit)
+            assert mechanism.relation is not None
+            with pytest.raises(RelationError):
+                mechanism.under(mechanism.relation, Unit("household"))
+
+    def test_a_relation_without_a_guarantee_is_refused(self) -> None:
+        for relation in set(Relation) - set(self.relations):
+            with pytest.raises(RelationError):
+                self.make().under(relation, self.unit)
+
+    def test_the_parts_keep_the_claim(self) -> None:
+        for mechanism in self.placed():
+            assert mechanism.relation is not None
+            check(mechanism.claim(), mechanism.parts(), mechanism.relation)
+
+    def test_failures_add_up_to_the_claims_delta(self) -> None:
+        for mechanism in self.placed():
+            assert _delta_of_failures(mechanism.failures()) == _delta(mechanism.claim())
+
+    def test_parameters_have_a_place_in_the_ledger(self) -> None:
+        for mechanism in (self.make(), *self.placed()):
+            _require_profile(dict(mechanism.parameters()))
+
+    def test_parts_survive_the_wire(self) -> None:
+        for mechanism in self.placed():
+            parts = mechanism.parts()
+            assert parse_tree(read_json(json.dumps(plain(parts)))) == parts
+
+    def test_a_run_adds_outcomes_only(self) -> None:
+        for mechanism in self.placed():
+            release = self.run(mechanism, self.good_data, _SEED)
+            assert planned(release.parts) == mechanism.parts()
+            assert not release.outside_guarantee
+
+    def test_a_run_is_a_function_of_its_entropy(self) -> None:
+        for mechanism in self.placed():
+            first, second = (self.run(mechanism, self.good_data, _SEED) for _ in range(2))
+            assert same_value(first.value, second.value)
+            assert first.parts == second.parts
+            others = [self.run(mechanism, self.good_data, _SEED + i) for i in range(1, 30)]
+            assert any(not same_value(first.value, other.value) for other in others)
+
+    def test_data_never_raise(self) -> None:
+        for mechanism in self.placed():
+            for data in self.bad_data:
+                release = self.run(mechanism, data, _SEED)
+                assert planned(release.parts) == mechanism.parts()
+
+    def test_bad_parameters_raise(self) -> None:
+        assert self.bad_parameters, "name the parameters that it refuses"
+        for changes in self.bad_parameters:
+            with pytest.raises(ParameterError) as refusal:
+                self.make(**changes)
+            assert any(name in str(refusal.value) for name in changes), (changes, str(refusal.value))
+
+    def test_unknown_parameters_raise(self) -> None:
+        with pytest.raises(ParameterError, match="no_such_parameter"):
+            self.make(no_such_parameter=1)
+
+
+def same_value(left: object, right: object) -> bool:
+    """Whether two released values are equal, arrays entry by entry."""
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return bool(np.array_equal(np.asarray(left), np.asarray(right)))
+    return left == right
+
+
+def _delta(claim: Guarantee) -> Decimal:
+    delta: Decimal = getattr(claim, "delta", Decimal(0))
+    return delta
+
+
+def _delta_of_failures(failures: tuple[Failure, ...]) -> Decimal:
+    return total(failure.delta for failure in failures if isinstance(failure, PrivacyFailure))
+
+
+def _require_profile(value: object) -> None:
+    """Text, booleans, integers below 2^53 in size, lists, and objects with plain keys: no float, no null."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            assert isinstance(key, str)
+            assert _KEY.fullmatch(key), key
+            _require_profile(item)
+    elif isinstance(value, list):
+        for item in value:
+            _require_profile(item)
+    elif type(value) is int:
+        assert abs(value) < 2**53, value
+    else:
+        assert isinstance(value, (str, bool)), value

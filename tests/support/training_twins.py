@@ -1,0 +1,179 @@
+"""Faulty twins of DP-SGD: each breaks one rule, and the docstring says what that does to the privacy loss.
+
+All are `DPSGD` mechanisms that claim and price what the correct one does, so a check that looks at claims alone finds
+nothing. `TWINS` names them. `MeanClipped` to `TwiceTheRate` are faults of one step; `TwinWorkers` of how steps are run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.composition import Repeated
+from dpledger.mechanisms.entropy import Entropy, seeded
+from dpledger.mechanisms.noise import draw
+from dpledger.mechanisms.training.batches import Positions, poisson_batch
+from dpledger.mechanisms.training.clipping import clipped_sum
+from dpledger.mechanisms.training.dp_sgd import DPSGD
+from dpledger.mechanisms.training.run import Step, TrainingRun
+from dpledger.mechanisms.training.units import Units
+
+__all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class FaultyStep(DPSGD):
+    """A DPSGD whose steps are those of `faulty`."""
+
+    faulty: type[Step]
+
+    def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
+        right = self.step
+        values = {field.name: getattr(right, field.name) for field in dataclasses.fields(right)}
+        return TrainingRun(self.faulty(**values), self.parts(), Units.of(data), entropy)
+
+
+class MeanClippedStep(Step):
+    """TRN-B1: the batch's mean is clipped instead of each row. A unit moves the sum by up to 2 clip_norm."""
+
+    def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
+        size = max(1, len(rows))
+        mean = rows.mean(axis=0) if len(rows) else np.zeros(self.dimension)
+        total = size * clipped_sum(mean[np.newaxis], clip_norm=float(self.clip_norm), grid=float(self.noise.grid))
+        return self._released(draw(self.noise, total, sensitivity=self.sensitivity, entropy=entropy))
+
+    def _released(self, noisy: npt.NDArray[Any]) -> Floats:
+        released: Floats = noisy.astype(np.float64) * float(self.noise.grid) / float(self.expected_batch_size)
+        return released
+
+
+class DividedByTheBatchStep(Step):
+    """TRN-B2: the sum, with its noise, is divided by the actual batch size: the scale of the noise tells the size."""
+
+    def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
+        return super().noisy_mean(rows, entropy) * float(self.expected_batch_size) / max(1, len(rows))
+
+
+class PartitionStep(Step):
+    """TRN-B3: batches are a shuffled partition of the units, claimed as Poisson. No amplification within an epoch."""
+
+    def batch(self, units: int, entropy: Entropy) -> Positions:
+        size = max(1, round(units * float(self.rate)))
+        queue = _QUEUES.setdefault(id(entropy), [])
+        if len(queue) < size:
+            order = np.argsort(entropy.words(units))
+            queue[:] = order.tolist()
+        taken = [queue.pop() for _ in range(size)]
+        return np.sort(np.array(taken, dtype=np.int64))
+
+
+_QUEUES: dict[int, list[int]] = {}
+
+
+class NoiseOnceStep(Step):
+    """TRN-B4: the noise is drawn in the first step and used in all. The difference of two steps is exact: infinite."""
+
+    def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
+        nothing = np.zeros(self.dimension, dtype=np.int64)
+        if id(entropy) not in _NOISES:
+            _NOISES[id(entropy)] = draw(self.noise, nothing, sensitivity=self.sensitivity, entropy=entropy)
+        total = clipped_sum(rows, clip_norm=float(self.clip_norm), grid=float(self.noise.grid))
+        released: Floats = (total + _NOISES[id(entropy)]) * (float(self.noise.grid) / float(self.expected_batch_size))
+        return released
+
+
+_NOISES: dict[int, npt.NDArray[Any]] = {}
+
+
+class ShortNormStep(Step):
+    """TRN-B7: norms in float32, where the squares of a row of 1e20 overflow and the factor is patched to 1: the row is
+    not clipped at all. Unbounded."""
+
+    def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
+        with np.errstate(all="ignore"):
+            norms = np.sqrt((rows.astype(np.float32) ** 2).sum(axis=1))
+            factors = np.minimum(1.0, float(self.clip_norm) / norms)
+            factors[~np.isfinite(norms)] = 1.0
+            clipped = rows * factors[:, np.newaxis] / float(self.noise.grid)
+        total = np.array([int(entry) for entry in np.rint(clipped).sum(axis=0)], dtype=object)
+        noisy = draw(self.noise, total, sensitivity=self.sensitivity, entropy=entropy)
+        released: Floats = noisy.astype(np.float64) * (float(self.noise.grid) / float(self.expected_batch_size))
+        return released
+
+
+class TwiceTheRateStep(Step):
+    """TRN-B9: batches at twice the declared rate: the loss is that of rate 2q."""
+
+    def batch(self, units: int, entropy: Entropy) -> Positions:
+        return poisson_batch(min(self.rate * 2, type(self.rate)(1)), units, entropy=entropy)
+
+
+class MeanClipped(FaultyStep):
+    faulty = MeanClippedStep
+
+
+class DividedByTheBatch(FaultyStep):
+    faulty = DividedByTheBatchStep
+
+
+class Partition(FaultyStep):
+    faulty = PartitionStep
+
+
+class NoiseOnce(FaultyStep):
+    faulty = NoiseOnceStep
+
+
+class ShortNorm(FaultyStep):
+    faulty = ShortNormStep
+
+
+class TwiceTheRate(FaultyStep):
+    faulty = TwiceTheRateStep
+
+
+class ForgottenEpoch(DPSGD):
+    """TRN-B5: the accountant is told of one step less than runs."""
+
+    def parts(self) -> Repeated:
+        right = super().parts()
+        return Repeated(right.of, times=right.times - 1)
+
+    def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
+        return TrainingRun(self.step, super().parts(), Units.of(data), entropy)
+
+
+class RowsNotUsers(DPSGD):
+    """TRN-B6: users with k rows (items of shape (k, dimension)), each row clipped on its own: a user moves the sum by
+    up to k clip_norm."""
+
+    def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
+        rows = np.concatenate([np.asarray(item) for item in Units.of(data).columns[0]])
+        return TrainingRun(self.step, self.parts(), Units.of(rows), entropy)
+
+
+class TwinWorkers:
+    """TRN-B8: two workers train on halves of the data, their generators forked alike. Their noise is the same, so the
+    difference of their steps is exact: infinite."""
+
+    def __init__(self, mechanism: DPSGD, data: npt.NDArray[Any], seed: int) -> None:
+        half = len(data) // 2
+        self.workers = tuple(mechanism.open(part, entropy=seeded(seed)) for part in (data[:half], data[half:]))
+
+
+TWINS: Mapping[str, type[DPSGD]] = {
+    "TRN-B1": MeanClipped,
+    "TRN-B2": DividedByTheBatch,
+    "TRN-B3": Partition,
+    "TRN-B4": NoiseOnce,
+    "TRN-B5": ForgottenEpoch,
+    "TRN-B6": RowsNotUsers,
+    "TRN-B7": ShortNorm,
+    "TRN-B9": TwiceTheRate,
+}
+"""The twins that are mechanisms; TRN-B8 is `TwinWorkers`."""
