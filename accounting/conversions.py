@@ -9,15 +9,35 @@ Decimal('0.462117157261')
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from dpledger.accounting import outward
-from dpledger.decimals import ZERO, round_down, subtract
+from dpledger.decimals import ZERO, add, multiply, round_down, round_up, subtract
+from dpledger.errors import ParameterError
 
-__all__ = ["best_order_minus_one", "boundary_offset", "mu_squared_of_pure", "rdp_of_pure", "zcdp_of_pure"]
+__all__ = [
+    "best_order_minus_one",
+    "boundary_offset",
+    "delta_of_gdp",
+    "delta_of_rdp",
+    "delta_of_zcdp",
+    "epsilon_of_gdp",
+    "epsilon_of_rdp",
+    "epsilon_of_zcdp",
+    "epsilon_of_zcdp_simply",
+    "mu_squared_of_pure",
+    "rdp_of_gdp",
+    "rdp_of_pure",
+    "rdp_of_zcdp",
+    "zcdp_of_gdp",
+    "zcdp_of_pure",
+]
 
+HALF = Decimal("0.5")
 ONE = Decimal(1)
+NARROW = Decimal("1e-11")  # relative width of a root that is searched
 ROUNDING = Decimal("1e-50")  # of the terms: far above the rounding of sixty digits, far below every margin
 LEAST_ORDER, GREATEST_ORDER = Decimal("1e-40"), Decimal("1e17")  # of order - 1, within what a decimal may hold
 CLOSE = Decimal("1.0000000000001")
@@ -65,6 +85,138 @@ def mu_squared_of_pure(epsilon: Decimal) -> Decimal:
         return outward.above(4 * half * half)
 
 
+# ---- from zCDP, GDP and RDP -----------------------------------------------------------------------------------------
+
+
+def zcdp_of_gdp(mu: Decimal) -> Decimal:
+    """mu^2/2. Claim: mu-GDP implies result-zCDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
+    return round_up(multiply(multiply(mu, mu), HALF))
+
+
+def rdp_of_gdp(mu: Decimal, order: Decimal) -> Decimal:
+    """order mu^2/2. Claim: mu-GDP implies (order, result)-RDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
+    return round_up(multiply(multiply(multiply(mu, mu), HALF), order))
+
+
+def rdp_of_zcdp(rho: Decimal, order: Decimal) -> Decimal:
+    """order rho. Claim: rho-zCDP implies (order, result)-RDP. Source: Bun-Steinke 2016, Definition 1.1."""
+    return round_up(multiply(rho, order))
+
+
+def epsilon_of_rdp(order: Decimal, divergence: Decimal, delta: Decimal) -> Decimal:
+    """divergence + [log(1/delta) + (order-1) log(1 - 1/order) - log order] / (order - 1), or 0 where that is negative.
+
+    Claim: (order, divergence)-RDP implies (result, delta)-DP. Source: Canonne-Kamath-Steinke 2020, Proposition 12.
+    """
+    _require_delta(delta)
+    epsilon = outward.above(add(divergence, boundary_offset(subtract(order, ONE), delta)))
+    return epsilon if epsilon > 0 else ZERO
+
+
+def delta_of_rdp(order: Decimal, divergence: Decimal, epsilon: Decimal) -> Decimal:
+    """exp((order-1)(divergence - epsilon)) (1 - 1/order)^(order-1) / order, at most 1.
+
+    Claim: (order, divergence)-RDP implies (epsilon, result)-DP. Source: Canonne-Kamath-Steinke 2020, Proposition 12.
+    """
+    more = subtract(order, ONE)
+    with localcontext(outward.context(more)):
+        exponent = more * (divergence - epsilon) + _log_failure(more)
+        return outward.above(outward.exp(exponent)) if exponent < 0 else ONE
+
+
+def epsilon_of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
+    """The least over orders of epsilon_of_rdp(order, order rho, delta).
+
+    Claim: rho-zCDP implies (result, delta)-DP. Source: Canonne-Kamath-Steinke 2020, Corollary 13. The best order - 1 is
+    the root of rho l^2 + log(1 + l) = log(1/delta); any order is sound.
+    """
+    _require_delta(delta)
+    if not rho:
+        return ZERO
+
+    def too_small(more: Decimal) -> bool:
+        return rho * more**2 + outward.ln1p(more) < -outward.ln(delta)
+
+    order = add(ONE, _last(too_small))
+    return epsilon_of_rdp(order, multiply(rho, order), delta)
+
+
+def epsilon_of_zcdp_simply(rho: Decimal, delta: Decimal) -> Decimal:
+    """rho + 2 sqrt(rho log(1/delta)).
+
+    Claim: rho-zCDP implies (result, delta)-DP. Source: Bun-Steinke 2016, Proposition 1.3.
+    """
+    _require_delta(delta)
+    with localcontext(outward.context(delta)):
+        return outward.above(rho + 2 * (-rho * outward.ln(delta)).sqrt())
+
+
+def delta_of_zcdp(rho: Decimal, epsilon: Decimal) -> Decimal:
+    """The least over orders of delta_of_rdp(order, order rho, epsilon).
+
+    Claim: rho-zCDP implies (epsilon, result)-DP. Source: Canonne-Kamath-Steinke 2020, Corollary 13. The best order - 1
+    is the root of (2l + 1) rho = epsilon + log(1 + 1/l); any order is sound.
+    """
+    if not rho:
+        return ZERO
+
+    def too_small(more: Decimal) -> bool:
+        return (2 * more + 1) * rho < epsilon + outward.ln1p(1 / more)
+
+    order = add(ONE, _last(too_small))
+    return delta_of_rdp(order, multiply(rho, order), epsilon)
+
+
+def delta_of_gdp(mu: Decimal, epsilon: Decimal) -> Decimal:
+    """Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
+
+    Claim: mu-GDP implies (epsilon, result)-DP. Source: Dong-Roth-Su 2022, Corollary 2.13.
+    """
+    if not mu:
+        return ZERO
+    with localcontext(outward.context(mu, epsilon)):
+        missed = outward.normal_tail(epsilon / mu - mu / 2)[1]
+        repaid = outward.normal_tail(epsilon / mu + mu / 2)[0]
+        delta = outward.above(missed - outward.exp(epsilon) * repaid if repaid else missed)
+        return delta if delta < 1 else ONE
+
+
+def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
+    """The least epsilon with delta_of_gdp(mu, epsilon) <= delta, from above by at most one part in 10^11.
+
+    Claim: mu-GDP implies (result, delta)-DP. Source: Dong-Roth-Su 2022, Corollary 2.13.
+    """
+    _require_delta(delta)
+    if delta_of_gdp(mu, ZERO) <= delta:
+        return ZERO
+    high = epsilon_of_zcdp(zcdp_of_gdp(mu), delta)  # holds: the conversion of a weaker promise
+    low = ZERO
+    while high - low > high * NARROW:
+        middle = round_up((low + high) / 2)
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if delta_of_gdp(mu, middle) <= delta else (middle, high)
+    return high
+
+
+def _require_delta(delta: Decimal) -> None:
+    if not 0 < delta < 1:
+        raise ParameterError("delta", delta, "a number in (0, 1)")
+
+
+def _last(true_below: Callable[[Decimal], bool]) -> Decimal:
+    """The greatest order - 1 at which `true_below` holds, which is true up to some order: to twelve digits, rounded
+    down, within 1e-40 and 1e17."""
+    low, high = LEAST_ORDER, GREATEST_ORDER
+    while high > low * CLOSE:
+        with localcontext(outward.context()):
+            middle = (low * high).sqrt()
+        with localcontext(outward.context(middle)):
+            holds = true_below(middle)
+        low, high = (middle, high) if holds else (low, middle)
+    return round_down(low)
+
+
 # ---- the boundary of a mixed filter ---------------------------------------------------------------------------------
 
 
@@ -93,21 +245,11 @@ def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
 
     Source: docs/proofs/filters.md, "F7" (the ratio is quasi-concave).
     """
-    low, high = LEAST_ORDER, GREATEST_ORDER
-    while high > low * CLOSE:
-        with localcontext(outward.context()):
-            middle = (low * high).sqrt()
-        if _holds_more_above(middle, epsilon, delta):
-            low = middle
-        else:
-            high = middle
-    return round_down(low)
 
+    def holds_more_above(more: Decimal) -> bool:
+        """The sign of the derivative of (l epsilon - N)/(l (1+l)), N = log(1/delta) - l log(1 + 1/l) - log(1 + l)."""
+        unspent = -outward.ln(delta) - outward.ln1p(more)
+        pull = more * outward.ln1p(1 / more)
+        return unspent > pull and unspent * (2 * more + 1) > more * (more * epsilon + pull)
 
-def _holds_more_above(order_minus_one: Decimal, epsilon: Decimal, delta: Decimal) -> bool:
-    """Whether the zCDP held still rises with the order: the sign of the derivative of (l epsilon - N)/(l (1+l))."""
-    with localcontext(outward.context(order_minus_one, delta)):
-        more = order_minus_one
-        numerator = _log_failure(more) - outward.ln(delta)
-        slope = epsilon + outward.ln1p(1 / more)
-        return numerator > 0 and slope * more * (1 + more) > (more * epsilon - numerator) * (2 * more + 1)
+    return _last(holds_more_above)

@@ -158,11 +158,20 @@ def discrete_laplace_epsilon(scale: Decimal, sensitivity: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def discrete_laplace_rho(scale: Decimal, sensitivity: Decimal) -> Decimal:
-    """The zCDP price of Laplace noise on the integers: epsilon tanh(epsilon/2), that of any epsilon-DP mechanism.
+    """The zCDP price of Laplace noise on the integers: e - (t / sinh t)(1 - exp(-e)), t = 1/scale, e = sensitivity t.
 
-    Claim: rho-zCDP. Source: docs/proofs/filters.md, "Prices".
+    Claim: rho-zCDP, for an integer statistic in any number of dimensions (convex in the sensitivity and 0 at 0).
+    Source: docs/proofs/filters.md, "Prices".
     """
-    return zcdp_of_pure(discrete_laplace_epsilon(scale, sensitivity))
+    _require_whole(sensitivity)
+    if not sensitivity:
+        return ZERO
+    with localcontext(outward.context(scale, sensitivity)):
+        step = 1 / scale
+        u = outward.exp(-step)
+        shrunk = 2 * step * u / (1 - u * u)  # t / sinh t
+        exact = sensitivity * step + shrunk * outward.expm1(-sensitivity * step)
+    return min(outward.above(exact), zcdp_of_pure(discrete_laplace_epsilon(scale, sensitivity)))
 
 
 @lru_cache(maxsize=1024)

@@ -16,15 +16,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.engine.tradeoff import tradeoff_interval
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.decimals import Number, float_down, float_up
-from dpledger.errors import ParameterError, RelationError
+from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Bounds", "Profile", "compose"]
@@ -50,10 +51,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts)."""
+    """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
+
+    `symmetric`: both directions are among them."""
 
     cases: tuple[Ingredients, ...]
-    _seen: dict[tuple[str, float, float], Bounds] = field(default_factory=dict, repr=False, compare=False)
+    symmetric: bool = True
+    _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
 
     def epsilon(self, delta: Number) -> Bounds:
         """The least epsilon >= 0 for which the composition is (epsilon, delta)-DP; infinite where there is none.
@@ -61,8 +65,7 @@ class Profile:
         Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(delta, "delta", Decimal(1))
-        down, up = float_down(exact), float_up(exact)
-        return self._largest("epsilon", down, up, lambda case: epsilon_interval(case, down, up))
+        return self._largest(("epsilon", exact), lambda case: epsilon_interval(case, exact))
 
     def delta(self, epsilon: Number) -> Bounds:
         """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
@@ -70,14 +73,13 @@ class Profile:
         Claim: lower <= delta <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(epsilon, "epsilon", None)
-        down, up = float_down(exact), float_up(exact)
-        upper = self._largest("delta", down, down, lambda case: delta_interval(case, down))
-        if down == up:
-            return upper
-        return Bounds(self._largest("delta", up, up, lambda case: delta_interval(case, up)).lower, upper.upper)
+        return Bounds(self._delta_at(float_up(exact)).lower, self._delta_at(float_down(exact)).upper)
 
-    def _largest(self, what: str, down: float, up: float, answer: Callable[[Ingredients], Interval]) -> Bounds:
-        key = (what, down, up)
+    def _delta_at(self, epsilon: float) -> Interval:
+        bounds = self._largest(("delta", epsilon), lambda case: delta_interval(case, epsilon))
+        return Interval(bounds.lower, bounds.upper)
+
+    def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients], Interval]) -> Bounds:
         if key not in self._seen:
             intervals = [answer(case) for case in self.cases]
             lower = max((interval.lower for interval in intervals), default=0.0)
@@ -112,32 +114,16 @@ class Profile:
         Claim: lower <= rate <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the supremum
         over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
         """
+        if not self.symmetric:
+            raise CannotCertify("the trade-off curve is certified for both directions together, not for one alone")
         exact = _exact(alpha, "alpha", Decimal(1))
-        points = [(0.0, self.delta(0)), *self.curve(33)]
-        return _tradeoff(points, float_down(exact), float_up(exact))
+        reach = self._reach()
+        above = tradeoff_interval(self._delta_at, reach, float_down(exact))
+        below = tradeoff_interval(self._delta_at, reach, float_up(exact))
+        return Bounds(below.lower, above.upper)
 
 
-def _tradeoff(points: list[tuple[float, Bounds]], alpha_down: float, alpha_up: float) -> Bounds:
-    """The hull of the known lines: from above and from below."""
-    slack = 1e-14
-    lower = max(0.0, max(_supports(points, alpha_up)) - slack)
-    upper = min(1 - alpha_down, _interpolated(points, alpha_down)) + slack
-    return Bounds(lower, min(1.0, max(lower, upper)))
-
-
-def _supports(points: list[tuple[float, Bounds]], alpha: float) -> list[float]:
-    """Each epsilon gives two lines below the trade-off curve: of slopes -e^epsilon and -e^-epsilon."""
-    lines = [1 - at.upper - math.exp(min(eps, 700.0)) * alpha for eps, at in points if eps < 700]
-    return lines + [math.exp(-eps) * (1 - at.upper - alpha) for eps, at in points]
-
-
-def _interpolated(points: list[tuple[float, Bounds]], alpha: float) -> float:
-    raise NotImplementedError
-
-
-def compose(
-    what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None
-) -> Profile:
+def compose(what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None) -> Profile:
     """The certified profile of `what` under `relation` (default: add_remove, or the document's own).
 
     `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
@@ -159,7 +145,7 @@ def compose(
     cases: list[Ingredients] = []
     for side in sides:
         cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
-    return Profile(tuple(cases))
+    return Profile(tuple(cases), symmetric=direction is None)
 
 
 def _tree(what: Composition | HasParts | Mapping[Composition | HasParts, int], relation: Relation) -> Composition:

@@ -15,11 +15,13 @@ dpledger.errors.ClaimTooSmall: claimed epsilon 0.29, the parts compose to epsilo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
-from functools import reduce
+from fractions import Fraction
+from functools import lru_cache, reduce
 from typing import assert_never
 
-from dpledger.accounting import filters, prices, sparse_vectors
+from dpledger.accounting import filters, outward, prices, sparse_vectors
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -37,8 +39,10 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.laws.subsampled import rdp_upper
 from dpledger.accounting.prices import Cost
-from dpledger.decimals import ZERO, multiply, round_up, text
+from dpledger.accounting.profile import compose
+from dpledger.decimals import ZERO, multiply, round_down, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 
@@ -191,11 +195,12 @@ def _gaussian_mu_squared(law: GaussianLaw, relation: Relation) -> Decimal:
 
 def _of_sparse_vector(law: SparseVectorLaw, orders: Orders) -> Cost:
     """The cap, once the scales are shown to keep it. With an outcome the pure price settles to the realised loss; delta
-    and the other currencies are not refunded. Source: docs/proofs/filters.md, "Refunds"."""
+    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then charged as
+    an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
     plan = planned(law)
     assert isinstance(plan, SparseVectorLaw)
     sparse_vectors.certify(plan)
-    cap = _of_approximate(law.epsilon, law.delta, orders)
+    cap = replace(_of_approximate(law.epsilon, law.delta, orders), rdp=dict.fromkeys(orders))
     if law.outcome is None:
         return cap
     settled = min(law.epsilon, sparse_vectors.ex_post_epsilon(law, law.outcome))
@@ -229,16 +234,45 @@ def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Ord
 
 
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
-    """A secret Poisson sample: an (epsilon, delta) price is amplified under add_remove."""
+    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta).
+
+    Source: laws.subsampled.rdp_upper (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
+    Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
+    Assumes: under zero_out a null unit adds nothing to a Gaussian's mean, so that a batch with it is a batch without
+    the unit; no other mechanism says so, hence no price there.
+    """
+    part = tree.of
+    while isinstance(part, PostProcessed):
+        part = part.of
     if tree.rate == 1:
-        return _cost(tree.of, relation, orders)
-    if relation is not Relation.ADD_REMOVE:
-        raise CannotCertify(f"a Poisson sample amplifies privacy under add_remove, not {relation.value}")
-    whole = _cost(tree.of, relation, ())
+        return _cost(part, relation, orders)
+    match part:
+        case GaussianLaw(noise_multiplier=noise) if relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
+            return _of_sampled_gaussian(tree.rate, noise, orders)
+        case GDP(mu=mu) if relation is Relation.ADD_REMOVE and mu:
+            return _of_sampled_gaussian(tree.rate, round_down(1 / Fraction(mu)), orders)
+        case _ if relation is not Relation.ADD_REMOVE:
+            raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
+        case _:
+            return _of_amplified(part, tree.rate, orders)
+
+
+def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, orders: Orders) -> Cost:
+    rdp = {order: _sampled_gaussian_rdp(rate, noise_multiplier, order) for order in orders}
+    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+
+
+@lru_cache(maxsize=1024)
+def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal | None:
+    divergence = Decimal(rdp_upper(rate, noise_multiplier, order))
+    return outward.above(divergence) if divergence.is_finite() else None
+
+
+def _of_amplified(part: Composition, rate: Decimal, orders: Orders) -> Cost:
+    whole = _cost(part, Relation.ADD_REMOVE, ())
     if whole.pure is None:
         return Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
-    delta = round_up(multiply(whole.delta, tree.rate))
-    return _of_approximate(prices.amplified_epsilon(whole.pure, tree.rate), delta, orders)
+    return _of_approximate(prices.amplified_epsilon(whole.pure, rate), round_up(multiply(whole.delta, rate)), orders)
 
 
 def _of_filtered(tree: Filtered, relation: Relation, orders: Orders) -> Cost:
@@ -264,7 +298,8 @@ def _of_filtered(tree: Filtered, relation: Relation, orders: Orders) -> Cost:
 def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
     """Raises ClaimTooSmall, with the two numbers, unless `tree` provably composes to at most `claim`.
 
-    pure_dp: the sum of pure prices (basic composition, Dwork et al. 2006). approx_dp: the same with the sum of deltas.
+    pure_dp: the sum of pure prices (basic composition, Dwork et al. 2006). approx_dp: the same with the sum of deltas
+    (Dwork-Roth 2014, Theorem 3.16), or the certified profile of the parts (Gopi-Lee-Wutschitz 2021, Theorem 2.7).
     zcdp: the sum of rho (Bun-Steinke 2016, Lemma 2.3). gdp: the sum of mu^2 (Dong-Roth-Su 2022, Corollary 3.3). rdp:
     the sum at each order (Mironov 2017, Proposition 1). bounded_range: only a bounded_range leaf of at most that eta.
     CannotCertify if no theorem says anything about the tree in the claim's currency.
@@ -273,9 +308,8 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
         case PureDP(epsilon=epsilon):
             price = _cost(tree, relation, ())
             _require(claim, ("epsilon", epsilon, price.pure), ("delta", ZERO, price.delta))
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            price = _cost(tree, relation, ())
-            _require(claim, ("epsilon", epsilon, price.pure), ("delta", delta, price.delta))
+        case ApproxDP():
+            _check_approximate(claim, tree, relation)
         case ZCDP(rho=rho, delta=delta):
             price = _cost(tree, relation, ())
             _require(claim, ("rho", rho, price.rho), ("delta", delta, price.delta))
@@ -292,6 +326,15 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
             _require(claim, ("eta", eta, tree.eta))
         case _:
             assert_never(claim)
+
+
+def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -> None:
+    """By the sums of epsilon and delta; if these do not do, by the engine's delta at the claimed epsilon."""
+    price = _cost(tree, relation, ())
+    if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
+        return
+    delta = Decimal(compose(tree, relation).delta(claim.epsilon).upper)
+    _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
 def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) -> None:

@@ -53,7 +53,7 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
     `delta`: where epsilon_lower is reported (None: the claim's own, or 10^-5 where it names none).
     Claim: whoever satisfies the claim and has the parts satisfies every point. Source: docs/proofs/audit.md 4.
     """
-    curve = _curve(parts if parts is not None else claim, relation, claim)
+    curve = _curve(parts if parts is not None else claim, relation)
     match claim:
         case PureDP(epsilon=epsilon):
             point = Point(epsilon, decimals.ZERO if delta is None else delta)
@@ -71,7 +71,7 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
     return Target(point, () if curve is None else _knots(curve, point.epsilon))
 
 
-def _curve(tree: Composition, relation: Relation, claim: Guarantee) -> Profile | None:
+def _curve(tree: Composition, relation: Relation) -> Profile | None:
     """The certified profile of what is claimed; None for a single point, or where none can be certified."""
     if isinstance(tree, (PureDP, ApproxDP)):
         return None

@@ -129,7 +129,7 @@ class Above(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.feature.words} > {self.threshold:.17g}"
+        return f"{self.feature.words} > {self.threshold!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class AtMost(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.feature.words} <= {self.threshold:.17g}"
+        return f"{self.feature.words} <= {self.threshold!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Within(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.low:.17g} < {self.feature.words} <= {self.high:.17g}"
+        return f"{self.low!r} < {self.feature.words} <= {self.high!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Outside(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.feature.words} <= {self.low:.17g} or > {self.high:.17g}"
+        return f"{self.feature.words} <= {self.low!r} or > {self.high!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Equals(_Event):
 
     @property
     def words(self) -> str:
-        return f"{self.feature.words} == {self.value:.17g}"
+        return f"{self.feature.words} == {self.value!r}"
 
     @property
     def public_words(self) -> str:
@@ -215,7 +215,7 @@ class Row(_Event):
 
     @property
     def words(self) -> str:
-        return "output == (" + ", ".join(f"{value:.17g}" for value in self.values) + ")"
+        return "output == (" + ", ".join(f"{value!r}" for value in self.values) + ")"
 
     @property
     def public_words(self) -> str:

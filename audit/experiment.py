@@ -240,8 +240,11 @@ def _subject(
         mine = mechanism.under(relation, unit)
         runner: Sampler = Samples(mine) if isinstance(mine, Sampled) else Releases(mine)
         own = claim is None
-        return runner, _note(mine.kind, mine.parameters()), mine.claim() if own else _guarantee(claim), (
-            mine.parts() if own else None
+        return (
+            runner,
+            _note(mine.kind, mine.parameters()),
+            mine.claim() if own else _guarantee(claim),
+            (mine.parts() if own else None),
         )
     if not callable(mechanism):
         hint = "a mechanism with release(), or a function f(data, rng)"
@@ -254,7 +257,8 @@ def _subject(
 
 
 def _name(function: object) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
+    return name.replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def _own_parameters(function: object) -> Mapping[str, Plain]:

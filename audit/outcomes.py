@@ -60,7 +60,7 @@ def encode(outputs: Outputs, width: int) -> Outcomes:
         table = _flat(outputs)
         if table.shape[1] == width:
             return Outcomes(table, None)
-        return _one_by_one([row for row in table], width)
+        return _one_by_one(list(table), width)
     if width == 1 and all(type(item) is float for item in outputs):
         return Outcomes(np.array(outputs, dtype=np.float64).reshape(-1, 1), None)
     return _one_by_one(outputs, width)
@@ -91,16 +91,16 @@ def _numbers(output: object) -> Floats | None:
     try:
         match output:
             case bool() | np.bool_() | numbers.Real() | Decimal():
-                return np.array([float(output)])
+                return np.full(1, float(output))
             case complex() | np.ndarray() if np.asarray(output).dtype.kind in "biufc":
-                return _flat(np.asarray(output)[np.newaxis])[0]
+                return _flat(np.asarray(output)[np.newaxis]).ravel()
             case list() | tuple():
                 parts = [_numbers(part) for part in output]
                 found = [part for part in parts if part is not None]
                 return np.concatenate([np.empty(0), *found]) if len(found) == len(parts) else None
             case _:
                 return None
-    except (OverflowError, ValueError, RecursionError):
+    except Exception:  # the output's own conversion to a number failed: then it is no number
         return None
 
 

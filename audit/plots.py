@@ -1,7 +1,8 @@
 """The picture of an audit: how well the two datasets can be told apart, beside what the claim allows.
 
-Both axes are logarithmic: the faults of small deltas live at error rates that a linear axis hides. Black, grey and line
-styles carry the meaning, so that the picture survives print.
+The trade-off curve is drawn as detections against false alarms on logarithmic axes: a fault of a small delta lives at
+rates that linear axes hide, and a factor e^epsilon is one distance everywhere. Line styles and greys carry the meaning,
+so that the picture survives print.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ if TYPE_CHECKING:
 
     from dpledger.audit.verdict import AuditResult
 
-__all__ = ["claimed_floor", "trade_off"]
+__all__ = ["claimed_ceiling", "trade_off"]
 
-LEAST_RATE = 1e-9
+STEPS = 800
 
 
-def claimed_floor(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
-    """The least rate of missed detections that a claim of these points allows at each rate of false alarms.
+def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
+    """The highest rate of detections that a claim of these points allows at each rate of false alarms.
 
-    Claim: no test on a mechanism that satisfies every point does better. Source: Dong-Roth-Su 2022, proposition 2.5.
+    Claim: on a mechanism that satisfies every point, no event that is as rare on one side as `false_alarms` is likelier
+        on the other than this. Source: Dong-Roth-Su 2022, proposition 2.5 (one minus the trade-off function).
     """
-    floors = [np.zeros_like(false_alarms)]
+    ceilings = [np.ones_like(false_alarms)]
     for point in points:
         growth, delta = float(np.exp(min(float(point.epsilon), 700.0))), float(point.delta)
-        floors += [1 - delta - growth * false_alarms, (1 - delta - false_alarms) / growth]
-    result: Floats = np.max(floors, axis=0)
+        ceilings += [growth * false_alarms + delta, 1 - (1 - delta - false_alarms) / growth]
+    result: Floats = np.min(ceilings, axis=0)
     return result
 
 
@@ -46,58 +48,57 @@ def trade_off(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ParameterError(
-            "plot", "no matplotlib", "the extra 'plots': pip install 'dpledger[plots]' brings it"
-        ) from None
-    figure = Figure(figsize=(7.2, 5.4), layout="constrained")
-    FigureCanvasAgg(figure)  # draws to a file; no window and no global state
+        raise ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]") from None
+    figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+    FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     axes = figure.add_subplot()
-    low = _draw_band(axes, result)
-    _draw_claim(axes, result, low)
-    _draw_witness(axes, result, low)
-    _finish(axes, result, low)
+    rates = np.geomspace(0.3 / max(sum(result.cells.rarer), 1), 1, STEPS)
+    _draw_claim(axes, result, rates)
+    _draw_band(axes, result, rates)
+    _draw_witness(axes, result)
+    _finish(axes, result, float(rates[0]))
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
 
 
-def _draw_band(axes: Axes, result: AuditResult) -> float:
-    """The measured curve between its limits; returns the least rate that the axes show."""
-    band, runs = result.band, max(sum(result.cells.rarer), 1)
-    low = max(LEAST_RATE, 0.3 / runs)
-    worst = [(1e-300, 1.0), *((p.false_alarm_upper, p.missed_upper) for p in band), (1.0, 1e-300)]
-    best = [(1e-300, 1.0), *((p.false_alarm_lower, p.missed_lower) for p in band), (1.0, 1e-300)]
-    grid = np.geomspace(low, 1, 600)
-    # Each event beyond the last with its upper limits is reached; no error rate falls below the lower limits of a step.
-    upper = np.array([min(y for x, y in worst if x <= at) for at in grid])
-    lower = np.array([max(y for x, y in best if x >= at) for at in grid])
-    percent = f"{float(result.confidence) * 100:.6g} %"
-    axes.fill_between(grid, np.maximum(lower, low / 10), np.maximum(upper, low / 10), color="0.75", lw=0)
-    axes.plot(grid, np.maximum(upper, low / 10), color="black", lw=1.2, label=f"a test does at least this well ({percent}, all points at once)")
-    return low
+def _draw_claim(axes: Axes, result: AuditResult, rates: Floats) -> None:
+    ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
+    axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
+    axes.plot(rates, ceiling, color="tab:blue", ls="--", lw=1.4, label="the claim: no event lies above this line")
 
 
-def _draw_claim(axes: Axes, result: AuditResult, low: float) -> None:
-    grid = np.geomspace(low, 1, 600)
-    floor = claimed_floor(grid, (result.target.point, *result.target.knots))
-    shown = floor > 0
-    axes.plot(grid[shown], floor[shown], color="tab:red", ls="--", lw=1.4, label="the claim: no test does better")
-    axes.fill_between(grid, low / 10, np.maximum(floor, low / 10), color="tab:red", alpha=0.08, lw=0)
+def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
+    """The limits of each planned event, joined by straight lines: a lottery between two events is a test as well."""
+    band = sorted(result.band, key=lambda point: point.false_alarm_upper)
+    surely = [(0.0, 0.0), *((p.false_alarm_upper, 1 - p.missed_upper) for p in band), (1.0, 1.0)]
+    at_most = [(0.0, 0.0), *((p.false_alarm_lower, 1 - p.missed_lower) for p in band), (1.0, 1.0)]
+    lower, upper = (np.interp(rates, corners[:, 0], corners[:, 1]) for corners in (np.array(surely), np.array(at_most)))
+    shown, percent = lower > 0, f"{float(result.confidence) * 100:.6g} %"
+    axes.fill_between(rates[shown], lower[shown], upper[shown], color="0.6", alpha=0.6, lw=0)
+    label = f"measured: at least this much ({percent}, whole line)"
+    axes.plot(rates[shown], lower[shown], color="black", lw=1.3, label=label)
 
 
-def _draw_witness(axes: Axes, result: AuditResult, low: float) -> None:
+def _draw_witness(axes: Axes, result: AuditResult) -> None:
     look = result.witness
-    x, y = look.rarer_upper, max(1 - look.likelier_lower, low)
-    axes.plot([x], [y], marker="o", color="black", ls="none", label=f"the event of the verdict: {result.event.words[:60]}")
+    label = f"the verdict's event: {_short(result)}"
+    axes.plot([look.rarer_upper], [look.likelier_lower], marker="o", color="black", ls="none", label=label)
+
+
+def _short(result: AuditResult) -> str:
+    words = result.event.words
+    return words if len(words) <= 58 else words[:57] + "…"
 
 
 def _finish(axes: Axes, result: AuditResult, low: float) -> None:
-    likelier = result.witness.planned.direction
-    sides = ("right", "left") if likelier is Direction.LEFT else ("left", "right")
-    axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.3))
-    axes.set_xlabel(f"false alarms: rate of the event on the {sides[0]} data")
-    axes.set_ylabel(f"missed: rate of its absence on the {sides[1]} data")
-    words = {"violation": "violation", "not_refuted": "not refuted (no proof of privacy)"}[result.verdict]
-    axes.set_title(f"{result.mechanism.kind}: {words}\nepsilon at least {float(result.epsilon_lower):.4g}", fontsize=11)
+    left_is_likelier = result.witness.planned.direction is Direction.LEFT
+    rarer, likelier = ("right", "left") if left_is_likelier else ("left", "right")
+    axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.1))
+    axes.set_xlabel(f"false alarms: how often the event happens on the {rarer} data")
+    axes.set_ylabel(f"detections: how often it happens on the {likelier} data")
+    words = {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}[result.verdict]
+    bound = f"epsilon at least {float(result.epsilon_lower):.4g} at delta {float(result.delta):.3g}"
+    axes.set_title(f"{result.mechanism.kind}: {words}\n{bound}", fontsize=11)
     axes.grid(which="major", color="0.9", lw=0.6)
-    axes.legend(loc="lower left", fontsize=8, framealpha=0.95)
+    axes.legend(loc="lower right", fontsize=8, framealpha=0.95)

@@ -20,7 +20,19 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Mechanism, Sampled
 from dpledger.progress import Advance
 
-__all__ = ["Batched", "Chunk", "Part", "Releases", "Runs", "Sampler", "Samples", "Side", "Single", "chunks", "over_chunks"]
+__all__ = [
+    "Batched",
+    "Chunk",
+    "Part",
+    "Releases",
+    "Runs",
+    "Sampler",
+    "Samples",
+    "Side",
+    "Single",
+    "chunks",
+    "over_chunks",
+]
 
 T = TypeVar("T")
 

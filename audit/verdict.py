@@ -77,7 +77,7 @@ class AuditResult:
 
     @property
     def witness(self) -> Look:
-        """The look that says most: one that refutes its point (the reported point first), else the best at the point."""
+        """The look that says most: one that refutes its point (the reported point first), else the best there."""
         at_point = [look for look in self.looks if look.planned.point == self.target.point]
         best = max(at_point, key=lambda look: look.epsilon_lower)
         refuting = [look for look in self.looks if look.refuted]
@@ -97,7 +97,7 @@ class AuditResult:
 
     @property
     def band(self) -> tuple[BandPoint, ...]:
-        """The trade-off curve with its simultaneous band, at `confidence`: a statement of its own beside the verdict."""
+        """The trade-off curve with its simultaneous band: a statement of its own, at `confidence`."""
         return band(self.cells, decimals.float_down(decimals.round_down(1 - Fraction(self.confidence))))
 
     def __bool__(self) -> bool:

@@ -17,6 +17,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.decimals import Exact, OpenProbability, read
+from dpledger.ledger import wire
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -34,19 +35,24 @@ else:
     Name_ = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
     Amounts = Annotated[dict[Name_, Exact], AfterValidator(_frozen)]
     Accounts = Annotated[
-        dict[Name_, Annotated[Decimal, BeforeValidator(lambda value: read(value, infinite=True))]],
+        dict[
+            Name_,
+            Annotated[Decimal, Field(allow_inf_nan=True), BeforeValidator(lambda value: read(value, infinite=True))],
+        ],
         AfterValidator(_frozen),
     ]
     Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Id = Annotated[str, AfterValidator(lambda text: wire.check_id(text, "id"))]
+LedgerId = Annotated[str, AfterValidator(lambda text: wire.check_ledger_id(text, "ledger"))]
+Hash = Annotated[str, AfterValidator(lambda text: wire.check_digest(text, "digest"))]
 """A SHA-256 digest in lower-case hexadecimal."""
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 """128 random bits in lower-case hexadecimal."""
-Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
-Text = Annotated[str, Field(max_length=4096)]
+Time = Annotated[str, AfterValidator(wire.check_time)]
+Text = Annotated[str, AfterValidator(lambda text: wire.check_text(text, "text"))]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -90,7 +96,7 @@ class LevelCharge:
 class Continues:
     """The ledger that this one continues after a loss or a revoked key: its last known head."""
 
-    ledger: Id
+    ledger: LedgerId
     size: Index
     root: Hash
 
@@ -112,12 +118,16 @@ Levels: TypeAlias = Annotated[tuple[LevelCharge, ...], Field(min_length=1)]
 
 @record
 class LedgerOpened:
-    """Index 0, and only there: the format, the signing key, the recovery key, the witness policy."""
+    """Index 0, and only there: the format, the signing key, the recovery key, the witness policy.
+
+    `witness`: `off`, or when a witness must have seen a head; then `witness_policy` says which witnesses count, as a
+    C2SP tlog-policy."""
 
     format: Literal["dpledger.ledger.v1"]
     public_key: Text
     recovery_key: Text
     witness: Literal["off", "after", "before"]
+    witness_policy: Text | None = given(default=None)
     continues: Continues | None = given(default=None)
     kind: Literal["ledger_opened"] = tag(default="ledger_opened")
     version: Literal[1] = given(default=1)
@@ -204,7 +214,8 @@ class Committed:
     """The end of a charge: the parts with their outcome, what each level is charged in the end, by which rule.
 
     `rule`: `cap` (nothing comes back), `ex_post` (a coordinate settles to the realised loss), `steps` (a plan priced by
-    sum: steps never granted come back). `digest`: a salted digest of the value, where the scope keeps one. No time."""
+    sum: steps never granted come back). `digest`: SHA-256 of salt and value, where the scope keeps digests; the caller
+    holds the salt. Carries no time."""
 
     path: Path
     charge: Token
@@ -270,6 +281,7 @@ class PolicyChanged:
     budget: Guarantee | None = given(default=None)
     filter: Filter | None = given(default=None)
     witness: Literal["off", "after", "before"] | None = given(default=None)
+    witness_policy: Text | None = given(default=None)
     kind: Literal["policy_changed"] = tag(default="policy_changed")
     version: Literal[1] = given(default=1)
 
@@ -279,11 +291,11 @@ class Declared:
     """A statement that nothing here can measure: `item` names what it is about, `by` whose word it is. `envelope` holds
     the person's own DSSE envelope where they signed it themselves."""
 
-    item: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    item: Word
     text: Text
     by: Text
     path: tuple[Step, ...] = given(default=())
-    envelope: str | None = given(default=None)
+    envelope: Text | None = given(default=None)
     kind: Literal["declared"] = tag(default="declared")
     version: Literal[1] = given(default=1)
 
@@ -361,7 +373,8 @@ class Heartbeat:
 
 @record
 class Closed:
-    """The last entry of a ledger (or, with a path, of a scope): nothing may follow."""
+    """The last entry of a ledger: nothing may follow. With a path, the end of those scopes: nothing new may begin in
+    them; charges that are open there may still end."""
 
     reason: Text
     path: tuple[Step, ...] = given(default=())
@@ -393,6 +406,9 @@ Body: TypeAlias = (
 
 if not TYPE_CHECKING:
     Body = Annotated[Body, Field(discriminator="kind")]
+
+Note: TypeAlias = Declared | Audited | Reported | Heartbeat
+"""Bodies that charge nothing and change no rule: anyone who may write can add one."""
 
 TIMELESS = (Started, Progress, Committed)
 """Kinds that carry no time: it would publish how long a mechanism ran on the data."""

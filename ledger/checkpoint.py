@@ -2,14 +2,14 @@
 
     example.org/clinic/000102030405060708090a0b0c0d0e0f                   the origin: the ledger's id
     2                                                                     the number of leaves, in decimal
-    xQGV3sT7lS7kcKkKvEZbOEcSb4Ok3VnvP2xcuMk0f0M=                          the root, in base64
+    Dkr7Ck/Ue37ege4xwYuRvKrw5zxO8CxFGPk0EgmbqLI=                          the root, in base64
                                                                           an empty line
-    — example.org/clinic/000102030405060708090a0b0c0d0e0f vKI9P3sK...     base64 of key id || signature
+    — example.org/clinic/000102030405060708090a0b0c0d0e0f M243rkQj...     base64 of key id || signature
 
 The signature covers the three lines with their line feeds. A signature line is: em dash (U+2014), space, key name,
-space, base64, line feed. The log's own line is that of the key whose name is the origin, and stands there once. Lines of
-other keys (witnesses) may stand beside it; they must be well formed and prove nothing here. No extension lines: what a
-head says is in its three lines, and each head has one text.
+space, base64, line feed. The log's own line is that of the key whose name is the origin, and stands there once. Lines
+of other keys (witnesses) may stand beside it; they must be well formed and prove nothing here. No extension lines: what
+a head says is in its three lines, and each head has one text.
 
 >>> from dpledger.ledger.keys import SigningKey
 >>> key = SigningKey.from_seed("example.org/clinic/000102030405060708090a0b0c0d0e0f", bytes(32))

@@ -14,15 +14,15 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, Time
+from dpledger.ledger import envelope, wire
+from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, LedgerId, Time
 from dpledger.schema import Plain, given, plain, record, validated
 
-__all__ = ["Entry", "format_entry", "parse_entry"]
+__all__ = ["Entry", "entry_of", "format_entry", "parse_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
 
@@ -31,7 +31,7 @@ _STAMP = ("ledger", "index", "previous", "time")
 class Entry:
     """A body at its place: `previous` is the leaf hash of the entry before (64 zeros at index 0)."""
 
-    ledger: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9./_-]{7,127}$")]
+    ledger: LedgerId
     index: Index
     previous: Hash
     body: Body
@@ -59,15 +59,21 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
     stamp = {name: members.pop(name) for name in _STAMP if name in members}
     index = stamp.get("index")
     at = index if type(index) is int else None
-    if members.get("version") != 1 or members.get("kind") not in KINDS:
-        kind, version = str(members.get("kind"))[:64], str(members.get("version"))[:16]
-        raise VerificationError(f"kind {kind}, version {version}: newer than this program", index=at)
+    kind, version = members.get("kind"), members.get("version")
+    if type(kind) is not str or kind not in KINDS or type(version) is not int or version != 1:
+        raise VerificationError(f"kind {str(kind)[:64]}, version {str(version)[:16]}: newer than this program", index=at)
     try:
         entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
+        one_form = wire.dump(format_entry(entry)) == wire.dump(dict(payload))
     except ParameterError as error:
         raise VerificationError(str(error), index=at) from None
     if (entry.time is None) is not isinstance(entry.body, TIMELESS):
         raise VerificationError("time: present exactly in the kinds that carry one", index=at)
-    if format_entry(entry) != dict(payload):
+    if not one_form:
         raise VerificationError("entry: not in its one form", index=at)
     return entry
+
+
+def entry_of(leaf: bytes) -> Entry:
+    """The entry in a leaf, its signature NOT verified. Raises VerificationError."""
+    return parse_entry(wire.parse(envelope.parse_unverified(leaf).payload))

@@ -79,7 +79,8 @@ class CompactRange:
         if len(self.hashes) != self.size.bit_count():
             expected = f"{self.size.bit_count()} hashes (the ones in the binary form of {self.size})"
             raise ParameterError("hashes", f"{len(self.hashes)} hashes", expected)
-        _check_hashes(self.hashes)
+        if set(map(type, self.hashes)) - {bytes} or set(map(len, self.hashes)) - {HASH_BYTES}:
+            raise ParameterError("hashes", "others", f"hashes of {HASH_BYTES} bytes")
 
     def append(self, leaf: bytes) -> CompactRange:
         """This range with one more leaf, given by its hash."""
@@ -261,12 +262,6 @@ def _past_missing_nodes(place: int, last: int) -> tuple[int, int]:
 def _left_size(size: int) -> int:
     """The greatest power of two below `size` (at least 2)."""
     return 1 << (size - 1).bit_length() - 1
-
-
-def _check_hashes(hashes: Iterable[bytes]) -> None:
-    for value in hashes:
-        if type(value) is not bytes or len(value) != HASH_BYTES:
-            raise ParameterError("hash", type(value).__name__, f"{HASH_BYTES} bytes")
 
 
 def _check_lengths(hashes: Iterable[bytes], what: str) -> None:

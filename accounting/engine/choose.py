@@ -1,82 +1,165 @@
 """Which method answers: the hand-over from a list of ingredients to certified bounds.
 
-    what is asked                                     answered by
-    epsilon at delta = 0, delta at or below           the edges: the largest loss, or infinite
-      the mass at infinity
-    everything else                                   the contour (`solve`)
-    leaves with Renyi curves only, in addition        upper bound from the curves (`renyi`), lower bound without them
+    what is asked                                      answered by
+    delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
+    one Laplace, bounded range, sampled Gaussian       its closed form (`closed_forms`)
+    finite losses with few outcomes                    counting them (`enumeration`)
+    everything else                                    the contour (`solve`)
+    leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
-Intervals for one number are intersected, never averaged.
+Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
+are intersected, never averaged. docs/proofs/engine.md, section 8.
 """
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
+from dpledger.accounting.engine.closed_forms import (
+    added_delta,
+    bounded_range_delta,
+    bounded_range_epsilon,
+    crossing,
+    laplace_delta,
+    laplace_epsilon,
+    removed_delta,
+    removed_epsilon,
+)
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_once, ratio
+from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.reading import Ingredients
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.decimals import float_down, float_up
 
 __all__ = ["delta_interval", "epsilon_interval"]
 
 NOTHING = Interval(0.0, 0.0)
-_CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, epsilon is reported as unbounded
+_CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
-def epsilon_interval(what: Ingredients, delta_down: float, delta_up: float) -> Interval:
-    """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta.
+def epsilon_interval(what: Ingredients, delta: Decimal) -> Interval:
+    """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1.
 
-    Claim: the upper bound holds for every delta >= delta_down, the lower for every delta <= delta_up.
-    Source: docs/proofs/engine.md, sections 1 and 8.
+    Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
+    require_assumptions()
+    if delta >= 1:
+        return NOTHING
     composed = Composed(what.losses) if what.losses else None
-    lower = _from_losses(composed, delta_down, delta_up)
+    alone = NOTHING if composed is None else _epsilon_of_losses(composed, delta, what.failure)
     if not what.curves:
-        return lower
-    return Interval(lower.lower, _from_curves(composed, what, delta_down))
+        return alone
+    return Interval(alone.lower, _epsilon_with_curves(composed, what, float_down(delta)))
 
 
-def _from_losses(composed: Composed | None, delta_down: float, delta_up: float) -> Interval:
-    if composed is None:
-        return NOTHING
-    if delta_down >= 1:
-        return NOTHING
+def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction) -> Interval:
+    down, up = float_down(delta), float_up(delta)
     mass = composed.infinite_mass
-    if delta_up < mass * (1 - _CLOSE):
+    if up < mass * (1 - _CLOSE):
         return Interval(math.inf, math.inf)
-    above = _finite_part(delta_up, mass, 1.0)
-    below = _finite_part(delta_down, mass, -1.0)
-    if above >= 1:
-        found = Interval(0.0, composed.largest)
-    elif above > 0:
-        found = finite_epsilon(composed, math.log(below if below > 0 else above), math.log(above))
-    else:
-        found = finite_epsilon(composed, -800.0, -800.0) if mass == 0 else Interval(0.0, math.inf)
-        found = Interval(found.lower, composed.largest)
+    below, above = _finite_part(down, mass, -1.0), _finite_part(up, mass, 1.0)
+    affordable = delta >= failure  # exactly: then the largest loss is always enough
+    upper = composed.largest if affordable else math.inf
     if below > 0:
-        return found
-    return Interval(found.lower, composed.largest if mass == 0 else math.inf)
+        return _finite_epsilon(composed, below, above).meet(Interval(0.0, upper))
+    if delta == 0:
+        return Interval(max(0.0, composed.largest_down), upper if upper > 0 else 0.0)
+    lower = _finite_epsilon(composed, above, above).lower if above > 0 else max(0.0, composed.largest_down)
+    return Interval(lower, upper if upper > 0 else 0.0)
 
 
 def _finite_part(delta: float, mass: float, side: float) -> float:
-    """(delta - m)/(1 - m), moved outward (`side`) by more than its rounding; 0 where delta is not clearly above m."""
+    """(delta - m)/(1 - m), moved outward by more than its rounding; 0 for a lower value that is not clearly above 0."""
     if mass == 0:
-        return delta * (1 + side * 4 * UNIT)
-    if delta <= mass * (1 + _CLOSE):
-        return 0.0
+        return delta
     value = (delta - mass) / (1 - mass)
-    return value * (1 + side * 16 * UNIT * (delta / (delta - mass) + 1))
+    error = 16 * UNIT * (delta + mass) / (1 - mass)
+    if side > 0:
+        return max(value, 0.0) + error
+    return value - error if value > error and delta > mass * (1 + _CLOSE) else 0.0
 
 
-def _from_curves(composed: Composed | None, what: Ingredients, delta_down: float) -> float:
-    """Claim: at least the least epsilon >= 0 with delta(epsilon) <= delta_down."""
+def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
+    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up."""
+    match composed.parts:
+        case ((LaplaceLoss(epsilon=e0), 1),):
+            return laplace_epsilon(e0, down, up)
+        case ((BoundedRangeLoss(eta=eta), 1),):
+            return bounded_range_epsilon(eta, down, up)
+        case ((SampledGaussianLoss() as loss, 1),):
+            return _sampled_epsilon(loss, down, up)
+        case _:
+            outcomes = _outcomes(composed, math.log(down))
+            if outcomes is not None:
+                return _counted_epsilon(outcomes, composed, down, up)
+            return finite_epsilon(composed, *_logs(down, up))
+
+
+def _logs(down: float, up: float) -> tuple[float, float]:
+    """Logarithms, rounded outward."""
+    low, high = math.log(down), math.log(up)
+    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
+
+
+def _outcomes(composed: Composed, log_delta: float) -> Outcomes | None:
+    match composed.parts:
+        case ((DiscreteGaussianLoss() as loss, 1),):
+            return lattice_once(loss, log_delta)
+        case parts:
+            return enumerated(parts)
+
+
+def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
+    scale = math.log(down)
+    high = min(composed.largest, float(outcomes.losses.max()) * (1 + 1e-9) + 1e-300)
+    low = max(0.0, float(outcomes.losses.min()))
+    if high <= 0:
+        return NOTHING
+    over = up / down * (1 + 8 * UNIT * (1 + abs(scale)))
+    under = 1 - 8 * UNIT * (1 + abs(scale))
+    if ratio(outcomes, 0.0, scale).upper <= under:
+        return NOTHING
+    if not ratio(outcomes, high, scale).upper <= under:
+        return Interval(0.0, composed.largest)
+    if low > 0 and not ratio(outcomes, low, scale).lower >= over:
+        low = 0.0
+    return crossing(lambda epsilon: ratio(outcomes, epsilon, scale), under, over, low, high)
+
+
+def _sampled_epsilon(loss: SampledGaussianLoss, down: float, up: float) -> Interval:
+    base = Composed(((GaussianLoss(1 / loss.sigma**2), 1),))
+    if loss.direction == "remove":
+        return removed_epsilon(loss.rate, lambda d, u: _gaussian_epsilon(base, d, u), down, up)
+
+    def answer(epsilon: float) -> Interval:
+        return added_delta(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
+
+    if answer(0.0).upper <= down:
+        return NOTHING
+    return crossing(answer, down, up, 0.0, loss.largest)
+
+
+def _gaussian_epsilon(base: Composed, down: float, up: float) -> Interval:
+    return NOTHING if down >= 1 else finite_epsilon(base, *_logs(down, up))
+
+
+def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
+    """Claim: at least the least epsilon >= 0 with delta(epsilon) <= down."""
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
-    below = _finite_part(delta_down, -math.expm1(log_finite), -1.0)
+    below = _finite_part(down, -math.expm1(log_finite), -1.0)
     if below <= 0:
         return math.inf
-    return max(0.0, curve_ladder(composed, what.curves).epsilon(math.log(below)))
+    upper = curve_ladder(composed, what.curves).epsilon(math.log(below))
+    return upper if upper > 0 else 0.0
 
 
 def delta_interval(what: Ingredients, epsilon: float) -> Interval:
@@ -84,26 +167,50 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
+    require_assumptions()
     composed = Composed(what.losses) if what.losses else None
-    alone = _delta_of_losses(composed, epsilon)
+    alone = NOTHING
+    if composed is not None:
+        alone = _with_mass(_finite_delta(composed, epsilon), composed.log_finite)
     if not what.curves:
         return alone
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
-    log_delta = curve_ladder(composed, what.curves).log_delta(epsilon)
-    return Interval(alone.lower, _with_mass(log_delta, log_finite, 1.0))
+    chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
+    return Interval(alone.lower, _with_mass(Interval(0.0, min(1.0, chernoff * (1 + 1e-12))), log_finite).upper)
 
 
-def _delta_of_losses(composed: Composed | None, epsilon: float) -> Interval:
-    if composed is None:
+def _finite_delta(composed: Composed, epsilon: float) -> Interval:
+    """Bounds of the profile of the finite loss."""
+    match composed.parts:
+        case ((LaplaceLoss(epsilon=e0), 1),):
+            return laplace_delta(e0, epsilon)
+        case ((BoundedRangeLoss(eta=eta), 1),):
+            return bounded_range_delta(eta, epsilon)
+        case ((SampledGaussianLoss() as loss, 1),):
+            base = Composed(((GaussianLoss(1 / loss.sigma**2), 1),))
+            sampled = removed_delta if loss.direction == "remove" else added_delta
+            return sampled(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
+        case _:
+            outcomes = _outcomes(composed, -690.0)
+            if outcomes is not None:
+                found = ratio(outcomes, epsilon, 0.0)
+                return Interval(found.lower, min(1.0, found.upper))
+            return _from_logs(finite_delta(composed, epsilon))
+
+
+def _from_logs(logs: Interval) -> Interval:
+    """e^logs, rounded outward."""
+    lower = math.exp(logs.lower) * (1 - 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
+    if logs.upper == -math.inf:
         return NOTHING
-    logs = finite_delta(composed, epsilon)
-    lower = _with_mass(logs.lower, composed.log_finite, -1.0)
-    return Interval(lower, _with_mass(logs.upper, composed.log_finite, 1.0))
+    upper = math.exp(logs.upper) * (1 + 4 * UNIT * (1 + abs(logs.upper)))
+    return Interval(lower, min(1.0, math.nextafter(upper, math.inf)))
 
 
-def _with_mass(log_finite_delta: float, log_finite: float, side: float) -> float:
-    """m + (1 - m) d from log d and log(1 - m), moved outward by more than its rounding."""
-    finite = math.exp(min(log_finite_delta, 0.0)) * (1 + side * 4 * UNIT * (1 + abs(max(log_finite_delta, -1e4))))
-    value = -math.expm1(log_finite) + math.exp(log_finite) * finite
-    moved = math.nextafter(value * (1 + side * 16 * UNIT), side * math.inf)
-    return min(1.0, moved) if side > 0 else (moved if moved > 0 else 0.0)
+def _with_mass(finite: Interval, log_finite: float) -> Interval:
+    """m + (1 - m) d, m the mass at infinity, outward."""
+    if log_finite == 0:
+        return finite
+    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
+    lower, upper = mass + kept * finite.lower, mass + kept * finite.upper
+    return Interval(lower * (1 - 16 * UNIT), min(1.0, upper * (1 + 16 * UNIT)))

@@ -36,6 +36,11 @@ class Composed:
         """The supremum of the finite loss, rounded up."""
         return sum_up([count * loss.largest for loss, count in self.parts])
 
+    @functools.cached_property
+    def largest_down(self) -> float:
+        """The supremum of the finite loss, rounded down."""
+        return -sum_up([-count * loss.largest_down for loss, count in self.parts])
+
     def moments(self, c: float) -> Cumulants:
         """K, K', K'' of the sum; `error` bounds the error of K."""
         return _added([(loss.cumulants(c), count) for loss, count in self.parts])
@@ -102,6 +107,6 @@ def log_kappa(c: float | Array) -> Array:
 
 def sum_up(values: list[float]) -> float:
     """Claim: at least the exact sum of the products that `values` round, each within one rounding."""
-    if math.inf in values:
-        return math.inf
+    if math.inf in values or -math.inf in values:
+        return math.inf if math.inf in values else -math.inf
     return math.nextafter(math.fsum(values) + 2 * UNIT * math.fsum(map(abs, values)), math.inf)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.composed import TiltedComposition
-from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.engine.floating import UNIT, Array
 
 __all__ = ["Contour", "Ladder", "LogBounds"]
 
@@ -88,7 +88,7 @@ class Contour:
         c, t, mu2 = self.c, self._t, self.mu_squared
         real, imaginary, spread = tilted.nodes(self.step, self.count)
         z = c + 1j * t
-        kernel: ComplexArray = 1 / (z * (z + 1))
+        kernel = 1 / (z * (z + 1))
         smooth = mu2 / 2 * (c * (c + 1) - t * t)
         modulus = np.exp(np.minimum(real + smooth, 700.0))
         weights = np.where(t > 0, 2.0, 1.0) * modulus

@@ -61,11 +61,13 @@ def _moments(leaf: ZCDP | RDP, c: Array) -> Array:
     """Upper bounds of K(c) = c D(1 + c)."""
     match leaf:
         case ZCDP(rho=rho):
-            return c * (c + 1) * (float_up(rho) * (1 + 8 * UNIT))
+            quadratic: Array = c * (c + 1) * (float_up(rho) * (1 + 8 * UNIT))
+            return quadratic
         case RDP(orders=orders, epsilons=epsilons):
             at = np.array([0.0, *(float_up(order - 1) for order in orders)])
             values = [0.0, *(float_up((order - 1) * eps) for order, eps in zip(orders, epsilons, strict=True))]
             between = np.interp(c, at, np.array(values), right=math.inf)  # K is convex: chords lie above
-            return between * (1 + 16 * UNIT)
+            chords: Array = between * (1 + 16 * UNIT)
+            return chords
         case _:
             assert_never(leaf)

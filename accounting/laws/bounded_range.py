@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array, up
+from dpledger.accounting.engine.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
 
 __all__ = ["BoundedRangeLoss"]
@@ -27,6 +27,10 @@ class BoundedRangeLoss:
     @property
     def largest(self) -> float:
         return up(self.eta)
+
+    @property
+    def largest_down(self) -> float:
+        return down(self.eta)
 
     def cumulants(self, c: float) -> Cumulants:
         eta, a = self.eta, 2 * c + 1

@@ -31,6 +31,7 @@ class DiscreteGaussianLoss:
     shift: int
     infinite_mass: float = 0.0
     largest: float = math.inf
+    largest_down: float = math.inf
 
     def cumulants(self, c: float) -> Cumulants:
         at, normaliser = self._window(-c * self.shift), self._window(0.0)
@@ -53,9 +54,24 @@ class DiscreteGaussianLoss:
         total = float(np.sum(masses))
         moved = float(np.max(np.abs(points))) * 4 * UNIT / self.sigma**2  # of centre, which is rounded
         each = 8 * UNIT * (np.abs(exponents) + 1) + moved * np.abs(points - centre)
-        outside = 2 * math.exp(-(reach - 1) ** 2 / (2 * self.sigma**2)) / -math.expm1(-(reach - 1) / self.sigma**2)
+        outside = 2 * math.exp(-((reach - 1) ** 2) / (2 * self.sigma**2)) / -math.expm1(-(reach - 1) / self.sigma**2)
         relative = float(masses @ each) / total + outside / total + UNIT * (points.size + 8)
         return _Window(points, masses / total, math.log(total), relative * (1 + 1e-6))
+
+    def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
+        """Losses, logarithms of masses, their errors, and log of the mass left out: below e^-(digits + 30)."""
+        reach = self.sigma * math.sqrt(2 * (digits + 40)) + 2
+        if not reach < MOST_POINTS / 2:
+            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
+        points = np.arange(-math.ceil(reach), math.ceil(reach) + 1, dtype=np.float64)
+        normaliser = self._window(0.0)
+        exponents = -(points**2) / (2 * self.sigma**2)
+        losses = (self.shift**2 - 2.0 * self.shift * points) / (2 * self.sigma**2)
+        errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser.log_total) + 1) + normaliser.relative
+        first = math.ceil(reach) + 1
+        fall = -math.expm1(-first / self.sigma**2)
+        log_beyond = math.log(2 / fall) - first**2 / (2 * self.sigma**2) * (1 - 1e-12) - normaliser.log_total + 1e-9
+        return losses, exponents - normaliser.log_total, errors, log_beyond
 
     def log_moments(self, c: Array) -> Array:
         return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array, up
+from dpledger.accounting.engine.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
 
@@ -81,9 +81,8 @@ class FiniteLoss:
         return up(float(np.max(self.losses + self.loss_errors)))
 
     @property
-    def mean_size(self) -> float:
-        """The mean of |loss|, roughly."""
-        return float(np.sum(self.masses * np.abs(self.losses)))
+    def largest_down(self) -> float:
+        return down(float(np.max(self.losses - self.loss_errors)))
 
     def _weights(self, c: float) -> tuple[Array, float, float]:
         """Normalised tilted masses; K(c) of the finite part; the relative error of a tilted mass, in the mean."""

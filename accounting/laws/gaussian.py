@@ -23,6 +23,7 @@ class GaussianLoss:
     mu_squared: float
     infinite_mass: float = 0.0
     largest: float = math.inf
+    largest_down: float = math.inf
 
     def cumulants(self, c: float) -> Cumulants:
         value = self.mu_squared * c * (c + 1) / 2

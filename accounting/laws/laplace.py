@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array, up
+from dpledger.accounting.engine.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
 
 __all__ = ["LaplaceLoss"]
@@ -27,6 +27,10 @@ class LaplaceLoss:
     @property
     def largest(self) -> float:
         return up(self.epsilon)
+
+    @property
+    def largest_down(self) -> float:
+        return down(self.epsilon)
 
     def cumulants(self, c: float) -> Cumulants:
         e0 = self.epsilon

@@ -66,6 +66,11 @@ class Loss(Protocol):
         """The supremum of the finite loss, rounded up; infinite where there is none."""
         ...
 
+    @property
+    def largest_down(self) -> float:
+        """The same, rounded down."""
+        ...
+
     def cumulants(self, c: float) -> Cumulants: ...
 
     def log_moments(self, c: Array) -> Array:

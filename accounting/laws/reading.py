@@ -41,7 +41,7 @@ from dpledger.decimals import add
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Ingredients", "SampledOnce", "read_losses"]
+__all__ = ["Ingredients", "read_losses"]
 
 MOST_LISTS = 64
 MOST_ATOMS = 1 << 13
@@ -71,22 +71,14 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class SampledOnce:
-    """The pair ((1-q) Q + q P, Q), or the same turned round, of one loss of the pair (P, Q), symmetric."""
-
-    base: Loss
-    rate: Decimal
-    direction: Direction
-
-
-@dataclass(frozen=True, slots=True)
 class Ingredients:
-    """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts. `once`: the
-    structure of the one loss, where the list is a single sampled one (its profile has an exact form)."""
+    """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts.
+
+    `failure`: the sum of all their deltas, exact: at least the mass at infinity."""
 
     losses: tuple[tuple[Loss, int], ...]
     curves: tuple[tuple[ZCDP | RDP, int], ...]
-    once: SampledOnce | None = None
+    failure: Fraction
 
 
 def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
@@ -191,9 +183,10 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> In
     losses: list[tuple[Loss, int]] = []
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
-    once: SampledOnce | None = None
+    failure = Fraction(0)
     for sampled, count in leaves.items():
         leaf, rate = sampled.leaf, sampled.rate
+        failure += count * Fraction(_failure_of(leaf)) * Fraction(rate)
         if isinstance(leaf, ZCDP | RDP):
             if rate != 1:
                 raise CannotCertify(f"{leaf.kind} on a secret batch has no certified bound: state what noise it adds")
@@ -204,11 +197,19 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> In
             loss = _loss(leaf, relation, rate, direction)
             if loss is not None:
                 losses.append((loss, count))
-                once = _structure(leaf, relation, rate, direction) if rate != 1 else None
     if squares:
         losses.append((GaussianLoss(float(squares)), 1))
-    alone = len(losses) == 1 and losses[0][1] == 1 and not squares
-    return Ingredients(tuple(losses), tuple(curves), once if alone else None)
+    return Ingredients(tuple(losses), tuple(curves), failure)
+
+
+def _failure_of(leaf: Leaf) -> Decimal:
+    match leaf:
+        case ApproxDP(delta=delta) | SparseVectorLaw(delta=delta) | ZCDP(delta=delta):
+            return delta
+        case Filtered(filter=filter_):
+            return _failure(filter_)
+        case _:
+            return Decimal(0)
 
 
 def _mu_squared(leaf: GaussianLaw | GDP, relation: Relation) -> Fraction:
@@ -216,11 +217,6 @@ def _mu_squared(leaf: GaussianLaw | GDP, relation: Relation) -> Fraction:
         return Fraction(leaf.mu) ** 2
     doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
     return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
-
-
-def _structure(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> SampledOnce | None:
-    base = _loss(leaf, relation, Decimal(1), direction)
-    return None if base is None else SampledOnce(base, rate, direction)
 
 
 def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> Loss | None:

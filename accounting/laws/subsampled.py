@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array, up
+from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
@@ -48,7 +48,15 @@ class SampledGaussianLoss:
 
     @property
     def largest(self) -> float:
-        return math.inf if self.direction == "remove" else up(-math.log1p(-self.rate) * (1 + 8 * UNIT))
+        return math.inf if self.direction == "remove" else self._saturation(1.0)
+
+    @property
+    def largest_down(self) -> float:
+        return math.inf if self.direction == "remove" else self._saturation(-1.0)
+
+    def _saturation(self, side: float) -> float:
+        """-log(1 - q), moved outward by more than its rounding."""
+        return -math.log1p(-self.rate) * (1 + side * 8 * UNIT) + side * 4 * UNIT * self.rate / (1 - self.rate)
 
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""

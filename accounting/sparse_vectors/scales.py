@@ -165,7 +165,7 @@ def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: floa
     More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help."""
     charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
     first = _calls_needed(cutoff, charge, delta)
-    calls = np.arange(first, _calls_needed(cutoff, charge, delta / 1000) + 1, dtype=np.float64)
+    calls = np.arange(first, _calls_needed(cutoff, charge, delta / 1000) + 1, dtype=np.int64)
     least_wins = np.floor((epsilon / step_epsilon + calls) / 2)  # those above it lose more than epsilon
     heavy = bdtrc(least_wins, calls, 1 - charge)
     light = bdtrc(least_wins, calls, charge)

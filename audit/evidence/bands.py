@@ -1,7 +1,7 @@
 """The trade-off curve of two datasets with an exact simultaneous band: how well the best test tells them apart.
 
-The selection part cuts the outcomes into cells and orders them by likelihood ratio; the estimation part counts them. Each
-union of first cells is an event fixed beforehand, so its two error rates have exact limits, and the shares of all
+The selection part cuts the outcomes into cells and orders them by likelihood ratio; the estimation part counts them.
+Each union of first cells is an event fixed beforehand, so its two error rates have exact limits, and the shares of all
 limits add up: the whole band holds at once. It is a second statement beside the verdict, with its own error budget.
 """
 
@@ -19,8 +19,8 @@ from dpledger.audit.outcomes import Floats, Outcomes
 
 __all__ = ["BandPoint", "CellCounts", "Cells", "band", "plan_cells"]
 
-CELL_QUANTILES = 8
-MOST_POINTS = 40
+CELL_QUANTILES = 16
+MOST_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def _counts(event: Event, feature: Feature | None, edges: Floats, outcomes: Outc
 
 def plan_cells(event: Event, direction: Direction, left: Outcomes, right: Outcomes) -> Cells:
     """Cells along the feature of `event`, ordered on the selection part."""
+    feature: Feature | None
     match event:
         case Above(feature=feature) | AtMost(feature=feature):
             edges = _edges(feature, left, right, ())
@@ -94,7 +95,7 @@ def _edges(feature: Feature, left: Outcomes, right: Outcomes, own: tuple[float, 
 
 
 def band(counts: CellCounts, alpha: float) -> tuple[BandPoint, ...]:
-    """The band of the trade-off curve, at up to 40 of the planned events.
+    """The band of the trade-off curve, at up to 60 of the planned events.
 
     Claim: with probability at least 1 - alpha, each point's two error rates lie within its limits, for all points at
         once. So the best test has, at each point, no more than both upper limits.

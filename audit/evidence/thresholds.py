@@ -90,9 +90,9 @@ def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction)
     """
     sizes = len(left), len(right)
     pool = list(candidates(left, right))
-    found: list[tuple[float, Event, Direction, Point]] = []
-    for direction in Direction:
-        found.append((*_best(pool, direction, target.point, sizes, _bound_score), direction, target.point))
+    found: list[tuple[float, Event, Direction, Point]] = [
+        (*_best(pool, direction, target.point, sizes, _bound_score), direction, target.point) for direction in Direction
+    ]
     if target.knots:
         for direction in Direction:
             ranked = [(*_best(pool, direction, knot, sizes, _margin_score), direction, knot) for knot in target.knots]
@@ -118,8 +118,9 @@ def _best(
             likelier, rarer, n, m = rarer, likelier, m, n
         scores = score(likelier.astype(np.float64), rarer.astype(np.float64), n, m, point)
         top = int(np.argmax(scores))
-        if scores[top] > best[0]:
-            best = float(scores[top]), top, family
+        rank = float(scores[top]) - family.handicap
+        if rank > best[0]:
+            best = rank, top, family
     return best[0], best[2].event(best[1])
 
 

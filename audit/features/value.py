@@ -44,15 +44,19 @@ COARSE_EDGES = 24
 ATOM_WINDOW = 4096  # runs of each side in which single values are looked for
 ATOM_SIGHTINGS = 8  # sightings in both windows together that make a value a candidate: 0.1 % of their runs
 MOST_ATOMS = 64
+HANDICAP = 0.005  # of events with two thresholds, in epsilon
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """A family of events: how often each happened on either side of the selection part, and how to name one."""
+    """A family of events: how often each happened on either side of the selection part, and how to name one.
+
+    `handicap`: by how much it must do better than a simpler family, so that luck does not choose odd intervals."""
 
     left: Counts
     right: Counts
     event: Callable[[int], Event]
+    handicap: float = 0.0
 
 
 def features(width: int) -> list[Feature]:
@@ -85,12 +89,13 @@ def _of_feature(feature: Feature, left: Floats, right: Floats, *, fine: bool) ->
         low, high = np.triu_indices(kept.size, 1)
         inside = [counts[kept][high] - counts[kept][low] for counts in below]
         yield Candidates(
-            inside[0], inside[1], lambda i: Within(feature, float(rungs[low[i]]), float(rungs[high[i]]))
+            inside[0], inside[1], lambda i: Within(feature, float(rungs[low[i]]), float(rungs[high[i]])), HANDICAP
         )
         yield Candidates(
             numbers[0] - inside[0],
             numbers[1] - inside[1],
             lambda i: Outside(feature, float(rungs[low[i]]), float(rungs[high[i]])),
+            HANDICAP,
         )
     atoms = _atoms(left, right)
     if atoms.size:

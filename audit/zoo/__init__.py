@@ -1,1 +1,147 @@
-"""..."""
+"""Correct and faulty mechanisms with their claims and their true losses: people test their own auditors on them.
+
+>>> half = ZOO["laplace_half_noise"]
+>>> half.claim.epsilon, half.true_epsilon
+(Decimal('1'), 2.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.audit.zoo import specimens
+from dpledger.errors import ParameterError
+
+__all__ = ["ZOO", "Exhibit", "exhibit"]
+
+# Just enough for (1, 10^-5) at distance 1, by the formula of Balle-Wang 2018; the tests check it and the twin's loss.
+_SIGMA = Decimal("3.7306316349")
+_NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """A mechanism, a pair of neighbouring datasets, what it claims, and its true epsilon on the pair at the claim's
+    delta. `batched`: whether it is f(data, size, rng) -> array, or f(data, rng) -> output."""
+
+    about: str
+    mechanism: Callable[..., Any]
+    left: object
+    right: object
+    claim: PureDP | ApproxDP
+    true_epsilon: float
+    batched: bool = True
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the claim is false on this pair."""
+        return self.true_epsilon > float(self.claim.epsilon)
+
+
+ZOO: Mapping[str, Exhibit] = MappingProxyType(
+    {
+        "laplace": Exhibit(
+            about="a number with Laplace noise, as claimed",
+            mechanism=specimens.AddedLaplace(Decimal(1)),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=1.0,
+        ),
+        "laplace_half_noise": Exhibit(
+            about="half the Laplace noise that the claim needs",
+            mechanism=specimens.AddedLaplace(Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=2.0,
+        ),
+        "gaussian": Exhibit(
+            about="a number with Gaussian noise, as claimed",
+            mechanism=specimens.AddedGaussian(_SIGMA),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=0.99999999998,
+        ),
+        "gaussian_half_noise": Exhibit(
+            about="half the Gaussian noise that the claim needs",
+            mechanism=specimens.AddedGaussian(_SIGMA / 2),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=2.1546766576,
+        ),
+        "randomized_response": Exhibit(
+            about="a bit that is kept three times in four",
+            mechanism=specimens.RandomizedResponse(Decimal("0.75")),
+            left=True,
+            right=False,
+            claim=PureDP("1.0986122887"),
+            true_epsilon=math.log(3),
+        ),
+        "report_raw_value": Exhibit(
+            about="one release in fifty is the raw number",
+            mechanism=specimens.LeakyLaplace(Decimal(1), Decimal("0.02")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=math.inf,
+        ),
+        "nan_on_one_record": Exhibit(
+            about="one record makes every release NaN",
+            mechanism=specimens.MeanOfUnchecked(Decimal(1)),
+            left=(0.5, 0.25, _NAN),
+            right=(0.5, 0.25),
+            claim=PureDP(1),
+            true_epsilon=math.inf,
+        ),
+        "raises_on_one_record": Exhibit(
+            about="one record makes every run raise",
+            mechanism=specimens.ParsingCount(Decimal(1)),
+            left=("1", "2", "three"),
+            right=("1", "2"),
+            claim=PureDP(1),
+            true_epsilon=math.inf,
+            batched=False,
+        ),
+        "scale_depends_on_data": Exhibit(
+            about="the noise has a scale computed from the data; the mean never moves",
+            mechanism=specimens.ScaleOfTheData(Decimal(1)),
+            left=1.0,
+            right=2.0,
+            claim=PureDP("0.5"),
+            true_epsilon=math.inf,
+        ),
+        "sparse_vector": Exhibit(
+            about="which of eight queries passes a threshold first, with noise on both",
+            mechanism=specimens.SparseVectorRun(Decimal(2), Decimal(4)),
+            left=(0.0,) * 8,
+            right=(1.0,) * 8,
+            claim=PureDP(1),
+            true_epsilon=0.4954494896,
+        ),
+        "sparse_vector_no_threshold_noise": Exhibit(
+            about="the same without noise on the threshold",
+            mechanism=specimens.SparseVectorRun(Decimal(0), Decimal(4)),
+            left=(0.0,) * 8,
+            right=(1.0,) * 8,
+            claim=PureDP(1),
+            true_epsilon=2.0,
+        ),
+    }
+)
+"""Exhibits by name."""
+
+
+def exhibit(name: str) -> Exhibit:
+    """The exhibit of that name; ParameterError listing the names if there is none."""
+    if name not in ZOO:
+        raise ParameterError("zoo", name, "one of " + ", ".join(ZOO))
+    return ZOO[name]

@@ -21,7 +21,7 @@ from pydantic import Field
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.accounting.prices import gaussian_mu_squared
-from dpledger.decimals import Number, Positive, Signed, multiply, round_down, round_up
+from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, to_steps
@@ -56,8 +56,8 @@ class Geometric(OneShot):
     """
 
     sensitivity: _Whole = given(default=1)
-    epsilon: Positive | None = given(default=None)
-    scale: Positive | None = given(default=None)
+    epsilon: OptionalPositive = given(default=None)
+    scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
     justification: Line = given(default="declared by the caller")

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, Positive, Signed, round_up
+from dpledger.decimals import Number, OptionalPositive, Positive, Signed, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, default_grid, on_grid, to_floats, to_steps
@@ -48,9 +48,9 @@ class Laplace(OneShot):
     """
 
     sensitivity: Positive = given(default=1)
-    epsilon: Positive | None = given(default=None)
-    scale: Positive | None = given(default=None)
-    grid: Positive | None = given(default=None)
+    epsilon: OptionalPositive = given(default=None)
+    scale: OptionalPositive = given(default=None)
+    grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
     justification: Line = given(default="declared by the caller")

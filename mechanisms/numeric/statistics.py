@@ -25,7 +25,20 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, Positive, Signed, add, multiply, read, round_down, round_up, subtract
+from dpledger.decimals import (
+    Number,
+    OptionalPositive,
+    OptionalSigned,
+    OptionalSignedNumbers,
+    Positive,
+    Signed,
+    add,
+    multiply,
+    read,
+    round_down,
+    round_up,
+    subtract,
+)
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
@@ -152,8 +165,8 @@ class ClippedMean(OneShot):
     epsilon: Positive
     lower: Signed
     upper: Signed
-    missing: Signed | None = given(default=None)
-    grid: Positive | None = given(default=None)
+    missing: OptionalSigned = given(default=None)
+    grid: OptionalPositive = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["clipped_mean"] = tag(default="clipped_mean")
@@ -302,7 +315,7 @@ class Histogram(OneShot):
     """
 
     epsilon: Positive
-    edges: tuple[Signed, ...] | None = given(default=None)
+    edges: OptionalSignedNumbers = given(default=None)
     categories: tuple[Line, ...] | None = given(default=None)
     others: Literal["ignored", "counted"] = given(default="ignored")
     relation: Relation | None = given(default=None)

@@ -154,15 +154,18 @@ class SparseVectorRun:
         tests = self._tests
         threshold = self._threshold()
         noisy = draw(tests.query_noise, steps, sensitivity=tests.sensitivity, entropy=self._entropy)
-        passed = noisy > threshold
+        return self._answered(noisy > threshold)
+
+    def _answered(self, passed: bool) -> Outcome:
+        """Count a test, and end its epoch if it is charged."""
         self._asked += 1
         self._open_epoch += 1
         if not passed:
             self._closed_epochs.append(self._open_epoch)
             self._open_epoch = 0
-            if tests.law.mode != "single_threshold":
+            if self._tests.law.mode != "single_threshold":
                 self._noisy_threshold = None
-        return tests.answer(passed)
+        return self._tests.answer(passed)
 
     def _threshold(self) -> int:
         """The threshold of this epoch, drawn at its first test."""

@@ -35,7 +35,7 @@ from pydantic import Field
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
 from dpledger.accounting.sparse_vectors import SparseVectorMode, auto_mode, sparse_vector_law
-from dpledger.decimals import Positive, Probability, Signed, multiply, read
+from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, multiply, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
@@ -45,7 +45,7 @@ from dpledger.mechanisms.threshold.run import Side, SparseVectorRun, Thresholdin
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["SparseVector"]
+__all__ = ["SparseVector", "thresholding"]
 
 
 @record
@@ -66,7 +66,7 @@ class SparseVector:
     delta: Probability = given(default=0)
     sensitivity: Positive = given(default=1)
     mode: SparseVectorMode | Literal["auto"] = given(default="auto")
-    grid: Positive | None = given(default=None)
+    grid: OptionalPositive = given(default=None)
     max_queries: Annotated[int, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: Side = given(default="below")
     missing: Side = given(default="below")
@@ -79,14 +79,14 @@ class SparseVector:
             raise ParameterError("delta", str(self.delta), "a number in [0, 0.5)")
         if self.grid is not None:
             check_map(self.grid, Decimal(1), Decimal(0))
-        _planned(self)
+        thresholding(self)
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same mechanism for this relation and unit, its mode and grid fixed. Every relation will do: the
         sensitivity is declared under it."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
         law = self.parts()
-        changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": _planned(self).grid}
+        changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid}
         return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)
 
     def claim(self) -> PureDP | ApproxDP:
@@ -96,7 +96,7 @@ class SparseVector:
 
     def parts(self) -> SparseVectorLaw:
         """One sparse vector leaf, without an outcome: priced at its cap."""
-        return _planned(self).law
+        return thresholding(self).law
 
     def failures(self) -> tuple[Failure, ...]:
         """The delta of composing the epochs, but for the pure modes."""
@@ -105,7 +105,7 @@ class SparseVector:
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the mode, scales and grid that are used."""
-        plan = _planned(self)
+        plan = thresholding(self)
         values = {
             "epsilon": plan.law.epsilon,
             "delta": plan.law.delta,
@@ -125,11 +125,11 @@ class SparseVector:
 
     def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""
-        return SparseVectorRun(_planned(self), data, entropy)
+        return SparseVectorRun(thresholding(self), data, entropy)
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(mechanism: SparseVector) -> Thresholding:
+def thresholding(mechanism: SparseVector) -> Thresholding:
     """The tests that a mechanism runs, in whole steps of its grid.
 
     Claim: with |q(D) - q(D')| <= sensitivity the rounded queries differ by at most `steps`, and the noise on them is
@@ -154,11 +154,11 @@ def _planned(mechanism: SparseVector) -> Thresholding:
 
 
 def _law(mechanism: SparseVector) -> SparseVectorLaw:
-    epsilon, delta, cutoff = mechanism.epsilon, mechanism.delta, mechanism.cutoff
+    epsilon, delta, cutoff, queries = mechanism.epsilon, mechanism.delta, mechanism.cutoff, mechanism.max_queries
     mode = mechanism.mode
     if mode == "auto":
-        mode = auto_mode(epsilon, delta, cutoff, max_queries=mechanism.max_queries)
-    return sparse_vector_law(epsilon, delta, cutoff, mode)
+        mode = auto_mode(epsilon, delta, cutoff, max_queries=queries)
+    return sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=queries)
 
 
 def _noise(scale: Decimal, steps: Decimal) -> DiscreteLaplace:
@@ -166,5 +166,7 @@ def _noise(scale: Decimal, steps: Decimal) -> DiscreteLaplace:
 
 
 def _default_grid(sensitivity: Decimal, law: SparseVectorLaw) -> Decimal:
-    scales = (Fraction(scale) for scale in (law.query_scale, law.threshold_scale) if scale)
-    return default_grid(Fraction(sensitivity) * min(Fraction(1), *scales), field="sensitivity")
+    lengths = {"sensitivity": Fraction(sensitivity), "epsilon": Fraction(sensitivity) * Fraction(law.query_scale)}
+    if law.threshold_scale:
+        lengths["cutoff"] = Fraction(sensitivity) * Fraction(law.threshold_scale)
+    return default_grid(**lengths)

@@ -39,7 +39,7 @@ from pydantic import Field
 from dpledger.accounting import rules
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
-from dpledger.decimals import Positive, Rate, multiply, read, round_up
+from dpledger.decimals import OptionalPositive, Positive, Rate, multiply, read, round_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
@@ -82,7 +82,7 @@ class DPSGD:
     clip_norm: Positive
     dimension: Annotated[int, Field(strict=True, ge=1, le=2**31)]
     expected_batch_size: Positive
-    grid: Positive | None = given(default=None)
+    grid: OptionalPositive = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["dp_sgd"] = tag(default="dp_sgd")
@@ -206,9 +206,8 @@ def _root_up(number: int) -> Fraction:
 @functools.lru_cache(maxsize=512)
 def _default_grid(noise_multiplier: Decimal, clip_norm: Decimal, dimension: int) -> Decimal:
     clip = Fraction(clip_norm)
-    return default_grid(
-        min(Fraction(noise_multiplier) * clip, _DEFAULT_SHARE * clip / _root_up(dimension)), field="clip_norm"
-    )
+    fine_enough = _DEFAULT_SHARE * clip / _root_up(dimension)
+    return default_grid(noise_multiplier=Fraction(noise_multiplier) * clip, clip_norm=fine_enough)
 
 
 @functools.lru_cache(maxsize=64)

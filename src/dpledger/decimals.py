@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, SupportsIndex, TypeAlias, overload
@@ -28,8 +28,12 @@ __all__ = [
     "INFINITY",
     "ZERO",
     "Exact",
+    "Exacts",
     "Number",
     "OpenProbability",
+    "OptionalPositive",
+    "OptionalSigned",
+    "OptionalSignedNumbers",
     "Positive",
     "Probability",
     "Rate",
@@ -212,6 +216,39 @@ if TYPE_CHECKING:
         def __get__(self, instance: object | None, owner: type) -> Any: ...
         def __set__(self, instance: object, value: Number) -> None: ...
 
+    class Exacts:
+        """A field that holds a tuple of Decimals and takes a sequence of whatever `read` takes."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Exacts: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...]: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Sequence[Number]) -> None: ...
+
+    class OptionalExact:
+        """A field that holds a Decimal or None and takes whatever `read` takes, or None."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> OptionalExact: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Decimal | None: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Number | None) -> None: ...
+
+    class OptionalExacts:
+        """A field that holds a tuple of Decimals or None."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> OptionalExacts: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...] | None: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Sequence[Number] | None) -> None: ...
+
+    OptionalPositive: TypeAlias = OptionalExact
+    OptionalSigned: TypeAlias = OptionalExact
+    OptionalSignedNumbers: TypeAlias = OptionalExacts
     Signed: TypeAlias = Exact
     Positive: TypeAlias = Exact
     Rate: TypeAlias = Exact
@@ -230,7 +267,11 @@ else:
 
     Exact = Annotated[Decimal, BeforeValidator(read)]
     Signed = Annotated[Decimal, BeforeValidator(lambda value: read(value, signed=True))]
+    Exacts = tuple[Exact, ...]
     Positive = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0")]
+    OptionalPositive = Positive | None
+    OptionalSigned = Signed | None
+    OptionalSignedNumbers = tuple[Signed, ...] | None
     Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
     Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
     OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]

@@ -91,8 +91,18 @@ def _as_parameter_error(what: str, error: pydantic.ValidationError, names: tuple
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return ParameterError(own, cause.value, cause.expected)
-    expected = str(cause) if cause is not None else _EXPECTED.get(first["type"], first["msg"])
+    expected = str(cause) if cause is not None else _expected(first)
     return ParameterError(field, shortened(repr(first["input"])), expected)
+
+
+def _expected(error: Mapping[str, Any]) -> str:
+    """What pydantic's error says was expected, as the end of "expected ..."."""
+    if error["type"] == "string_pattern_mismatch":
+        return f"text of the form {error['ctx']['pattern'].strip('^$')}"
+    if error["type"] == "literal_error":
+        return str(error["ctx"]["expected"])
+    message: str = error["msg"]
+    return _EXPECTED.get(error["type"], message.removeprefix("Input should be ").removeprefix("Value error, "))
 
 
 _EXPECTED = {

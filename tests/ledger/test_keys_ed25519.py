@@ -48,7 +48,7 @@ def test_text_forms_have_inverses(seed: bytes) -> None:
 
 
 def test_the_signing_key_that_go_gives_as_an_example_has_our_form() -> None:
-    """Of golang.org/x/mod/sumdb/note; its name is no ledger id, so it is re-named here: the seed is what is compared."""
+    """Of golang.org/x/mod/sumdb/note. Its name is no ledger id, so the key is named anew: its seed is compared."""
     seed_and_type = "AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
     seed = wire.from_base64(seed_and_type, "example")[1:]
     public = VerifyingKey.parse("PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")

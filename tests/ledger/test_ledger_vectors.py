@@ -27,7 +27,7 @@ def expect(vector: Vector, run: Callable[[], Any], refused_by: type[DpledgerErro
     return None
 
 
-def vectors_of(name: str, group: str = "vectors") -> Any:
+def vectors_of(name: str, group: str = "vectors") -> pytest.MarkDecorator:
     vectors = ledger_vectors.load(name)[group]
     return pytest.mark.parametrize("vector", vectors, ids=[vector["desc"] for vector in vectors])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def excess(kind: type[DPSGD], data: Any, neighbour: Any) -> float:
     worst = 0.0
     for left, right in zip(draws_of(kind, data), draws_of(kind, neighbour), strict=True):
         steps = [int(a) - int(b) for a, b in zip(np.ravel(left.value), np.ravel(right.value), strict=True)]
-        distance = float(sum(step**2 for step in steps)) ** 0.5 * float(left.law.grid)
+        distance = math.isqrt(sum((2**20 * step) ** 2 for step in steps)) / 2**20 * float(left.law.grid)
         worst = max(worst, distance / float(left.sensitivity.value))
     return worst
 
@@ -139,7 +140,7 @@ def test_b6_users_clipped_by_the_row_move_as_far_as_they_have_rows() -> None:
     assert moved <= float(left[0].sensitivity.value)
 
 
-@pytest.mark.parametrize("size", [1e20, 1e160, 1e308])
+@pytest.mark.parametrize("size", [1e20, 1e160, 1e300])
 def test_b7_a_norm_that_overflows_leaves_a_row_unclipped(size: float) -> None:
     data = np.zeros((2, 3))
     neighbour = with_unit(data, [size, size, 0.0])
@@ -167,4 +168,4 @@ def test_b9_twice_the_rate_is_seen_in_the_batch_sizes() -> None:
         for _ in run.steps():
             run.ask(gradients)
         drawn = sum(sizes[1:])  # the first call is the probe, with nobody
-        assert (stats.binomtest(drawn, 20 * 1000, 0.1).pvalue > SIGNIFICANCE) is right
+        assert bool(stats.binomtest(drawn, 20 * 1000, 0.1).pvalue > SIGNIFICANCE) is right

@@ -13,9 +13,32 @@ from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
 NAN, INF = float("nan"), float("inf")
-NO_NUMBERS = (NAN, INF, -INF, None, "x", b"1", [], {}, object(), 1j, np.array([]), np.array(["a"]), Decimal("sNaN"))
-ODD_NUMBERS = (10**400, -(10**400), True, np.int8(-3), np.float32(1.5), np.uint64(2**64 - 1), np.array(3.0), 1e308)
-MORE_NUMBERS = (Fraction(1, 3), Decimal("1e999"), Decimal("-0.1"), np.longdouble("1e4000"), 5e-324)
+NO_NUMBERS: tuple[object, ...] = (
+    NAN,
+    INF,
+    -INF,
+    None,
+    "x",
+    b"1",
+    [],
+    {},
+    object(),
+    1j,
+    np.array([]),
+    np.array(["a"]),
+    Decimal("sNaN"),
+)
+ODD_NUMBERS: tuple[object, ...] = (
+    10**400,
+    -(10**400),
+    True,
+    np.int8(-3),
+    np.float32(1.5),
+    np.uint64(2**64 - 1),
+    np.array(3.0),
+    1e308,
+)
+MORE_NUMBERS: tuple[object, ...] = (Fraction(1, 3), Decimal("1e999"), Decimal("-0.1"), np.longdouble("1e4000"), 5e-324)
 ODD_VALUES = NO_NUMBERS + ODD_NUMBERS + MORE_NUMBERS
 ROWS = (
     *ODD_VALUES,
@@ -42,7 +65,7 @@ class TestLaplace(MechanismConformance):
         *refused("epsilon", *NO_POSITIVES),
         *refused("sensitivity", *NO_POSITIVES),
         *refused("scale", 1),
-        *refused("grid", *NO_POSITIVES[:-4], 3, "0.3"),
+        *refused("grid", *NO_POSITIVES[:-5], 3, "0.3"),
         *refused("bound", 0, NAN, INF),
         {"missing": 5, "bound": 4},
         *refused("justification", "", "x" * 501, 3),

@@ -1,6 +1,7 @@
 """The exact law of sparse vector transcripts, by summation (discrete noise) or quadrature (continuous noise).
 
-Shares no code with the mechanism. A transcript is a string of "1" (the test passed: free) and "0" (it did not: charged).
+Shares no code with the mechanism. A transcript is a string of "1" (the test passed: free) and "0" (it did not:
+charged).
 Values and threshold are whole numbers for the discrete noise; scales are in the same units.
 """
 

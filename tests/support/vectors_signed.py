@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -29,12 +30,13 @@ from naive_signing import (
 )
 from vector import Vector, bad, good
 
+PREVIOUS = merkle_oracle.leaf(b"the leaf at index 0")
 PAYLOAD = json.dumps(
     {
-        "index": 0,
+        "index": 1,
         "kind": "heartbeat",
         "ledger": NAME,
-        "previous": "0" * 64,
+        "previous": PREVIOUS.hex(),
         "time": "2026-11-21T20:15:00Z",
         "version": 1,
     },
@@ -152,6 +154,7 @@ def envelope_vectors() -> dict[str, Any]:
 def checkpoint_vectors() -> dict[str, Any]:
     root = merkle_oracle.head(LEAVES)
     text = head(len(LEAVES), root)
+    pair = hashlib.sha256(b"\x01" + PREVIOUS + merkle_oracle.leaf(envelope(PAYLOAD.encode()).encode())).digest()
     own = signature_line(text)
     witness = signature_line(text, name="witness.example", seed=OTHER_SEED)
     number = "line 2: expected a size"
@@ -166,6 +169,12 @@ def checkpoint_vectors() -> dict[str, Any]:
         "about": "checkpoints of the ledger that the key is named after",
         "key": vkey(NAME, public(SEED)),
         "vectors": [
+            good(
+                "of two leaves, the second the first entry of envelope.json",
+                note(head(2, pair)),
+                size=2,
+                root=pair.hex(),
+            ),
             good("a head", note(text), **shown),
             good("with a witness after it", note(text, own, witness), **shown),
             good("with a witness before it", note(text, witness, own), **shown),

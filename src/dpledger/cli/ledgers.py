@@ -20,7 +20,9 @@ LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
 def init(
     ledger: Annotated[Path, typer.Argument(help="Where the ledger file is to be.")],
-    name: Annotated[str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The readable part of the ledger's id (default: the file's name).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger and its keys."""
@@ -41,10 +43,7 @@ def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
     """List the scopes of a ledger: whom each protects, its budget, what was spent."""
     with speaking(as_json) as voice:
         found = _accounts(ledger)
-        rows = [
-            [a.scope, a.unit.name, a.relation.value, _guarantee(a.budget), _spent(a), str(len(a.admissions)), str(len(a.refusals))]
-            for a in found
-        ]  # fmt: skip
+        rows = [_account_row(account) for account in found]
         heads = ["scope", "unit", "relation", "budget", "spent (reading)", "admitted", "refused"]
         voice.table("", heads, rows)
         voice.give({"scopes": [_account_json(account) for account in found]})
@@ -204,6 +203,18 @@ def _spent(account: ScopeAccount) -> str:
     return f"{words} at delta {text(account.delta)}"
 
 
+def _account_row(account: ScopeAccount) -> list[str]:
+    return [
+        account.scope,
+        account.unit.name,
+        account.relation.value,
+        _guarantee(account.budget),
+        _spent(account),
+        str(len(account.admissions)),
+        str(len(account.refusals)),
+    ]
+
+
 def _account_json(account: ScopeAccount) -> dict[str, Any]:
     from dpledger.decimals import text
     from dpledger.schema import plain
@@ -239,5 +250,3 @@ def _summary(entry: Entry) -> str:
             return f"{item}, by {by}"
         case _:
             return ""
-
-

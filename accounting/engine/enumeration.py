@@ -1,0 +1,137 @@
+"""Exact profiles of finite losses, by counting every outcome, with directed rounding.
+
+The outcomes of a loss with a values, run T times, are the C(T+a-1, a-1) ways to share T among the values; those of
+several losses multiply. Where they are few, their masses and total losses are listed and delta(eps) is a sum: the
+binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 2016 are cases of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.law import Loss
+
+__all__ = ["Outcomes", "enumerated", "lattice_once", "ratio"]
+
+MOST_OUTCOMES = 1 << 15
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
+_FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Finite losses of a composition: `losses` with logarithms of their masses, given that the loss is finite.
+
+    `mass_errors`: absolute errors of the logarithms. `loss_errors`: absolute. `log_beyond`: log of the mass of outcomes
+    that are not listed, whose loss may be anything.
+    """
+
+    losses: Array
+    log_masses: Array
+    loss_errors: Array
+    mass_errors: Array
+    log_beyond: float = -math.inf
+
+
+def enumerated(parts: tuple[tuple[Loss, int], ...]) -> Outcomes | None:
+    """Every outcome, where all losses are finite and the outcomes at most MOST_OUTCOMES; None otherwise."""
+    size = 1
+    finite: list[tuple[FiniteLoss, int]] = []
+    for loss, count in parts:
+        if not isinstance(loss, FiniteLoss) or count + loss.losses.size > 2 * MOST_OUTCOMES:
+            return None
+        size *= math.comb(count + loss.losses.size - 1, min(loss.losses.size - 1, count))
+        if size > MOST_OUTCOMES:
+            return None
+        finite.append((loss, count))
+    whole = _outcomes(*finite[0])
+    for loss, count in finite[1:]:
+        whole = _joined(whole, _outcomes(loss, count))
+    return whole
+
+
+def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
+    tallies = _shares(count, loss.losses.size)
+    log_finite = math.log1p(-loss.infinite_mass)
+    log_each = np.log(loss.masses) - log_finite
+    of_tallies = _log_factorials(count)
+    ways = of_tallies[count] - np.sum(of_tallies[tallies], axis=1)
+    sizes = of_tallies[count] + np.sum(of_tallies[tallies], axis=1) + tallies @ (np.abs(log_each) + 1)
+    odds = loss.infinite_mass / (1 - loss.infinite_mass)
+    each = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds)
+    spread = UNIT * (16 + 2 * loss.losses.size)
+    return Outcomes(
+        tallies @ loss.losses,
+        ways + tallies @ log_each,
+        tallies @ (loss.loss_errors + spread * np.abs(loss.losses)),
+        spread * sizes + count * each,
+    )
+
+
+def _joined(left: Outcomes, right: Outcomes) -> Outcomes:
+    losses = np.add.outer(left.losses, right.losses).ravel()
+    masses = np.add.outer(left.log_masses, right.log_masses).ravel()
+    loss_sizes = np.add.outer(np.abs(left.losses), np.abs(right.losses)).ravel()
+    mass_sizes = np.add.outer(np.abs(left.log_masses), np.abs(right.log_masses)).ravel()
+    return Outcomes(
+        losses,
+        masses,
+        np.add.outer(left.loss_errors, right.loss_errors).ravel() + 2 * UNIT * loss_sizes,
+        np.add.outer(left.mass_errors, right.mass_errors).ravel() + 2 * UNIT * mass_sizes,
+    )
+
+
+def _shares(count: int, values: int) -> npt.NDArray[np.int64]:
+    """Every way to write `count` as an ordered sum of `values` whole numbers, one a row."""
+    if values == 1:
+        return np.array([[count]])
+    if values == 2:
+        first = np.arange(count + 1)
+        return np.stack([first, count - first], axis=1)
+    rows = []
+    for taken in range(count + 1):
+        rest = _shares(count - taken, values - 1)
+        rows.append(np.concatenate([np.full((len(rest), 1), taken), rest], axis=1))
+    return np.concatenate(rows)
+
+
+def _log_factorials(last: int) -> Array:
+    """log n!, n = 0..last, within 8 UNIT (1 + log n!)."""
+    table = np.array([math.log(math.factorial(n)) for n in range(min(last + 1, _FIRST))])
+    if last < _FIRST:
+        return table
+    n = np.arange(_FIRST, last + 1, dtype=np.float64)
+    square = 1 / (n * n)
+    series = (_STIRLING[0] + square * (_STIRLING[1] + square * (_STIRLING[2] + square * _STIRLING[3]))) / n
+    return np.concatenate([table, (n + 0.5) * np.log(n) - n + math.log(2 * math.pi) / 2 + series])
+
+
+def lattice_once(loss: DiscreteGaussianLoss, log_delta: float) -> Outcomes:
+    """The outcomes of one discrete Gaussian, but for a mass that is small beside e^log_delta."""
+    losses, log_masses, mass_error, log_beyond = loss.outcomes(-log_delta)
+    errors = 8 * UNIT * (np.abs(losses) + (loss.shift / loss.sigma) ** 2)
+    return Outcomes(losses, log_masses, errors, mass_error + 8 * UNIT * np.abs(log_masses), log_beyond)
+
+
+def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
+    """Bounds of d(epsilon) / e^log_scale: the sum over outcomes of mass (1 - e^{epsilon - loss})_+.
+
+    Claim: lower <= d / e^log_scale <= upper. Source: Dwork-Rothblum 2016 (delta as this mean).
+    """
+    gap = epsilon - outcomes.losses
+    scaled = outcomes.log_masses - log_scale
+    slack = outcomes.mass_errors + 4 * UNIT * (np.abs(scaled) + abs(log_scale) + 4)
+    moved = outcomes.loss_errors + 2 * UNIT * (np.abs(outcomes.losses) + abs(epsilon))
+    most = np.exp(np.minimum(scaled + slack, 700.0)) * -np.expm1(np.minimum(gap - moved, 0.0))
+    least = np.exp(np.minimum(scaled - slack, 700.0)) * -np.expm1(np.minimum(gap + moved, 0.0))
+    rounding = UNIT * (gap.size + 16)
+    beyond = math.exp(min(outcomes.log_beyond - log_scale, 700.0))
+    return Interval(float(np.sum(least)) * (1 - rounding), (float(np.sum(most)) + beyond) * (1 + rounding))

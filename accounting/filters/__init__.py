@@ -1,0 +1,77 @@
+"""Filters: the rule by which a scope admits requests while parameters are chosen adaptively.
+
+A filter is constants, fixed when its scope opens. It turns the cost of a request into *coordinates* (what is summed and
+written on the wire) and says whether sums of coordinates are admitted. It has no state of its own: `Sums` are values,
+which the caller keeps.
+
+    F1 `pure`    epsilon                                    sum of pure prices <= epsilon
+    F2 `basic`   epsilon, delta_sum                         that, and sum of deltas <= delta_sum
+    F7 `mixed`   epsilon, delta_boundary, delta_sum,        mixed_pure + mixed_rdp + offset <= epsilon,
+                 order_minus_one, offset                    and sum of deltas <= delta_sum
+    F8 `either`  as F7                                      F2's test or F7's, both accounts kept side by side
+
+Coordinates: `pure` (epsilons), `delta`, and in the mixed account `mixed_pure` or `mixed_rdp`, of which a request fills
+the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. Statements and
+proofs: docs/proofs/filters.md.
+
+>>> from decimal import Decimal
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> from dpledger.accounting.prices import Cost
+>>> either = opened_by(ApproxDP(3, 1e-6))
+>>> price = charge(either, Cost(pure=Decimal(1), rho=Decimal("0.4"), mu_squared=None))
+>>> sums = with_charge(either, opening(either), price)
+>>> admits(either, sums), left(either, sums)["pure"]
+(True, '2')
+>>> admits(either, with_charge(either, sums, charge(either, Cost(pure=Decimal(4), rho=None, mu_squared=None))))
+False
+"""
+
+from __future__ import annotations
+
+from dpledger.accounting.filters.admission import admits, asked, left, reading, spent
+from dpledger.accounting.filters.charges import (
+    Coordinates,
+    Sum,
+    Sums,
+    charge,
+    opening,
+    settle,
+    with_charge,
+    without_charge,
+)
+from dpledger.accounting.filters.kinds import (
+    BasicFilter,
+    EitherFilter,
+    Filter,
+    MixedFilter,
+    PureFilter,
+    budget_guarantee,
+    names,
+    opened_by,
+    orders,
+)
+
+__all__ = [
+    "BasicFilter",
+    "Coordinates",
+    "EitherFilter",
+    "Filter",
+    "MixedFilter",
+    "PureFilter",
+    "Sum",
+    "Sums",
+    "admits",
+    "asked",
+    "budget_guarantee",
+    "charge",
+    "left",
+    "names",
+    "opened_by",
+    "opening",
+    "orders",
+    "reading",
+    "settle",
+    "spent",
+    "with_charge",
+    "without_charge",
+]

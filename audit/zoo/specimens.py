@@ -1,0 +1,132 @@
+"""Small mechanisms in plain numpy, correct and faulty, each a frozen callable that travels to worker processes.
+
+They draw idealised floating-point noise from a seeded generator: for audits and their tests, never for a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger import decimals
+from dpledger.schema import Plain
+
+__all__ = [
+    "AddedGaussian",
+    "AddedLaplace",
+    "LeakyLaplace",
+    "MeanOfUnchecked",
+    "ParsingCount",
+    "RandomizedResponse",
+    "ScaleOfTheData",
+    "SparseVectorRun",
+]
+
+Rng: TypeAlias = np.random.Generator
+Numbers: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Specimen:
+    """What specimens share: a name and public parameters for the ledger's note."""
+
+    @property
+    def kind(self) -> str:
+        return f"zoo.{type(self).__name__}"
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """The parameters as exact decimals."""
+        return {field.name: decimals.text(Decimal(getattr(self, field.name))) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class AddedLaplace(_Specimen):
+    """A number plus Laplace noise. Its loss on numbers at distance d is d / scale. Dwork et al. 2006."""
+
+    scale: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return data + rng.laplace(0.0, float(self.scale), size)
+
+
+@dataclass(frozen=True)
+class AddedGaussian(_Specimen):
+    """A number plus Gaussian noise. At distance d its curve is that of mu = d / sigma. Balle-Wang 2018."""
+
+    sigma: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return data + rng.normal(0.0, float(self.sigma), size)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(_Specimen):
+    """A bit, kept with the given probability, else flipped. Its loss is log(keep / (1 - keep)). Warner 1965."""
+
+    keep: Decimal
+
+    def __call__(self, data: bool, size: int, rng: Rng) -> Numbers:
+        return np.equal(rng.random(size) < float(self.keep), data)
+
+
+@dataclass(frozen=True)
+class LeakyLaplace(_Specimen):
+    """A number plus Laplace noise; with probability `leak` the number itself, which has a loss without bound."""
+
+    scale: Decimal
+    leak: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        noisy = data + rng.laplace(0.0, float(self.scale), size)
+        return np.where(rng.random(size) < float(self.leak), data, noisy)
+
+
+@dataclass(frozen=True)
+class MeanOfUnchecked(_Specimen):
+    """The mean of numbers plus Laplace noise, without a total map: one NaN among the data is seen by everybody."""
+
+    scale: Decimal
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        return float(np.mean(data)) + rng.laplace(0.0, float(self.scale), size)
+
+
+@dataclass(frozen=True)
+class ParsingCount(_Specimen):
+    """A noisy count of whole numbers in text; one record that is none raises: an outcome of infinite loss."""
+
+    scale: Decimal
+
+    def __call__(self, data: Sequence[str], rng: Rng) -> float:
+        return len([int(text) for text in data]) + float(rng.laplace(0.0, float(self.scale)))
+
+
+@dataclass(frozen=True)
+class ScaleOfTheData(_Specimen):
+    """Laplace noise around zero whose scale is computed from the data: nothing moves but the spread."""
+
+    factor: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return rng.laplace(0.0, float(self.factor) * data, size)
+
+
+@dataclass(frozen=True)
+class SparseVectorRun(_Specimen):
+    """How many queries fall below a threshold of 0 before the first that does not: sparse vector with one answer.
+
+    `threshold_scale` 0 is a fault: no noise on the threshold, so each further answer costs more. Lyu-Su-Li 2017."""
+
+    threshold_scale: Decimal
+    query_scale: Decimal
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        threshold = rng.laplace(0.0, float(self.threshold_scale), (size, 1)) if self.threshold_scale else 0.0
+        noisy = np.asarray(data, dtype=np.float64) + rng.laplace(0.0, float(self.query_scale), (size, len(data)))
+        passed = noisy > threshold
+        return np.where(passed.any(axis=1), passed.argmax(axis=1), len(data))

@@ -1,0 +1,82 @@
+"""What the engine answers for a report: each question asked once, and only so many of them.
+
+A report shows bounds and computes none. Where no theorem gives one the answer is None, and the report says unknown.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dpledger import decimals
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.profile import Bounds, Profile, compose
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+from dpledger.reports.explain import missed_at_least
+from dpledger.reports.model import Point
+
+__all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
+
+MOST = 48  # distinct trees that one report composes; more would make a report of a long ledger slow
+ALPHAS = tuple(Decimal(a) for a in "0 0.001 0.01 0.03 0.06 0.1 0.15 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1".split())
+"""False-positive rates at which a curve is drawn."""
+
+
+class Engine:
+    """The profiles of one report, by tree and relation. Trees beyond the first MOST have no answer."""
+
+    def __init__(self) -> None:
+        self._profiles: dict[tuple[Composition, Relation], Profile | None] = {}
+
+    def profile(self, tree: Composition, relation: Relation) -> Profile | None:
+        """The certified profile of `tree`; None where no theorem gives one, or where too many were asked for."""
+        key = (tree, relation)
+        if key not in self._profiles:
+            if len(self._profiles) >= MOST:
+                return None
+            try:
+                self._profiles[key] = compose(tree, relation)
+            except CannotCertify:
+                self._profiles[key] = None
+        return self._profiles[key]
+
+    def epsilon(self, tree: Composition, relation: Relation, delta: Decimal) -> Bounds | None:
+        """Both bounds of epsilon at `delta`; None where there is no certified one."""
+        profile = self.profile(tree, relation)
+        try:
+            return None if profile is None else profile.epsilon(delta)
+        except CannotCertify:
+            return None
+
+    def claimed_epsilon(self, claim: Guarantee, relation: Relation, delta: Decimal) -> Decimal | None:
+        """The least epsilon, rounded up, that `claim` is known to promise at `delta`; None where there is none."""
+        match claim:
+            case PureDP(epsilon=epsilon):
+                return epsilon
+            case ApproxDP(epsilon=epsilon, delta=own) if delta >= own:
+                return epsilon
+            case ApproxDP():
+                return None
+            case _:
+                found = self.epsilon(claim, relation, delta)
+        upper = decimals.INFINITY if found is None else decimals.round_up(found.upper)
+        return None if upper.is_infinite() else upper
+
+    def curve(self, tree: Composition, relation: Relation) -> tuple[Point, ...]:
+        """Points of the trade-off curve, each rounded down; none where there is no profile."""
+        profile = self.profile(tree, relation)
+        if profile is None:
+            return ()
+        return tuple(Point(alpha, decimals.round_down(profile.tradeoff(alpha).lower, digits=6)) for alpha in ALPHAS)
+
+
+def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:
+    """The trade-off curve of (epsilon, delta)-DP: two straight lines that meet where both error rates are equal."""
+    alphas = sorted({*ALPHAS, _meeting(epsilon, delta)})
+    return tuple(Point(alpha, decimals.round_down(missed_at_least(epsilon, delta, alpha), digits=6)) for alpha in alphas)
+
+
+def _meeting(epsilon: Decimal, delta: Decimal) -> Decimal:
+    raised = min(epsilon, Decimal(2302)).exp()
+    return decimals.round_down((1 - delta) / (1 + raised), digits=6)

@@ -1,0 +1,310 @@
+"""What a report says, before anything is rendered: sections of items, tables, pictures and prose.
+
+HTML, JSON and Markdown walk this one model and add nothing to it, so they cannot disagree. Every item says where its
+word comes from:
+
+    measured    read from the verified ledger
+    declared    somebody's word: by whom, when, under whose signature
+    unknown     nobody has said it; it is printed all the same
+
+Text that comes from a ledger passes through `visible`, so that no character of it can hide, reorder or end a line. Numbers
+beside text are exact decimals, for programs; the text shows them rounded to the safe side.
+
+>>> visible("pa\\u200btient")
+'pa[U+200B]tient'
+>>> Item(id="root", label="Root", text="ab12").origin.status
+'measured'
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "MEASURED",
+    "SCHEMA",
+    "UNKNOWN",
+    "Bar",
+    "BarChart",
+    "Block",
+    "Cell",
+    "Chart",
+    "Claimed",
+    "ClaimChart",
+    "Column",
+    "Curve",
+    "CurveChart",
+    "Fact",
+    "Item",
+    "Items",
+    "Origin",
+    "Picture",
+    "Point",
+    "Prose",
+    "ReportModel",
+    "Section",
+    "Spent",
+    "SpentChart",
+    "Status",
+    "Table",
+    "blocks",
+    "unknown",
+    "visible",
+]
+
+SCHEMA = "dpledger.report.v1"
+LONGEST = 3000  # characters of one text; what is longer stands in full in its entry
+
+Status: TypeAlias = Literal["measured", "declared", "unknown"]
+Tone: TypeAlias = Literal["plain", "warning", "note"]
+
+
+def visible(text: str, limit: int = LONGEST) -> str:
+    """`text` with every control, format, private or unassigned character but the line feed written out as `[U+....]`,
+    and what is beyond `limit` characters cut with a mark."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(character if _is_shown(character) else f"[U+{ord(character):04X}]" for character in text)
+
+
+def _is_shown(character: str) -> bool:
+    return character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+# ---- where a word comes from ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where an item comes from. `by`, `when`, `signature`, `entry`: of a declaration; empty otherwise."""
+
+    status: Status
+    by: str = ""
+    when: str = ""
+    signature: str = ""
+    entry: int | None = None
+
+
+MEASURED = Origin(status="measured")
+UNKNOWN = Origin(status="unknown")
+
+
+# ---- blocks ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that the report says. `value`: the exact number or word behind `text`, where there is one."""
+
+    id: str
+    label: str
+    text: str
+    value: Decimal | str | int | None = None
+    origin: Origin = MEASURED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """Items, one under another."""
+
+    items: tuple[Item, ...]
+    kind: Literal["items"] = "items"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its heading, and whether it holds numbers."""
+
+    heading: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one place of a table. `status`: where it is not that of the table. `note`: small print below."""
+
+    text: str
+    value: Decimal | str | int | None = None
+    status: Status | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under headings; the first cell of a row is its heading. `empty`: what is said where there is no row."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    empty: str
+    origin: Origin = MEASURED
+    kind: Literal["table"] = "table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prose:
+    """Text of ours, a paragraph or a list."""
+
+    id: str
+    lines: tuple[str, ...]
+    tone: Tone = "plain"
+    kind: Literal["prose"] = "prose"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A chart with the sentence that says what it shows."""
+
+    id: str
+    title: str
+    description: str
+    chart: Chart
+    kind: Literal["picture"] = "picture"
+
+
+Block: TypeAlias = Items | Table | Prose | Picture
+
+
+# ---- charts: numbers, each rounded to the safe side -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was spent once entry `index` was in: the reading's two bounds. None: infinite, no bound at this delta."""
+
+    index: int
+    lower: Decimal
+    upper: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentChart:
+    """The reading at `delta` over the entries of a ledger, against the budget. `refused`: entries that were refusals."""
+
+    points: tuple[Spent, ...]
+    budget: Decimal
+    refused: tuple[int, ...]
+    last: int
+    kind: Literal["spent_chart"] = "spent_chart"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What one mechanism is charged in one account, and what came back to it."""
+
+    label: str
+    charged: Decimal
+    returned: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarChart:
+    """Bars in one account, and the account's limit."""
+
+    bars: tuple[Bar, ...]
+    limit: Decimal
+    kind: Literal["bar_chart"] = "bar_chart"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a trade-off curve: false positives, false negatives."""
+
+    alpha: Decimal
+    beta: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A trade-off curve. `role`: a promise (the curve is nowhere below), or an audit (it touches or passes below)."""
+
+    label: str
+    role: Literal["promise", "plan", "audit"]
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveChart:
+    """Trade-off curves in the same axes."""
+
+    curves: tuple[Curve, ...]
+    kind: Literal["curve_chart"] = "curve_chart"
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim at the audit's delta beside the audited lower bound. `claim` None: no bound at this delta."""
+
+    label: str
+    claim: Decimal | None
+    lower: Decimal
+    verdict: Literal["violation", "not_refuted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimChart:
+    """Claims against audited lower bounds."""
+
+    rows: tuple[Claimed, ...]
+    kind: Literal["claim_chart"] = "claim_chart"
+
+
+Chart: TypeAlias = SpentChart | BarChart | CurveChart | ClaimChart
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading, what stands under it, and the sections below."""
+
+    id: str
+    heading: str
+    blocks: tuple[Block, ...] = ()
+    sections: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One of the few things that a reader wants first. `share`: of a whole, 0 to 1, where it is one."""
+
+    id: str
+    label: str
+    text: str
+    note: str
+    status: Status = "measured"
+    share: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportModel:
+    """A report. `ledger`, `size` and `root` stand in the sections as well; here for whoever files reports."""
+
+    title: str
+    subtitle: str
+    ledger: str
+    size: int
+    root: str
+    facts: tuple[Fact, ...]
+    sections: tuple[Section, ...] = field(default=())
+    schema: str = SCHEMA
+
+
+def blocks(sections: tuple[Section, ...]) -> Iterator[Block]:
+    """Every block of `sections` and of those below, in reading order."""
+    for section in sections:
+        yield from section.blocks
+        yield from blocks(section.sections)
+
+
+def unknown(id_: str, label: str, why: str = "not declared") -> Item:
+    """An item that nobody has said anything about, and why."""
+    return Item(id=id_, label=label, text=why, origin=UNKNOWN)

@@ -1,0 +1,378 @@
+"""What a scope ran: every admission with the account and the price that carried it, refusals, and what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import assert_never
+
+from dpledger.accounting import composition as trees
+from dpledger.accounting import guarantees as promises
+from dpledger.accounting.filters import EitherFilter, MixedFilter
+from dpledger.decimals import ZERO, round_up, subtract, total
+from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
+from dpledger.reports import words
+from dpledger.reports.certified import Engine
+from dpledger.reports.grouping import Group, grouped, indices, span
+from dpledger.reports.model import Bar, BarChart, Cell, Column, Picture, Table, visible
+from dpledger.schema import plain
+
+__all__ = ["account_name", "admissions", "contributions", "leaves", "open_charges", "refusals"]
+
+ACCOUNTS = {
+    "pure": "sum of epsilons",
+    "mixed": "mixed account",
+    "mixed_pure": "mixed account, as pure",
+    "mixed_rdp": "mixed account, as Rényi",
+    "delta": "sum of deltas",
+}
+RULES = {
+    "cap": "stands at its cap",
+    "ex_post": "fell to its realised loss",
+    "steps": "steps never granted came back",
+}
+MOST_BARS = 12
+PROMISES = (
+    promises.PureDP,
+    promises.ApproxDP,
+    promises.ZCDP,
+    promises.GDP,
+    promises.RDP,
+    promises.BoundedRange,
+)
+ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
+Admitted = Group[Admission]
+
+
+def account_name(account: str) -> str:
+    """An account or coordinate of a filter, in words."""
+    return ACCOUNTS.get(account, words.name(account))
+
+
+# ---- admissions -----------------------------------------------------------------------------------------------------
+
+
+def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
+    """Every admission, equal ones counted in one row."""
+    rows = (_admission(group, account, engine) for group in _groups(account))
+    return Table(
+        id=f"{prefix}/admissions",
+        caption=f"What was admitted in {account.scope}, and the price that carried it",
+        columns=(
+            Column("Mechanism"),
+            Column("Entries"),
+            Column("Sensitivity"),
+            Column("Claim"),
+            Column("Account"),
+            Column("Reserved", numeric=True),
+            Column("Charged", numeric=True),
+            Column("Refund"),
+            Column("Status"),
+            Column("Basis"),
+        ),
+        rows=tuple(rows),
+        empty="Nothing was admitted.",
+    )
+
+
+def _groups(account: ScopeAccount) -> tuple[Admitted, ...]:
+    return grouped(
+        account.admissions,
+        exact=_all_but_names,
+        coarse=lambda one: (one.mechanism.kind, one.status, one.account, one.rule),
+    )
+
+
+def _all_but_names(one: Admission) -> tuple[object, ...]:
+    return (
+        one.mechanism.kind,
+        repr(one.mechanism.parameters),
+        one.mechanism.library,
+        one.parts,
+        one.claim,
+        one.status,
+        one.rule,
+        one.account,
+        tuple(one.reserved.items()),
+        tuple(one.charged.items()),
+        one.steps,
+        one.granted,
+        one.warnings,
+        one.outside_guarantee,
+    )
+
+
+def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
+    first = group.first
+    return (
+        Cell(group.times(words.name(first.mechanism.kind)), first.mechanism.kind, note=_parameters(group)),
+        Cell(indices([member.index for member in group.members]), len(group.members)),
+        _sensitivity(group),
+        _claim(group, account, engine),
+        Cell(account_name(first.account), first.account),
+        _price([member.reserved.get(member.account) for member in group.members]),
+        _price([_charged(member) for member in group.members]),
+        _refund(group),
+        _status(group),
+        _basis(group),
+    )
+
+
+def _parameters(group: Admitted) -> str:
+    if not group.alike:
+        return "parameters differ: each stands in its entry"
+    return words.parameters(group.first.mechanism.parameters)
+
+
+def _sensitivity(group: Admitted) -> Cell:
+    found = {_declared_sensitivity(member) for member in group.members}
+    if found == {None}:
+        return Cell("not stated", status="unknown")
+    if len(found) > 1:
+        return Cell("differs: see the entries", status="declared")
+    ((value, why),) = (pair for pair in found if pair is not None)
+    return Cell(value, value, status="declared", note=why)
+
+
+def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
+    """The sensitivity that the mechanism names and its reason; of a sampled or clipped run, its clipping bound."""
+    stated = one.mechanism.parameters
+    for field, reason in (("sensitivity", "no reason given"), ("clip_norm", "each contribution is clipped to it")):
+        if isinstance(stated.get(field), (str, int)):
+            why = str(stated.get("justification", reason))
+            return visible(str(stated[field]), 80), visible(why, 500)
+    if "lower" in stated and "upper" in stated:
+        return "by its bounds", visible(f"values are clipped to {stated['lower']} .. {stated['upper']}", 500)
+    laws = tuple(leaves(one.parts))
+    found = sorted({law.sensitivity for law in laws if isinstance(law, ON_INTEGERS)})
+    if found and all(isinstance(law, ON_INTEGERS) for law in laws):
+        return ", ".join(words.at_most(number) for number in found), "of an integer statistic"
+    return None
+
+
+def _claim(group: Admitted, account: ScopeAccount, engine: Engine) -> Cell:
+    if not group.alike:
+        return Cell("differs: see the entries")
+    claim = group.first.claim
+    native = words.guarantee(claim)
+    if isinstance(claim, promises.PureDP | promises.ApproxDP):
+        return Cell(native, words.at_most(claim.epsilon), note=words.variant(claim))
+    upper = _converted(group.first, account, engine)
+    note = "no certified epsilon" if upper is None else f"alone: ε ≤ {words.at_most(upper)}"
+    return Cell(native, note=f"{words.variant(claim)}; {note} at δ = {words.at_most(account.delta)}")
+
+
+def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal | None:
+    """Epsilon of the claim at the scope's delta, or that of the planned parts where the engine has a smaller one."""
+    planned = trees.planned(one.parts)
+    found = [engine.claimed_epsilon(one.claim, account.relation, account.delta)]
+    own = engine.epsilon(planned, account.relation, account.delta)
+    if own is not None:
+        found.append(_finite(own.upper))
+    return min((number for number in found if number is not None), default=None)
+
+
+def _finite(number: float) -> Decimal | None:
+    rounded = round_up(number)
+    return None if rounded.is_infinite() else rounded
+
+
+def _charged(one: Admission) -> Decimal | None:
+    return ZERO if one.status == "aborted" else one.charged.get(one.account)
+
+
+def _price(numbers: Sequence[Decimal | None]) -> Cell:
+    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None)
+
+
+def _refund(group: Admitted) -> Cell:
+    first = group.first
+    match first.status:
+        case "aborted":
+            return Cell("all of it: never started", "aborted")
+        case "reserved" | "started":
+            return Cell("not settled", "open")
+        case "committed":
+            rule = first.rule or "cap"
+            return Cell(RULES[rule], rule)
+        case _:
+            assert_never(first.status)
+
+
+def _status(group: Admitted) -> Cell:
+    first = group.first
+    notes = [f"{first.granted:,} of {first.steps:,} steps granted"] if first.steps is not None and group.alike else []
+    if any(member.outside_guarantee for member in group.members):
+        notes.append("outside its guarantee: the run broke its contract, and nothing came back")
+    notes += dict.fromkeys(visible(warning, 300) for member in group.members for warning in member.warnings[:3])
+    return Cell(first.status, first.status, note="; ".join(notes[:6]))
+
+
+def _basis(group: Admitted) -> Cell:
+    """Whether the claim was recomputed from laws, or rests on a promise that the entry only declares."""
+    libraries = sorted({member.mechanism.library for member in group.members})
+    note = visible(", ".join(libraries), 200) + _noise(group)
+    if any(isinstance(leaf, PROMISES) for member in group.members for leaf in leaves(member.parts)):
+        return Cell("attested", status="declared", note=note)
+    return Cell("recomputed", note=note)
+
+
+def _noise(group: Admitted) -> str:
+    stated = group.first.mechanism.parameters
+    if "unsafe" in group.first.mechanism.kind:
+        return "; floating-point noise, for simulation only"
+    if "grid" in stated:
+        return "; exact noise on a grid"
+    if all(isinstance(leaf, ON_INTEGERS) for leaf in leaves(group.first.parts)):
+        return "; exact noise on integers"
+    return "; grid of the noise: unknown"
+
+
+def leaves(tree: trees.Composition) -> Iterator[trees.Composition]:
+    """The laws and declared guarantees of a tree."""
+    match tree:
+        case trees.Sequence(of=parts) | trees.Parallel(of=parts) | trees.Filtered(of=parts):
+            for part in parts:
+                yield from leaves(part)
+        case trees.Repeated(of=part) | trees.PoissonSampled(of=part) | trees.PostProcessed(of=part):
+            yield from leaves(part)
+        case _:
+            yield tree
+
+
+# ---- what is open, what was refused ---------------------------------------------------------------------------------
+
+
+def open_charges(account: ScopeAccount, prefix: str) -> Table:
+    """Charges that are not settled: they hold their cap until somebody settles them, for ever if nobody does."""
+    waiting = (one for one in account.admissions if one.status in ("reserved", "started"))
+    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
+    rows = (
+        (
+            Cell(group.times(words.name(group.first.mechanism.kind)), group.first.mechanism.kind),
+            Cell(indices([member.index for member in group.members]), len(group.members)),
+            Cell(group.first.status, group.first.status),
+            Cell(account_name(group.first.account), group.first.account),
+            _price([member.reserved.get(member.account) for member in group.members]),
+        )
+        for group in found
+    )
+    return Table(
+        id=f"{prefix}/open_charges",
+        caption=f"Charges of {account.scope} that are not settled, and what each holds",
+        columns=(
+            Column("Mechanism"),
+            Column("Entries"),
+            Column("Status"),
+            Column("Account"),
+            Column("Holds", numeric=True),
+        ),
+        rows=tuple(rows),
+        empty="Every charge is settled: nothing is held.",
+    )
+
+
+def refusals(account: ScopeAccount, prefix: str) -> Table:
+    """Requests that the budget did not admit."""
+    found = grouped(
+        account.refusals,
+        exact=lambda one: (one.mechanism.kind, repr(one.mechanism.parameters), *map(_texts, (one.asked, one.spent))),
+        coarse=lambda one: one.mechanism.kind,
+    )
+    return Table(
+        id=f"{prefix}/refusals",
+        caption=f"Requests that {account.scope} refused; none of them read data or spent anything",
+        columns=(Column("Mechanism"), Column("Entries"), Column("Asked"), Column("Spent then"), Column("Left then")),
+        rows=tuple(_refused(group) for group in found),
+        empty="No request was refused.",
+    )
+
+
+def _refused(group: Group[Refusal]) -> tuple[Cell, ...]:
+    first = group.first
+    differs = Cell("differs: see the entries")
+    return (
+        Cell(group.times(words.name(first.mechanism.kind)), first.mechanism.kind, note=_words(first, group.alike)),
+        Cell(indices([member.index for member in group.members]), len(group.members)),
+        Cell(_asked(first.asked)) if group.alike else differs,
+        Cell(_asked(first.spent)) if group.alike else differs,
+        Cell(_left(first.left)) if group.alike else differs,
+    )
+
+
+def _words(one: Refusal, alike: bool) -> str:
+    return words.parameters(one.mechanism.parameters) if alike else "parameters differ: each stands in its entry"
+
+
+def _texts(amounts: Mapping[str, Decimal]) -> str:
+    return str(plain(amounts))
+
+
+def _asked(amounts: Mapping[str, Decimal]) -> str:
+    return "; ".join(
+        f"{account_name(name)} {'no price' if amount.is_infinite() else words.at_most(amount)}"
+        for name, amount in amounts.items()
+    )
+
+
+def _left(amounts: Mapping[str, Decimal]) -> str:
+    return "; ".join(f"{account_name(name)} {words.at_least(amount)}" for name, amount in amounts.items())
+
+
+# ---- what each mechanism contributes --------------------------------------------------------------------------------
+
+
+def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
+    """What each kind of mechanism is charged in the account that carries the scope now; None where nothing ran."""
+    standing = [one for one in account.admissions if one.status != "aborted"]
+    if not standing:
+        return None
+    carrier = standing[-1].account
+    side = ("pure",) if carrier == "pure" else ("mixed_pure", "mixed_rdp")
+    bars = _bars(standing, side)
+    limit = _limit(account, carrier)
+    named = account_name("pure" if carrier == "pure" else "mixed")
+    return Picture(
+        id=f"{prefix}/contributions",
+        title=f"What each mechanism contributes to {account.scope}",
+        description=f"The {named}, which carries the last admission, may reach {words.at_most(limit)}. "
+        + "; ".join(_bar_words(bar) for bar in bars)
+        + ".",
+        chart=BarChart(bars=bars, limit=limit),
+    )
+
+
+def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]:
+    kinds: dict[str, list[Admission]] = {}
+    for one in standing:
+        kinds.setdefault(words.name(one.mechanism.kind), []).append(one)
+    bars = []
+    for kind, members in kinds.items():
+        reserved = total(member.reserved.get(name, ZERO) for member in members for name in side)
+        charged = total(member.charged.get(name, ZERO) for member in members for name in side)
+        label = kind if len(members) == 1 else f"{kind} × {len(members):,}"
+        bars.append(Bar(label, charged, subtract(reserved, charged)))
+    bars.sort(key=lambda bar: (-bar.charged, bar.label))
+    if len(bars) <= MOST_BARS:
+        return tuple(bars)
+    rest = bars[MOST_BARS - 1 :]
+    others = Bar(
+        f"{len(rest)} other kinds", total(bar.charged for bar in rest), total(bar.returned for bar in rest)
+    )
+    return (*bars[: MOST_BARS - 1], others)
+
+
+def _bar_words(bar: Bar) -> str:
+    back = f", {words.at_least(bar.returned)} came back" if bar.returned else ""
+    return f"{bar.label}: {words.at_most(bar.charged)} charged{back}"
+
+
+def _limit(account: ScopeAccount, carrier: str) -> Decimal:
+    """What the account may reach: epsilon, less the offset of the mixed account's boundary."""
+    match account.filter:
+        case MixedFilter(epsilon=epsilon, offset=offset) | EitherFilter(epsilon=epsilon, offset=offset) if (
+            carrier != "pure"
+        ):
+            return subtract(epsilon, offset)
+        case rule:
+            return rule.epsilon

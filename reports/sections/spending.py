@@ -1,0 +1,225 @@
+"""What a scope has spent: the ledger's reading with both bounds, by account and over the entries. It is no guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TypeVar
+
+from dpledger import decimals
+from dpledger.accounting import filters
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.filters import Coordinates, Sums
+from dpledger.decimals import ZERO
+from dpledger.ledger import readings
+from dpledger.ledger.bodies import Aborted, Committed, LevelCharge, Refused, Reserved
+from dpledger.ledger.entries import Entry
+from dpledger.ledger.recomposition import ScopeAccount
+from dpledger.ledger.state import ScopeState, State
+from dpledger.reports import words
+from dpledger.reports.model import Cell, Column, Item, Items, Picture, Prose, Section, Spent, SpentChart, Table
+from dpledger.reports.sections.runs import account_name
+
+__all__ = ["Histories", "spending", "upper_text"]
+
+T = TypeVar("T")
+
+MOST_POINTS = 240  # steps of the line over the entries
+MOST_PARTS = 32  # distinct parts of which the line's lower bound asks the engine
+
+NO_GUARANTEE = (
+    "This is a reading after the fact: how much of the budget the record so far accounts for. It is no guarantee of "
+    "differential privacy, and nothing may be promised from it. What is promised is the budget.",
+)
+
+
+# ---- over the entries -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The sums of a scope once entry `index` was in, and the parts that it settled."""
+
+    index: int
+    sums: Sums
+    settled: Composition | None
+
+
+@dataclass(slots=True)
+class _History:
+    """What happened in one scope, in order."""
+
+    scope: ScopeState
+    sums: Sums
+    changes: list[_Change] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+
+    def change(self, index: int, before: Coordinates | None, after: Coordinates | None, ran: Composition | None) -> None:
+        rule = self.scope.filter
+        if before is not None:
+            self.sums = filters.without_charge(rule, self.sums, before)
+        if after is not None:
+            self.sums = filters.with_charge(rule, self.sums, after)
+        self.changes.append(_Change(index, self.sums, ran))
+
+
+class Histories:
+    """The sums of every scope at every entry that changed them, read in one pass."""
+
+    def __init__(self, entries: tuple[Entry, ...], state: State) -> None:
+        self._of = {name: _History(scope, filters.opening(scope.filter)) for name, scope in state.scopes.items()}
+        self._reserved: dict[str, Reserved] = {}
+        self.size = len(entries)
+        for entry in entries:
+            self._read(entry)
+
+    def _read(self, entry: Entry) -> None:
+        match entry.body:
+            case Reserved() as body:
+                self._reserved[body.charge] = body
+                for level in body.levels:
+                    self._of[level.scope].change(entry.index, None, level.amounts, None)
+            case Aborted(charge=charge):
+                for level in self._reserved[charge].levels:
+                    self._of[level.scope].change(entry.index, level.amounts, None, None)
+            case Committed(charge=charge, levels=levels, parts=parts):
+                before = _by_scope(self._reserved[charge].levels)
+                for level in levels:
+                    self._of[level.scope].change(entry.index, before[level.scope], level.amounts, parts)
+            case Refused(level=level):
+                self._of[level].refused.append(entry.index)
+            case _:
+                pass
+
+    def chart(self, account: ScopeAccount) -> SpentChart:
+        """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""
+        history = self._of[account.scope]
+        lower = _LowerBounds(history.scope, account.delta)
+        changes = [(change, lower.after(change.settled)) for change in history.changes]
+        kept = list(_thinned(changes))
+        points = [
+            Spent(change.index, at_least, _reading(history.scope, change.sums, account.delta))
+            for change, at_least in kept
+        ]
+        return SpentChart(
+            points=tuple(points),
+            budget=account.filter.epsilon,
+            refused=tuple(item for item in _thinned(history.refused)),
+            last=max(self.size - 1, 1),
+        )
+
+
+def _by_scope(levels: tuple[LevelCharge, ...]) -> Mapping[str, Coordinates]:
+    return {level.scope: level.amounts for level in levels}
+
+
+def _thinned(items: list[T]) -> Iterator[T]:
+    """At most MOST_POINTS of the items, evenly, the last one always."""
+    step = -(-len(items) // MOST_POINTS) or 1
+    yield from items[(len(items) - 1) % step :: step]
+
+
+def _reading(scope: ScopeState, sums: Sums, delta: Decimal) -> Decimal | None:
+    upper = filters.reading(scope.filter, sums, delta)
+    return None if upper.is_infinite() else decimals.round_up(upper, digits=6)
+
+
+class _LowerBounds:
+    """The lower bound of the reading, kept up to date: the greatest over the parts that have settled."""
+
+    def __init__(self, scope: ScopeState, delta: Decimal) -> None:
+        self._scope = scope
+        self._delta = delta
+        self._seen: set[Composition] = set()
+        self._greatest = ZERO
+
+    def after(self, parts: Composition | None) -> Decimal:
+        if parts is None or parts in self._seen or len(self._seen) >= MOST_PARTS:
+            return self._greatest
+        self._seen.add(parts)
+        lower = readings.spent(self._scope, (parts,), self._delta).lower
+        self._greatest = max(self._greatest, decimals.round_down(lower, digits=6))
+        return self._greatest
+
+
+# ---- the section ----------------------------------------------------------------------------------------------------
+
+
+def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Section:
+    """The section on what was spent."""
+    return Section(
+        id=f"{prefix}/spent",
+        heading="Spent so far: a reading after the fact, no guarantee of differential privacy",
+        blocks=(
+            Prose(id=f"{prefix}/spent_is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
+            Items(items=_reading_items(account, prefix)),
+            _picture(account, histories, prefix),
+            _accounts(account, prefix),
+        ),
+    )
+
+
+def upper_text(account: ScopeAccount) -> str:
+    """The reading's upper bound in words; a number or "no bound"."""
+    return words.at_most(decimals.round_up(account.spent.upper))
+
+
+def _reading_items(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
+    delta = words.at_most(account.delta)
+    upper, lower = decimals.round_up(account.spent.upper), decimals.round_down(account.spent.lower)
+    at_most = f"ε ≤ {words.at_most(upper)}, δ = {delta}" if not upper.is_infinite() else f"no bound at δ = {delta}"
+    return (
+        Item(id=f"{prefix}/spent_upper", label="Spent at most", text=at_most, value=upper),
+        Item(
+            id=f"{prefix}/spent_lower",
+            label="Spent at least",
+            text=f"ε ≥ {words.at_least(lower)}, δ = {delta} (what the costliest single release costs at the least)",
+            value=lower,
+        ),
+    )
+
+
+def _picture(account: ScopeAccount, histories: Histories, prefix: str) -> Picture:
+    chart = histories.chart(account)
+    delta = words.at_most(account.delta)
+    refused = f" Crosses mark {words.count(len(account.refusals), 'refusal')}." if account.refusals else ""
+    return Picture(
+        id=f"{prefix}/spent_picture",
+        title=f"Spent in {account.scope}, over the entries of the ledger",
+        description=f"The reading of epsilon at δ = {delta} after each entry: at most {upper_text(account)} now, of a "
+        f"budget of {words.at_most(chart.budget)}. The solid line is the upper bound, the dotted one the lower bound, "
+        f"the dashed one the budget.{refused}",
+        chart=chart,
+    )
+
+
+def _accounts(account: ScopeAccount, prefix: str) -> Table:
+    rows = []
+    for name, spent in account.spent_by_account.items():
+        held, left = account.held_by_account[name], account.left_by_account[name]
+        rows.append(
+            (
+                Cell(account_name(name), name),
+                Cell(_up(spent), spent),
+                Cell(_up(held), held),
+                Cell(words.at_least(decimals.parse(left)), left),
+            )
+        )
+    return Table(
+        id=f"{prefix}/accounts",
+        caption=f"The accounts of {account.scope}",
+        columns=(
+            Column("Account"),
+            Column("Spent", numeric=True),
+            Column("of which held by open charges", numeric=True),
+            Column("Left", numeric=True),
+        ),
+        rows=tuple(rows),
+        empty="The filter keeps no account.",
+    )
+
+
+def _up(number: str) -> str:
+    found = decimals.parse(number, infinite=True)
+    return "no price" if found.is_infinite() else words.at_most(found)

@@ -1,0 +1,181 @@
+"""How a report writes numbers and names: plain words, each number rounded to the safe side.
+
+What was promised or charged is rounded up, what is left and what is only at least true is rounded down; nothing is
+rounded to the nearest. No locale is asked.
+
+>>> at_most(Decimal("2.30007")), at_least(Decimal("2.30007")), at_most(Decimal("0.000001"))
+('2.301', '2.3', '1e-6')
+>>> percent(Decimal("0.731059"))
+'73.2 %'
+>>> guarantee(ApproxDP(3, "1e-6"))
+'ε = 3, δ = 1e-6'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import assert_never
+
+from dpledger import decimals
+from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.relations import Relation
+from dpledger.reports.model import visible
+from dpledger.schema import Plain
+
+__all__ = [
+    "at_least",
+    "at_most",
+    "count",
+    "filter_rule",
+    "guarantee",
+    "name",
+    "parameters",
+    "percent",
+    "relation",
+    "variant",
+]
+
+SHORT = 400  # characters of parameters in a row; the rest stands in the entry
+SMALL = Decimal("0.001")  # below it a number is written with an exponent
+DIGITS = 4
+
+
+def at_most(number: Decimal, digits: int = DIGITS) -> str:
+    """`number`, rounded up to `digits` digits."""
+    return _written(decimals.round_up(number, digits=digits))
+
+
+def at_least(number: Decimal, digits: int = DIGITS) -> str:
+    """`number`, rounded down to `digits` digits."""
+    return _written(decimals.round_down(number, digits=digits))
+
+
+def percent(number: Decimal, digits: int = 3) -> str:
+    """A probability that is at most this many per cent. Never above 100."""
+    share = min(decimals.multiply(number, 100), Decimal(100))
+    return f"{at_most(share, digits)} %"
+
+
+def _written(number: Decimal) -> str:
+    if number.is_infinite():
+        return "no bound"
+    if not number or abs(number) >= SMALL:
+        return decimals.text(number)
+    digits, exponent = f"{number.normalize():e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 release`, `2 releases`, `12,000 releases`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def name(word: str) -> str:
+    """A word of the wire as people read it."""
+    return visible(word).replace("_", " ")
+
+
+def relation(which: Relation) -> str:
+    """What two neighbouring datasets differ in."""
+    match which:
+        case Relation.ADD_REMOVE:
+            return "one unit is in the data or not (add/remove)"
+        case Relation.REPLACE_ONE:
+            return "one unit's data is exchanged for another's (replace one)"
+        case Relation.ZERO_OUT:
+            return "one unit's data is used or left blank (zero out)"
+        case Relation.LABEL_FLIP:
+            return "one unit's label is one or the other (label flip)"
+        case _:
+            assert_never(which)
+
+
+def variant(promise: Guarantee) -> str:
+    """The variant of differential privacy, in words."""
+    match promise:
+        case PureDP():
+            return "pure differential privacy"
+        case ApproxDP():
+            return "approximate differential privacy"
+        case ZCDP():
+            return "zero-concentrated differential privacy"
+        case GDP():
+            return "Gaussian differential privacy"
+        case RDP():
+            return "Rényi differential privacy"
+        case BoundedRange():
+            return "bounded range"
+        case _:
+            assert_never(promise)
+
+
+def guarantee(promise: Guarantee) -> str:
+    """The native parameters of a guarantee. An epsilon never stands without its delta."""
+    match promise:
+        case PureDP(epsilon=epsilon):
+            return f"ε = {at_most(epsilon)}, δ = 0"
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return f"ε = {at_most(epsilon)}, δ = {at_most(delta)}"
+        case ZCDP(rho=rho, delta=delta):
+            return f"ρ = {at_most(rho)}" + (f", δ = {at_most(delta)}" if delta else "")
+        case GDP(mu=mu):
+            return f"μ = {at_most(mu)}"
+        case RDP(orders=orders, epsilons=epsilons):
+            return _renyi(orders, epsilons)
+        case BoundedRange(eta=eta):
+            return f"η = {at_most(eta)}"
+        case _:
+            assert_never(promise)
+
+
+def _renyi(orders: Sequence[Decimal], epsilons: Sequence[Decimal]) -> str:
+    shown = sorted({0, len(orders) // 2, len(orders) - 1})
+    points = ", ".join(f"ε({decimals.text(orders[i])}) = {at_most(epsilons[i])}" for i in shown)
+    return points if len(orders) <= len(shown) else f"{points} ({len(orders)} orders in all)"
+
+
+def filter_rule(rule: Filter) -> str:
+    """The composition rule in force, with its constants."""
+    match rule:
+        case PureFilter(epsilon=epsilon):
+            return f"the sum of epsilons stays at most {at_most(epsilon)}; parameters may be chosen adaptively"
+        case BasicFilter(epsilon=epsilon, delta_sum=delta):
+            return (
+                f"the sum of epsilons stays at most {at_most(epsilon)} and the sum of deltas at most {at_most(delta)}; "
+                "parameters may be chosen adaptively"
+            )
+        case MixedFilter():
+            return f"{_mixed(rule)}; parameters may be chosen adaptively"
+        case EitherFilter():
+            return (
+                f"a release is admitted while the sum of epsilons stays at most {at_most(rule.epsilon)}, or while {_mixed(rule)}; "
+                "parameters may be chosen adaptively"
+            )
+        case _:
+            assert_never(rule)
+
+
+def _mixed(rule: MixedFilter | EitherFilter) -> str:
+    return (
+        f"the mixed account (pure epsilons, and Rényi divergences of order 1 + {at_most(rule.order_minus_one)}) stays at "
+        f"most {at_least(decimals.subtract(rule.epsilon, rule.offset))}, which is epsilon {at_most(rule.epsilon)} less an "
+        f"offset of {at_most(rule.offset)}, with δ = {at_most(rule.delta_boundary)} for its boundary and a sum of deltas "
+        f"of at most {at_most(rule.delta_sum)}"
+    )
+
+
+def parameters(words: Mapping[str, Plain]) -> str:
+    """The public parameters of a mechanism, in one line; cut where it grows long (the entry holds all)."""
+    return visible(", ".join(f"{key} {_plain(value)}" for key, value in words.items()).replace("\n", " "), SHORT)
+
+
+def _plain(value: Plain) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return "[" + ", ".join(_plain(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} {_plain(item)}" for key, item in value.items()) + "}"
+    return str(value)

@@ -1,0 +1,104 @@
+"""`dpledger audit`: does this code keep its promise? Statistical evidence on two neighbouring datasets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpledger.cli.speaking import AsJson, speaking
+from dpledger.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dpledger.accounting.guarantees import Guarantee
+
+__all__ = ["audit"]
+
+REFUTED = 1
+
+
+def audit(
+    target: Annotated[str, typer.Argument(help="module:name of a mechanism or function f(data, rng), or zoo:NAME.")],
+    left: Annotated[str | None, typer.Option(help="One dataset, as JSON.")] = None,
+    right: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The claimed epsilon (default: the mechanism's own claim).")
+    ] = None,
+    delta: Annotated[str, typer.Option(help="The claimed delta, with --epsilon.")] = "0",
+    trials: Annotated[int, typer.Option(help="Runs on each side.")] = 200_000,
+    confidence: Annotated[str, typer.Option(help="Of the verdict and of the lower bound.")] = "0.95",
+    seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png or .svg).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted; a pass proves nothing."""
+    with speaking(as_json) as voice:
+        from dpledger.accounting.guarantees import ApproxDP, PureDP
+        from dpledger.audit import audit_mechanism
+
+        claim: Guarantee | None = None
+        if epsilon is not None:
+            approximate = ApproxDP(epsilon, delta)
+            claim = approximate if approximate.delta else PureDP(epsilon)
+        subject = _subject(target, left, right)
+        result = audit_mechanism(
+            subject.mechanism,
+            subject.left,
+            subject.right,
+            claim=claim if claim is not None else subject.claim,
+            batched=subject.batched,
+            trials=trials,
+            confidence=confidence,
+            seed=seed,
+        )
+        voice.say(str(result))
+        if plot is not None:
+            result.plot(plot)
+            voice.say(f"wrote {plot}")
+        if as_json:
+            print(result.to_json())
+    if result.verdict == "violation":
+        raise typer.Exit(REFUTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is audited, on which pair of neighbours; `claim` None: the mechanism's own."""
+
+    mechanism: Any
+    left: object
+    right: object
+    claim: Guarantee | None = None
+    batched: bool = False
+
+
+def _subject(target: str, left: str | None, right: str | None) -> _Subject:
+    module, _, name = target.partition(":")
+    if module == "zoo":
+        from dpledger.audit.zoo import exhibit
+
+        shown = exhibit(name)
+        return _Subject(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
+    if left is None or right is None:
+        raise ParameterError("left, right", "nothing", "two neighbouring datasets as JSON, like --left 0 --right 1")
+    return _Subject(_imported(module, name, target), _dataset("left", left), _dataset("right", right))
+
+
+def _imported(module: str, name: str, target: str) -> object:
+    """What the person at the command line named. Never called with a name found in data."""
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ParameterError("target", target, f"module:name of something importable ({error})") from None
+
+
+def _dataset(field: str, text: str) -> object:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ParameterError(field, text, "JSON, like 0 or [1, 2, 3]") from None

@@ -1,0 +1,175 @@
+"""The samplers compute a fixed function of their bits, exactly: float64 where it is certain, arithmetic where not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Law, RoundedGaussian, RoundedLaplace
+from dpledger.mechanisms.noise.refine import Lazy, exponential_cell, exponential_exceeds, polar_cells
+from dpledger.mechanisms.noise.sampling import sample
+from exact_tests import SIGNIFICANCE, cumulative_p_value
+from noise_oracle import WordList, cdf_of, laplace_from_word, normal_pair_from_words
+
+NEVER_SURE = 1e30  # widens the error bounds so far that exact arithmetic decides every draw
+LAWS: tuple[Law, ...] = (
+    RoundedLaplace(scale=10, grid="0.0078125"),
+    RoundedLaplace(scale="0.3", grid=1),
+    RoundedGaussian(sigma=10, grid="0.0078125"),
+    RoundedGaussian(sigma="0.3", grid=1),
+    DiscreteLaplace(scale=10),
+    DiscreteLaplace(scale="0.3"),
+    DiscreteGaussian(sigma=10),
+    DiscreteGaussian(sigma="0.3"),
+)
+
+scales = st.decimals(min_value="1e-9", max_value="1e9", places=12).filter(lambda x: x > 0)
+
+
+@st.composite
+def laws(draw: st.DrawFn) -> Law:
+    make = draw(st.sampled_from([RoundedLaplace, RoundedGaussian, DiscreteLaplace, DiscreteGaussian]))
+    if make in (RoundedLaplace, RoundedGaussian):
+        return make(draw(scales), grid=draw(st.sampled_from(["1", "0.0009765625", "3", "0.7"])))
+    return make(draw(scales))
+
+
+@settings(max_examples=60, deadline=None)
+@given(law=laws(), seed=st.integers(0, 2**32))
+def test_the_fast_and_the_exact_path_agree_on_every_draw(law: Law, seed: int) -> None:
+    assert sample(law, 40, seeded(seed)).tolist() == sample(law, 40, seeded(seed), coarse=NEVER_SURE).tolist()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.kind)
+@pytest.mark.parametrize("coarse", [2.0**18, 2.0**26, 2.0**30])
+def test_any_hand_over_between_the_paths_gives_the_same_draws(law: Law, coarse: float) -> None:
+    assert sample(law, 500, seeded(3)).tolist() == sample(law, 500, seeded(3), coarse=coarse).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(scale=scales, seed=st.integers(0, 2**32))
+def test_laplace_draws_are_those_of_the_definition(scale: str, seed: int) -> None:
+    law = RoundedLaplace(scale, grid="0.001")
+    words = seeded(seed).words(20)
+    drawn = sample(law, 20, WordList(words, seeded(seed, 1))).tolist()
+    ratio = Fraction(law.scale) / Fraction(law.grid)
+    for value, word in zip(drawn, words.tolist(), strict=True):
+        assert laplace_from_word(word, ratio) in (value, None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sigma=scales, seed=st.integers(0, 2**32))
+def test_gaussian_draws_are_those_of_the_definition(sigma: str, seed: int) -> None:
+    law = RoundedGaussian(sigma, grid="0.5")
+    words = seeded(seed).words(200)
+    pairs = len(WordsOfFirstBatch(10)) // 2
+    drawn = sample(law, 10, WordList(words, seeded(seed, 1))).tolist()
+    ratio = Fraction(law.sigma) / Fraction(law.grid)
+    expected = [
+        pair
+        for i in range(pairs)
+        if (pair := normal_pair_from_words(int(words[i]), int(words[pairs + i]), ratio)) is not None
+    ]
+    flat = [value for pair in expected for value in pair]
+    shared = min(len(flat), len(drawn))
+    assert drawn[:shared] == flat[:shared]
+
+
+def WordsOfFirstBatch(size: int) -> np.ndarray:
+    """The words that the first batch for `size` normal draws asks for."""
+
+    class Stop(Exception):
+        pass
+
+    class Asking:
+        def words(self, count: int, /) -> np.ndarray:
+            raise Stop(count)
+
+    try:
+        sample(RoundedGaussian(1, 1), size, Asking())
+    except Stop as stop:
+        return np.zeros(stop.args[0])
+    raise AssertionError("no words were asked for")
+
+
+def test_words_that_decide_nothing_are_refined() -> None:
+    """The extreme prefixes: U next to 0 and to 1, the corners and the centre of the square."""
+    ones, zeros = 2**64 - 1, 0
+    for word in (zeros, 1, 2, ones, ones - 1):
+        source = WordList(np.array([word], dtype=np.uint64), seeded(1))
+        sample(RoundedLaplace(10**9, 1), 1, source)
+    source = WordList(np.zeros(4, dtype=np.uint64), seeded(2))
+    far = sample(RoundedLaplace(1, 1), 1, source)[0]
+    assert far > 40  # 63 leading zeros of U: E is above 43
+    assert source.asked > 1
+    centre = WordList(np.zeros(100, dtype=np.uint64), seeded(2))
+    assert np.abs(sample(RoundedGaussian(1, 1), 2, centre)).max() >= 5  # S near 0 means far out
+
+
+@pytest.mark.parametrize("bits", [0, 1, 5])
+def test_exponentials_refined_from_few_bits_follow_their_law(bits: int) -> None:
+    entropy = seeded(11, bits)
+    ratio, starts = Fraction(7, 3), entropy.words(3000)
+    draws = np.array([exponential_cell(ratio, Fraction(0), Lazy(int(w) >> (64 - bits), bits, entropy)) for w in starts])
+    points = [0, 1, 2, 5, 10, 20]
+    assert cumulative_p_value(draws, lambda k: float(1 - mp.exp(-(k + 1) / (mp.mpf(7) / 3))), points) > SIGNIFICANCE
+    assert cumulative_p_value(draws, lambda k: float(1 - mp.exp(-(k + 1) / (mp.mpf(9) / 3))), points) < SIGNIFICANCE
+
+
+def test_thresholds_refined_from_no_bits_follow_their_law() -> None:
+    entropy = seeded(12)
+    kept = np.array([exponential_exceeds(Fraction(1, 3), Lazy(0, 0, entropy)) for _ in range(3000)]).astype(np.int64)
+    assert cumulative_p_value(kept, lambda k: float(1 - mp.exp(-mp.mpf(1) / 3)), [0]) > SIGNIFICANCE
+    assert cumulative_p_value(kept, lambda k: float(1 - mp.exp(-mp.mpf(1) / 2)), [0]) < SIGNIFICANCE
+
+
+def test_normal_pairs_refined_from_one_bit_follow_their_law() -> None:
+    entropy = seeded(13)
+    starts = (entropy.words(6000) % np.uint64(4)).astype(np.int64).reshape(2, 3000) - 2  # [-1, -1/2], ..., [1/2, 1]
+    pairs = [polar_cells(Fraction(5), Lazy(int(a), 1, entropy), Lazy(int(b), 1, entropy)) for a, b in starts.T]
+    draws = np.array([value for pair in pairs if pair is not None for value in pair])
+    rejected = np.array([pair is None for pair in pairs]).astype(np.int64)
+    points = [-12, -6, -3, -1, 0, 2, 5, 9]
+    assert cumulative_p_value(rejected, lambda k: float(mp.pi / 4), [0]) > SIGNIFICANCE
+    assert cumulative_p_value(draws, cdf_of(RoundedGaussian(5, 1)), points) > SIGNIFICANCE
+    assert cumulative_p_value(draws, cdf_of(RoundedGaussian("5.6", 1)), points) < SIGNIFICANCE
+
+
+def test_the_logarithm_keeps_the_accuracy_that_the_tolerances_assume() -> None:
+    """Assumed: 2^-46. Measured on the arguments that the samplers use: the whole range, and next to 1."""
+    with mp.workdps(40):
+        generator = np.random.default_rng(5)
+        arguments = np.concatenate(
+            [
+                generator.random(1500),
+                2.0 ** (-40 * generator.random(500)),
+                1 - 2.0 ** -(1 + 19 * generator.random(1500)),
+            ]
+        )
+        worst = max(
+            abs(mp.mpf(float(value)) / mp.log(mp.mpf(float(x))) - 1)
+            for x, value in zip(arguments, np.log(arguments), strict=True)
+        )
+    assert worst < 2.0**-50
+
+
+def test_huge_noise_comes_as_python_integers() -> None:
+    drawn = sample(RoundedGaussian(10**17, grid="1e-20"), 5, seeded(1))
+    assert drawn.dtype == object
+    assert all(type(value) is int and abs(value) > 2**64 for value in drawn)
+
+
+def test_the_words_drawn_depend_on_the_noise_alone() -> None:
+    """The sampler never sees the value, so this is a matter of types; here: asking is reproducible."""
+    counts = []
+    for _ in range(2):
+        source = WordList(np.zeros(0, dtype=np.uint64), seeded(4))
+        sample(DiscreteGaussian(3), 1000, source)
+        counts.append(source.asked)
+    assert counts[0] == counts[1]
