@@ -134,7 +134,7 @@ class DiscreteGaussianLaw:
 @record
 class SparseVectorOutcome:
     """What a sparse vector interaction published, in numbers: every test, those below the threshold (charged), and the
-    tests of each closed epoch and of the open one (spec/stability.md 1.4)."""
+    tests of each closed epoch and of the open one (docs/proofs/sparse_vector.md, "Ex-post loss")."""
 
     closed_epochs: tuple[Tally, ...]
     open_epoch: Tally
@@ -144,10 +144,10 @@ class SparseVectorOutcome:
 
 @record
 class SparseVectorLaw:
-    """Sparse vector (spec/stability.md 1): `cutoff` charged answers, noise of scale `threshold_scale` on the threshold
+    """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the threshold
     and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
 
-    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: K of target_charging (1.5b)."""
+    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
 
     mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
     cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
@@ -192,7 +192,7 @@ class PoissonSampled:
 
 @record
 class Parallel:
-    """Each child reads its own disjoint part of the units; under add_remove the maximum counts (spec/expost.md 6.1)."""
+    """Each child reads its own disjoint part of the units; under add_remove the maximum counts (McSherry 2009)."""
 
     of: Parts
     kind: Literal["parallel"] = tag(default="parallel")

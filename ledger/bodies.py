@@ -32,15 +32,10 @@ else:
     def _frozen(value):
         return MappingProxyType(dict(sorted(value.items())))
 
-    Name_ = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-    Amounts = Annotated[dict[Name_, Exact], AfterValidator(_frozen)]
-    Accounts = Annotated[
-        dict[
-            Name_,
-            Annotated[Decimal, Field(allow_inf_nan=True), BeforeValidator(lambda value: read(value, infinite=True))],
-        ],
-        AfterValidator(_frozen),
-    ]
+    _Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    _Infinite = Annotated[Decimal, BeforeValidator(lambda value: read(value, infinite=True))]
+    Amounts = Annotated[dict[_Word, Exact], AfterValidator(_frozen)]
+    Accounts = Annotated[dict[_Word, _Infinite], AfterValidator(_frozen)]
     Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**53)]

@@ -1,36 +1,66 @@
-"""What a charge costs once it is over: the refund rules, by level (spec below), in one place for gate and verifier.
+"""What a charge costs before and after it ran: the price and refund rules in one place, for the gate and the verifier.
 
     `cap`      nothing comes back: the outcome changes no price, or the run left its guarantee
     `ex_post`  a coordinate falls from the cap to the realised loss, where the filter's theorem allows it
     `steps`    a plan priced by sum: steps that were never granted come back
 
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
-(docs/proofs/filters.md).
+(docs/proofs/filters.md). The gate charges the price; a verifier accepts whatever is not below its own lower bound of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Literal, Protocol
 
+from dpledger import decimals
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Repeated, planned
-from dpledger.accounting.filters import Filter
-from dpledger.ledger.bodies import LevelCharge
+from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.errors import VerificationError
+from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.relations import Relation
 
-__all__ = ["Rule", "recorded", "settled"]
+__all__ = ["LEEWAY", "Rule", "check", "check_price", "numbers", "price", "recorded", "settled"]
 
 Rule = Literal["cap", "ex_post", "steps"]
+LEEWAY = Decimal("1e-11")
+"""Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
+may differ by one in the last of them. Every other price is exact, and compared exactly."""
+_INEXACT = "mixed_rdp"
 
 
 class Level(Protocol):
-    """What settling reads of a scope."""
+    """What pricing reads of a scope."""
 
     @property
     def filter(self) -> Filter: ...
     @property
     def relation(self) -> Relation: ...
+
+
+def price(level: Level, parts: Composition) -> Coordinates:
+    """What the filter of `level` charges for `parts`: at their cap where they have no outcome, else at what settles.
+
+    Raises CannotCertify where no theorem prices the parts."""
+    return filters.charge(level.filter, rules.cost(parts, level.relation, orders=filters.orders(level.filter)))
+
+
+def check_price(name: str, level: Level, parts: Composition, charged: Coordinates) -> None:
+    """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite."""
+    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
+    in_either_currency = (replace(cost, pure=None), replace(cost, rho=None, rdp={}))
+    needed = (filters.charge(level.filter, one) for one in in_either_currency)
+    whole = filters.charge(level.filter, cost)
+    if not any(_is_covered(charged, {**whole, **mixed(one)}) for one in needed):
+        raise VerificationError(f"scope {name}: charged less than its parts cost")
+
+
+def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
+    if coordinate != _INEXACT:
+        return charged >= least
+    return decimals.multiply(charged, 1 + LEEWAY) >= least
 
 
 def recorded(parts: Composition, granted: int) -> Composition:
@@ -43,13 +73,9 @@ def recorded(parts: Composition, granted: int) -> Composition:
 
 
 def settled(
-    reserved: tuple[LevelCharge, ...],
-    parts: Composition,
-    granted: int,
-    outside_guarantee: bool,
-    levels: Mapping[str, Level],
+    reserved: tuple[LevelCharge, ...], parts: Composition, outside_guarantee: bool, levels: Mapping[str, Level]
 ) -> tuple[Rule, tuple[LevelCharge, ...]]:
-    """The rule that settles a charge, and what each level is charged in the end.
+    """The rule that settles a charge, and what each level is charged in the end. `parts`: as recorded.
 
     Claim: each coordinate is at most the one reserved, and at least what the filter's theorem needs for the outcome."""
     if outside_guarantee or planned(parts) == parts:
@@ -57,8 +83,35 @@ def settled(
     final = []
     for charge in reserved:
         level = levels[charge.scope]
-        outcome = rules.cost(recorded(parts, granted), level.relation, orders=filters.orders(level.filter))
+        outcome = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
         final.append(LevelCharge(charge.scope, filters.settle(level.filter, charge.amounts, outcome)))
-    if tuple(final) == reserved:
-        return "cap", reserved
-    return ("steps" if isinstance(parts, Repeated) else "ex_post"), tuple(final)
+    return _rule(parts, tuple(final) == reserved), tuple(final)
+
+
+def _rule(parts: Composition, nothing_back: bool) -> Rule:
+    if nothing_back:
+        return "cap"
+    return "steps" if isinstance(parts, Repeated) else "ex_post"
+
+
+def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:
+    """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
+    settling leaves, and the rule that it names is the one that was used."""
+    _, least = settled(reserved, body.parts, body.outside_guarantee, levels)
+    if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
+        raise VerificationError("the levels are not those that were reserved")
+    for before, after, floor in zip(reserved, body.levels, least, strict=True):
+        if set(after.amounts) != set(before.amounts):
+            raise VerificationError(f"scope {after.scope}: settled in other coordinates than it was reserved in")
+        for coordinate, amount in after.amounts.items():
+            if amount > before.amounts[coordinate]:
+                raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
+            if not _covers(coordinate, amount, floor.amounts[coordinate]):
+                raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
+    if body.rule != _rule(body.parts, body.levels == reserved):
+        raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
+
+
+def numbers(texts: Mapping[str, str]) -> dict[str, Decimal]:
+    """Accounts as exact numbers, from their texts; `inf` where a charge has no price."""
+    return {name: decimals.parse(value, field=name, infinite=True) for name, value in texts.items()}

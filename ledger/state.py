@@ -1,28 +1,29 @@
-"""The state of a ledger, folded from its bodies one by one: what `gate.decide` reads and `verification` recomputes.
+"""The fold: what each body does to the state of a ledger. `gate.decide` reads the state, `verification` recomputes it.
 
-`step(state, body)` is pure. It holds sums and open charges, never the list of everything that happened; that each key and
-charge is used once is the store's to keep and the verifier's to check. A body that breaks a rule raises VerificationError:
-for the live ledger that cannot happen, since the gate makes the bodies; for a record it is the finding.
+`step(state, body)` is pure. A body that breaks a rule raises VerificationError: for the live ledger that cannot happen,
+since the gate makes the bodies; for a record it is the finding.
 
     reserved -> started -> committed        a reserved or started charge counts at its cap, for ever
-    reserved -> aborted                     all of it comes back
+    reserved -> aborted                     all of it comes back; only before it is started
+
+>>> from dpledger.ledger.bodies import Heartbeat
+>>> step(EMPTY, Heartbeat())
+Traceback (most recent call last):
+...
+dpledger.errors.VerificationError: the first entry is not ledger_opened
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal, assert_never
+from typing import assert_never
 
-from dpledger.accounting import filters
-from dpledger.accounting.composition import Composition, planned
-from dpledger.accounting.filters import Coordinates, Filter, Sums
-from dpledger.accounting.guarantees import Guarantee
-from dpledger.decimals import text
-from dpledger.errors import VerificationError
-from dpledger.ledger import settling, wire
+from dpledger.accounting import filters, rules
+from dpledger.accounting.composition import Repeated, planned
+from dpledger.errors import EngineError, InputError, VerificationError
+from dpledger.ledger import settling
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -47,69 +48,36 @@ from dpledger.ledger.bodies import (
     Started,
     Step,
 )
-from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, plain
+from dpledger.ledger.standing import (
+    EMPTY,
+    OpenCharge,
+    ScopeState,
+    State,
+    held,
+    is_exclusive,
+    next_steps,
+    state_digest,
+)
+from dpledger.relations import Unit
 
-__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "held", "next_steps", "state_digest", "step"]
+__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "fold", "held", "next_steps", "state_digest", "step"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeState:
-    """One scope: its rules, the sums of its filter over everything not aborted, and its next index."""
-
-    scope: str
-    unit: Unit
-    relation: Relation
-    budget: Guarantee
-    filter: Filter
-    keep: Literal["value", "digest", "none"]
-    parents: tuple[str, ...]
-    index: int
-    sums: Sums
-    closed: bool = False
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The scopes that a charge in this one is charged to, in id order."""
-        return tuple(sorted({*self.parents, self.scope}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCharge:
-    """A charge that is reserved or started: what it holds, and what may settle it."""
-
-    charge: str
-    scope: str
-    key: str
-    request: str
-    form: Literal["release", "interaction", "training"]
-    parts: Composition
-    levels: tuple[LevelCharge, ...]
-    steps: int | None = None
-    granted: int = 0
-    redeem: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """Everything that the rules read. `size` is the number of entries folded."""
-
-    size: int = 0
-    opened: LedgerOpened | None = None
-    scopes: Mapping[str, ScopeState] = field(default_factory=lambda: MappingProxyType({}))
-    open: Mapping[str, OpenCharge] = field(default_factory=lambda: MappingProxyType({}))
-    closed: bool = False
-
-
-EMPTY = State()
+_ENDING = (Progress, Committed, Aborted, Lost)
+"""What may still happen in a closed scope: charges that were open end."""
 
 
 def step(state: State, body: Body) -> State:
     """The state after `body`. Raises VerificationError where the body is not a legal next one."""
-    _require(state.size == 0 or state.opened is not None, "the ledger does not start with ledger_opened")
     _require(not state.closed, "nothing may follow a closed ledger")
-    after = _apply(state, body)
-    return replace(_with_steps(after, getattr(body, "path", ())), size=state.size + 1)
+    try:
+        after = _apply(state, body)
+    except (InputError, EngineError) as error:  # what a rule says of numbers that no gate would have written
+        raise VerificationError(str(error)) from None
+    path: tuple[Step, ...] = getattr(body, "path", ())
+    if not isinstance(body, _ENDING):
+        for level in path:
+            _require(level.scope not in state.scopes or not state.scope(level.scope).closed, "the scope is closed")
+    return replace(_with_steps(after, path), size=state.size + 1)
 
 
 def fold(bodies: Iterable[Body]) -> State:
@@ -123,31 +91,32 @@ def fold(bodies: Iterable[Body]) -> State:
 def _apply(state: State, body: Body) -> State:
     match body:
         case LedgerOpened():
-            _require(state.size == 0, "a second ledger_opened")
-            return replace(state, opened=body)
+            return _open_ledger(state, body)
         case _ if state.size == 0:
             raise VerificationError("the first entry is not ledger_opened")
         case ScopeOpened():
             return _open_scope(state, body)
         case Reserved():
             return _reserve(state, body)
-        case Started(charge=charge, redeem=redeem):
-            return _start(state, charge, redeem)
+        case Started():
+            return _start(state, body)
         case Progress():
             return _grant(state, body)
         case Committed():
             return _commit(state, body)
-        case Aborted(charge=charge):
-            return _abort(state, charge)
-        case Lost(charge=charge):
-            _require(charge in state.open, "a note about a charge that is not open")
+        case Aborted():
+            return _abort(state, body)
+        case Lost():
+            _own_charge(state, body)
             return state
+        case Refused():
+            return _refuse(state, body)
         case Snapshot(state=digest):
             _require(digest == state_digest(state), "the snapshot is not the digest of the state before it")
             return state
         case Closed(path=path):
             return _close(state, path)
-        case Refused() | Declared() | Audited() | Reported() | Heartbeat():
+        case Declared() | Audited() | Reported() | Heartbeat():
             return state
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
             raise VerificationError(f"{body.kind}: newer than this program")
@@ -159,54 +128,79 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
     """Each level of a path counts its own events, without a gap."""
     if not path:
         return state
-    names = [level.scope for level in path]
-    _require(names == sorted(set(names)), "the levels of a path are not in id order, each once")
+    names = _names(path)
+    _require(names == tuple(sorted(set(names))), "the levels of a path are not in id order, each once")
     scopes = dict(state.scopes)
     for level in path:
-        scope = _scope(state, level.scope)
+        scope = state.scope(level.scope)
         _require(level.index == scope.index, f"scope {scope.scope}: index {level.index}, expected {scope.index}")
         scopes[scope.scope] = replace(scope, index=scope.index + 1)
     return replace(state, scopes=MappingProxyType(scopes))
 
 
+# ---- ledger and scopes ----------------------------------------------------------------------------------------------
+
+
+def _open_ledger(state: State, body: LedgerOpened) -> State:
+    _require(state.size == 0, "a second ledger_opened")
+    _require(body.witness == "off" and body.witness_policy is None, "a witness policy: newer than this program")
+    _require(body.continues is None, "continues another ledger: newer than this program")
+    return replace(state, opened=body)
+
+
 def _open_scope(state: State, body: ScopeOpened) -> State:
     _require(len(body.path) == 1 and body.path[0].index == 0, "a scope opens at index 0 of its own path")
-    name = body.path[0].scope
+    name, unit = body.path[0].scope, Unit(body.unit.name, body.unit.max_contributions)
     _require(name not in state.scopes, f"scope {name} is opened twice")
-    for parent in body.parents:
-        above = _scope(state, parent)
-        _require(
-            above.relation is body.relation and above.unit == Unit(body.unit.name, body.unit.max_contributions),
-            f"scope {parent} has another relation or unit",
-        )
+    _require(body.parents == tuple(sorted(set(body.parents))), "the parents are not in id order, each once")
+    above = [state.scope(parent) for parent in body.parents]
+    for parent in above:
+        _require(not parent.closed, f"scope {parent.scope} is closed")
+        same = (parent.relation, parent.unit) == (body.relation, unit)
+        _require(same, f"scope {parent.scope} has another relation or unit")
+    rules.check(body.budget, filters.budget_guarantee(body.filter), body.relation)
     scope = ScopeState(
         scope=name,
-        unit=Unit(body.unit.name, body.unit.max_contributions),
+        opened=state.size,
+        unit=unit,
         relation=body.relation,
         budget=body.budget,
         filter=body.filter,
         keep=body.keep,
         parents=body.parents,
+        path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
+        dataset=body.dataset,
         index=0,
         sums=MappingProxyType(dict(filters.opening(body.filter))),
     )
     return replace(state, scopes=MappingProxyType({**state.scopes, name: scope}))
 
 
+def _close(state: State, path: tuple[Step, ...]) -> State:
+    if not path:
+        return replace(state, closed=True)
+    scopes = {level.scope: replace(state.scope(level.scope), closed=True) for level in path}
+    return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
+
+
+# ---- charges --------------------------------------------------------------------------------------------------------
+
+
 def _reserve(state: State, body: Reserved) -> State:
-    own = next((s for s in map(state.scopes.get, _names(body.path)) if s and s.path == _names(body.path)), None)
-    if own is None:
-        raise VerificationError("the path is not that of one of its scopes")
+    own = _charged_scope(state, body.path)
     _require(body.charge not in state.open, "the charge is open already")
     _require(tuple(level.scope for level in body.levels) == own.path, "the levels are not those of the path")
-    _require((body.steps is not None) == (body.form == "training"), "steps belong to training, and only there")
+    _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
+    plan = body.parts.times if isinstance(body.parts, Repeated) else None
+    _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    _require_alone(state, own, body)
     after = _charged(state, body.levels)
     for name in own.path:
-        scope = _scope(after, name)
-        _require(not scope.closed, f"scope {name} is closed")
+        scope = after.scope(name)
         _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
     charge = OpenCharge(
         charge=body.charge,
+        reserved=state.size,
         scope=own.scope,
         key=body.key,
         request=body.request,
@@ -216,128 +210,106 @@ def _reserve(state: State, body: Reserved) -> State:
         steps=body.steps,
         redeem=body.redeem,
     )
-    return replace(after, open=MappingProxyType({**state.open, body.charge: charge}))
+    return _with_charge(after, charge)
 
 
-def _start(state: State, charge: str, redeem: str) -> State:
-    held_charge = _open(state, charge)
-    _require(held_charge.redeem is None, "the charge is started already")
-    return _with_charge(state, replace(held_charge, redeem=redeem))
+def _charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
+    """The scope that a path is the path of: the only one of its levels that is charged to all the others."""
+    for level in path:
+        scope = state.scope(level.scope)
+        if scope.path == _names(path):
+            return scope
+    raise VerificationError("the path is not that of one of its scopes")
+
+
+def _require_alone(state: State, own: ScopeState, body: Reserved) -> None:
+    interactions = [charge for charge in state.open_in(own.path) if charge.form != "release"]
+    taken = any(is_exclusive(charge.form, charge.parts) for charge in interactions)
+    _require(not taken, "an exclusive interaction is open in the scope")
+    _require(not (interactions and is_exclusive(body.form, body.parts)), "an exclusive interaction overlaps another")
+
+
+def _start(state: State, body: Started) -> State:
+    charge = _own_charge(state, body)
+    _require(charge.redeem is None, "the charge is started already")
+    return _with_charge(state, replace(charge, redeem=body.redeem))
 
 
 def _grant(state: State, body: Progress) -> State:
-    charge = _open(state, body.charge)
-    _require(charge.form == "training" and charge.steps is not None, "only training is granted steps")
+    charge = _own_charge(state, body)
+    _require(charge.form == "training", "only training is granted steps")
     _require(charge.redeem == (body.replaces or body.redeem), "not by the redeem that started the charge")
+    _require(body.replaces != body.redeem, "a redeem cannot take over from itself")
     _require(charge.granted < body.upto <= (charge.steps or 0), "steps are granted forwards, and at most those planned")
     return _with_charge(state, replace(charge, granted=body.upto, redeem=body.redeem))
 
 
 def _commit(state: State, body: Committed) -> State:
-    charge = _open(state, body.charge)
+    charge = _own_charge(state, body)
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
-    rule, levels = settling.settled(charge.levels, body.parts, charge.granted, body.outside_guarantee, state.scopes)
-    _require((body.rule, body.levels) == (rule, levels), "the charge is not settled by the rule")
-    rest = {name: other for name, other in state.open.items() if name != body.charge}
-    return replace(_charged(_refunded(state, charge.levels), levels), open=MappingProxyType(rest))
+    _require(settling.recorded(body.parts, charge.granted) == body.parts, "fewer steps done than were granted")
+    keep = state.scope(charge.scope).keep
+    _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
+    settling.check(charge.levels, body, state.scopes)
+    return replace(_charged(_refunded(state, charge.levels), body.levels), open=_without(state, charge))
 
 
-def _abort(state: State, charge: str) -> State:
-    held_charge = _open(state, charge)
-    _require(held_charge.redeem is None, "a started charge is never given back")
-    rest = {name: other for name, other in state.open.items() if name != charge}
-    return replace(_refunded(state, held_charge.levels), open=MappingProxyType(rest))
+def _abort(state: State, body: Aborted) -> State:
+    charge = _own_charge(state, body)
+    _require(charge.redeem is None, "a started charge is never given back")
+    return replace(_refunded(state, charge.levels), open=_without(state, charge))
 
 
-def _close(state: State, path: tuple[Step, ...]) -> State:
-    if not path:
-        return replace(state, closed=True)
-    scopes = {level.scope: replace(_scope(state, level.scope), closed=True) for level in path}
-    return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
+def _own_charge(state: State, body: Started | Progress | Committed | Aborted | Lost) -> OpenCharge:
+    charge = state.charge(body.charge)
+    _require(_names(body.path) == charge.path, "the path is not that of the charge")
+    return charge
+
+
+def _refuse(state: State, body: Refused) -> State:
+    """A refusal changes no sum; the numbers that it shows are those of the level that refused."""
+    own = _charged_scope(state, body.path)
+    _require(body.level in own.path, "the level that refused is not one of the path")
+    scope = state.scope(body.level)
+    shown = (
+        ("spent", body.spent, filters.spent(scope.filter, scope.sums)),
+        ("left", body.left, filters.left(scope.filter, scope.sums)),
+        ("held", body.held, filters.spent(scope.filter, held(state, scope.scope))),
+    )
+    for name, numbers, folded in shown:
+        _require(settling.numbers(folded) == dict(numbers), f"{name}: not the numbers of scope {scope.scope}")
+    return state
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
 def _charged(state: State, levels: tuple[LevelCharge, ...]) -> State:
-    scopes = {level.scope: _added(_scope(state, level.scope), level.amounts) for level in levels}
+    scopes = {}
+    for level in levels:
+        scope = state.scope(level.scope)
+        _require(set(level.amounts) <= set(scope.sums), f"scope {scope.scope}: a coordinate that its filter does not have")
+        sums = filters.with_charge(scope.filter, scope.sums, level.amounts)
+        scopes[level.scope] = replace(scope, sums=MappingProxyType(dict(sums)))
     return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
 
 
 def _refunded(state: State, levels: tuple[LevelCharge, ...]) -> State:
     scopes = {}
     for level in levels:
-        scope = _scope(state, level.scope)
+        scope = state.scope(level.scope)
         sums = filters.without_charge(scope.filter, scope.sums, level.amounts)
         scopes[level.scope] = replace(scope, sums=MappingProxyType(dict(sums)))
     return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
-
-
-def _added(scope: ScopeState, amounts: Coordinates) -> ScopeState:
-    _require(set(amounts) <= set(scope.sums), f"scope {scope.scope}: a coordinate that its filter does not have")
-    sums = filters.with_charge(scope.filter, scope.sums, amounts)
-    return replace(scope, sums=MappingProxyType(dict(sums)))
-
-
-def held(state: State, scope: str) -> Sums:
-    """Of the sums of `scope`, the part that charges not settled hold."""
-    rule = _scope(state, scope).filter
-    sums = filters.opening(rule)
-    for charge in state.open.values():
-        for level in charge.levels:
-            if level.scope == scope:
-                sums = filters.with_charge(rule, sums, level.amounts)
-    return sums
-
-
-def next_steps(state: State, path: tuple[str, ...]) -> tuple[Step, ...]:
-    """The path of the next event in these scopes."""
-    return tuple(Step(name, _scope(state, name).index) for name in path)
-
-
-# ---- look-ups -------------------------------------------------------------------------------------------------------
-
-
-def state_digest(state: State) -> str:
-    """The SHA-256 of the folded state in the byte profile: size, and for each scope and open charge what is summed."""
-    scopes: list[Plain] = [
-        {
-            "scope": name,
-            "index": scope.index,
-            "closed": scope.closed,
-            "sums": {key: {"total": text(total), "unpriced": count} for key, (total, count) in scope.sums.items()},
-        }
-        for name, scope in sorted(state.scopes.items())
-    ]
-    charges: list[Plain] = [
-        {
-            "charge": name,
-            "granted": charge.granted,
-            "levels": plain(charge.levels),
-            **({"redeem": charge.redeem} if charge.redeem is not None else {}),
-        }
-        for name, charge in sorted(state.open.items())
-    ]
-    return hashlib.sha256(wire.dump({"size": state.size, "scopes": scopes, "open": charges})).hexdigest()
 
 
 def _with_charge(state: State, charge: OpenCharge) -> State:
     return replace(state, open=MappingProxyType({**state.open, charge.charge: charge}))
 
 
-def _scope(state: State, name: str) -> ScopeState:
-    scope = state.scopes.get(name)
-    if scope is None:
-        raise VerificationError(f"scope {name} was never opened")
-    return scope
-
-
-def _open(state: State, charge: str) -> OpenCharge:
-    found = state.open.get(charge)
-    if found is None:
-        raise VerificationError("the charge is not open")
-    return found
+def _without(state: State, charge: OpenCharge) -> MappingProxyType[str, OpenCharge]:
+    return MappingProxyType({name: other for name, other in state.open.items() if name != charge.charge})
 
 
 def _names(path: tuple[Step, ...]) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from dpledger.errors import ParameterError
 __all__ = ["lower_limit", "tail_at_least", "tail_at_most", "upper_limit"]
 
 MOST_TRIALS = 10**12
-SLACK = 1e-9  # relative; the tail's rounding error is below 1e-10 for up to 10^12 trials (docs/proofs/audit.md 2)
+SLACK = 1e-8  # relative; the tail's rounding error is below that for up to 10^12 trials (docs/proofs/audit.md 2)
+LEAST_ALPHA = 1e-200
 _STEPS = 200  # halvings: more than the exponents and digits of a float below 1 need
 _CLOSE = 1e-13  # the bisection ends at this relative width
 _BLOCK = 4096  # terms of a tail that are summed at a time
@@ -74,8 +75,8 @@ def _check(hits: int, trials: int, alpha: float) -> None:
         raise ParameterError("trials", trials, "a whole number from 1 to 10^12")
     if not 0 <= hits <= trials:
         raise ParameterError("hits", hits, f"a whole number from 0 to {trials}")
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", alpha, "a number in (0, 1)")
+    if not LEAST_ALPHA <= alpha < 1:
+        raise ParameterError("alpha", alpha, "a number in [1e-200, 1)")
 
 
 def _between(low: float, high: float) -> float:
@@ -84,13 +85,13 @@ def _between(low: float, high: float) -> float:
 
 
 def tail_at_least(hits: int, trials: int, probability: float) -> float:
-    """Claim: an upper bound on P(X >= hits) for X binomial(trials, probability), tight to 2e-9 where hits is above
+    """Claim: an upper bound on P(X >= hits) for X binomial(trials, probability), tight to 2e-8 where hits is above
     the mean (elsewhere 1). Source: docs/proofs/audit.md 2."""
     return _tail(hits, trials, probability, 1.0 - probability)
 
 
 def tail_at_most(hits: int, trials: int, probability: float) -> float:
-    """Claim: an upper bound on P(X <= hits) for X binomial(trials, probability), tight to 2e-9 where hits is below
+    """Claim: an upper bound on P(X <= hits) for X binomial(trials, probability), tight to 2e-8 where hits is below
     the mean (elsewhere 1). Source: docs/proofs/audit.md 2."""
     return _tail(trials - hits, trials, 1.0 - probability, probability)
 

@@ -21,7 +21,7 @@ from dpledger.accounting.sparse_vectors import ex_post_epsilon
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.threshold import Outcome, SparseVector, SparseVectorRun
-from sparse_vector_oracle import Law, Noise, hockey_stick
+from sparse_vector_oracle import Law, Noise, charges_within, hockey_stick
 from sparse_vector_twins import TWINS, open_twin
 
 SIGNIFICANCE = 1e-9
@@ -202,6 +202,14 @@ def test_audit_cases_have_their_published_probabilities(
     assert (found[0] <= math.e * found[1]) is correct
 
 
+@pytest.mark.parametrize("queries", [70, 200])
+def test_runs_with_too_many_charges_leave_the_claim_far_behind(queries: int) -> None:
+    """SVT-B4 and SVT-B6, noise for one charge: the number of charges among equal queries at 0, against 1."""
+    law = Law(*CONTINUOUS, 0, cutoff=10**6)
+    here, there = charges_within(law, 0, queries), charges_within(law, 1, queries)
+    assert max(here[k] / there[k] for k in range(queries) if here[k] > 0.1) > math.exp(2)
+
+
 # ---- the same, sampled ----------------------------------------------------------------------------------------------
 
 Event = Callable[[str], bool]
@@ -251,24 +259,14 @@ def test_target_charging_with_too_little_noise_is_refuted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "cutoff", "queries", "charges"), [("SVT-B4", 1, 100, 56), ("SVT-B6", 40, 70, 40)], ids=["SVT-B4", "SVT-B6"]
-)
-def test_too_many_charges_are_refuted(name: str, cutoff: int, queries: int, charges: int) -> None:
-    """A run that does not halt, and one whose noise is set for a single charge."""
-    mechanism = one_charge(cutoff=cutoff)
+@pytest.mark.parametrize(("name", "cutoff"), [("SVT-B4", 1), ("SVT-B6", 40)])
+def test_too_many_charges_are_refuted(name: str, cutoff: int) -> None:
+    """A run that does not halt, and one whose noise is set for a single charge: 34 charges among 70 equal queries."""
 
     def event(text: str) -> bool:
-        return text.count("0") >= charges
+        return text.count("0") >= 34
 
-    assert audited(name, mechanism, [0] * queries, [1] * queries, event, 3000) > 1
-
-
-@pytest.mark.slow
-def test_a_threshold_drawn_for_each_query_is_refuted() -> None:
-    """SVT-B5: 40 free answers in a row."""
-    event: Event = ("1" * 40).__eq__
-    assert audited("SVT-B5", one_charge(), [6] * 40, [5] * 40, event, 8000) > 1
+    assert audited(name, one_charge(cutoff=cutoff), [0] * 70, [1] * 70, event, 3000) > 1
 
 
 def test_every_twin_is_named() -> None:

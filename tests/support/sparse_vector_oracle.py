@@ -108,3 +108,15 @@ class Law:
 def hockey_stick(left: dict[str, float], right: dict[str, float], epsilon: float) -> float:
     """The sum over transcripts of max(0, P - e^epsilon Q)."""
     return sum(max(0.0, p - math.exp(epsilon) * right[text]) for text, p in left.items())
+
+
+def charges_within(law: Law, value: float, queries: int) -> Floats:
+    """P(at least k of `queries` equal queries are charged), k = 0, 1, ..., for a run that never halts: the lengths of
+    epochs are independent, so their distribution is convolved."""
+    length = [law.probability([value] * n, "1" * (n - 1) + "0") for n in range(1, queries + 1)]
+    epoch = np.array([0.0, *length])
+    tests_so_far, result = np.eye(1, queries + 1)[0], [1.0]
+    for _ in range(queries):
+        tests_so_far = np.convolve(tests_so_far, epoch)[: queries + 1]
+        result.append(float(tests_so_far.sum()))
+    return np.array(result)

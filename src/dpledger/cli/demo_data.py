@@ -1,8 +1,8 @@
 """The data of the demo: the breast cancer data that ships with scikit-learn, one row a patient.
 
 398 rows are the private data of the demo; the other 171 play the public, held-out part on which accuracy is measured.
-Features are scaled by ranges that are fixed here, rounded outward from the published description of the data: never by
-the private rows themselves, since one patient could then move everybody else's.
+Features are scaled by ranges that are fixed here, taken from the published description of the data: never by the private
+rows themselves, since one patient could then move everybody else's.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ Floats = npt.NDArray[np.float64]
 PRIVATE_ROWS = 398
 SHUFFLE_SEED = 0  # which rows are private is public
 
-# (lowest, highest) of mean, standard error and worst value of each of ten measurements, rounded outward
+# (lowest, highest) published of mean, standard error and worst value of each of ten measurements, rounded outward
 _RANGES = (
     (5, 30), (5, 40), (40, 190), (100, 2600), (0, 0.2), (0, 0.4), (0, 0.5), (0, 0.25), (0.1, 0.35), (0, 0.1),
     (0, 3), (0, 5), (0, 25), (0, 600), (0, 0.05), (0, 0.15), (0, 0.4), (0, 0.06), (0, 0.1), (0, 0.03),
     (5, 40), (10, 50), (50, 260), (100, 4500), (0, 0.25), (0, 1.2), (0, 1.3), (0, 0.3), (0.1, 0.7), (0, 0.25),
 )  # fmt: skip
+
+
+ORDINARY = 0.7  # values beyond this share of a range are rare and clipped: they would squeeze all others together
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,9 @@ def load() -> tuple[Patients, Patients]:
 
 
 def scaled(raw: Floats) -> Floats:
-    """Features clipped to their public ranges and scaled to [-1, 1], and a constant 1: (n, 30) to (n, 31)."""
-    low, high = np.array(_RANGES).T
+    """Features clipped to their public, ordinary ranges and scaled to [-1, 1], and a constant 1: (n, 30) to (n, 31)."""
+    low, most = np.array(_RANGES).T
+    high = low + ORDINARY * (most - low)
     inside = (np.clip(raw, low, high) - low) / (high - low)
     return np.hstack([2 * inside - 1, np.ones((len(raw), 1))])
 

@@ -31,7 +31,7 @@ BUDGET = dpl.ApproxDP(epsilon=3, delta="0.000001")
 RADIUS, TEXTURE = 0, 1  # columns of the raw features
 WORST = range(20, 30)  # columns of the worst value of each measurement
 LEARNING_RATE = 2.0
-MANY = 150  # patients: the threshold of the stream of queries
+MANY = 310  # patients: the threshold of the stream of queries
 TRIALS = 200_000  # runs on each side of an audit
 DECLARED = (
     ("product_name", "Breast cancer classifier and three statistics (a demonstration)"),

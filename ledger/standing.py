@@ -1,0 +1,174 @@
+"""What the rules of a ledger read: its scopes, their sums, the charges that are open. Values; `ledger.state` folds them.
+
+The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
+is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from dpledger.accounting import filters
+from dpledger.accounting.composition import (
+    ZCDP,
+    Composition,
+    Filtered,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
+    Repeated,
+    Sequence,
+)
+from dpledger.accounting.filters import Filter, Sums
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.decimals import text
+from dpledger.errors import VerificationError
+from dpledger.ledger import wire
+from dpledger.ledger.bodies import LedgerOpened, LevelCharge, Step
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain
+
+__all__ = ["EMPTY", "Form", "OpenCharge", "ScopeState", "State", "held", "is_exclusive", "next_steps", "state_digest"]
+
+Form = Literal["release", "interaction", "training"]
+"""How a mechanism runs: it answers once, it answers a stream of queries, or it takes the steps of a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeState:
+    """One scope: its rules, the sums of its filter over everything not aborted, and its next index.
+
+    `opened`: the index of its entry. `path`: the scopes that a charge in this one is charged to, itself and everything
+    above it, in id order."""
+
+    scope: str
+    opened: int
+    unit: Unit
+    relation: Relation
+    budget: Guarantee
+    filter: Filter
+    keep: Literal["value", "digest", "none"]
+    parents: tuple[str, ...]
+    path: tuple[str, ...]
+    dataset: str | None
+    index: int
+    sums: Sums
+    epoch: int = 0
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCharge:
+    """A charge that is reserved or started: what it holds, and what may settle it. `reserved`: the index of its entry."""
+
+    charge: str
+    reserved: int
+    scope: str
+    key: str
+    request: str
+    form: Form
+    parts: Composition
+    levels: tuple[LevelCharge, ...]
+    steps: int | None = None
+    granted: int = 0
+    redeem: str | None = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The scopes that it is charged to, in id order."""
+        return tuple(level.scope for level in self.levels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that the rules read. `size` is the number of entries folded."""
+
+    size: int = 0
+    opened: LedgerOpened | None = None
+    scopes: Mapping[str, ScopeState] = field(default_factory=lambda: MappingProxyType({}))
+    open: Mapping[str, OpenCharge] = field(default_factory=lambda: MappingProxyType({}))
+    closed: bool = False
+
+    def scope(self, name: str) -> ScopeState:
+        """The scope `name`. VerificationError if it was never opened."""
+        found = self.scopes.get(name)
+        if found is None:
+            raise VerificationError(f"scope {name} was never opened")
+        return found
+
+    def charge(self, name: str) -> OpenCharge:
+        """The open charge `name`. VerificationError if there is none."""
+        found = self.open.get(name)
+        if found is None:
+            raise VerificationError("the charge is not open")
+        return found
+
+    def open_in(self, path: tuple[str, ...]) -> tuple[OpenCharge, ...]:
+        """The open charges that touch one of the scopes in `path`."""
+        return tuple(charge for charge in self.open.values() if not set(path).isdisjoint(charge.path))
+
+
+EMPTY = State()
+
+
+def held(state: State, scope: str) -> Sums:
+    """Of the sums of `scope`, the part that charges not settled hold."""
+    rule = state.scope(scope).filter
+    sums = filters.opening(rule)
+    for charge in state.open_in((scope,)):
+        amounts = next(level.amounts for level in charge.levels if level.scope == scope)
+        sums = filters.with_charge(rule, sums, amounts)
+    return sums
+
+
+def next_steps(state: State, path: tuple[str, ...]) -> tuple[Step, ...]:
+    """The path of the next event in these scopes."""
+    return tuple(Step(name, state.scope(name).index) for name in path)
+
+
+def is_exclusive(form: Form, parts: Composition) -> bool:
+    """Whether a charge may overlap no other interaction: one whose own guarantee is an approximate zCDP, which no
+    theorem composes concurrently (Lyu 2022 and Haney et al. 2023 cover delta = 0)."""
+    return form != "release" and _holds_approximate_zcdp(parts)
+
+
+def _holds_approximate_zcdp(parts: Composition) -> bool:
+    match parts:
+        case ZCDP(delta=delta):
+            return delta > 0
+        case Sequence(of=of) | Parallel(of=of) | Filtered(of=of):
+            return any(_holds_approximate_zcdp(part) for part in of)
+        case Repeated(of=one) | PoissonSampled(of=one) | PostProcessed(of=one):
+            return _holds_approximate_zcdp(one)
+        case _:
+            return False
+
+
+def state_digest(state: State) -> str:
+    """The SHA-256 of the state in the byte profile. Sums, counts and epochs are written out; what an entry says (the
+    rules of a scope, the parts of a charge) is named by the index of that entry."""
+    scopes: list[Plain] = [
+        {
+            "scope": name,
+            "opened": scope.opened,
+            "index": scope.index,
+            "epoch": scope.epoch,
+            "closed": scope.closed,
+            "sums": {key: {"total": text(total), "unpriced": count} for key, (total, count) in scope.sums.items()},
+        }
+        for name, scope in sorted(state.scopes.items())
+    ]
+    charges: list[Plain] = [
+        {
+            "charge": name,
+            "reserved": charge.reserved,
+            "granted": charge.granted,
+            **({"redeem": charge.redeem} if charge.redeem is not None else {}),
+        }
+        for name, charge in sorted(state.open.items())
+    ]
+    return hashlib.sha256(wire.dump({"size": state.size, "scopes": scopes, "open": charges})).hexdigest()

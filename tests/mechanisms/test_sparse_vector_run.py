@@ -1,0 +1,290 @@
+"""A sparse vector run: what it answers, when it halts, what it records, and that data never raise."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
+from dpledger.decimals import multiply
+from dpledger.errors import ContractViolation, Halted, ParameterError
+from dpledger.mechanisms.entropy import Words, seeded
+from dpledger.mechanisms.noise import Draw, recording
+from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector
+from dpledger.relations import Relation, Unit
+from mechanism_conformance import MechanismConformance
+
+ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
+LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10}  # noise far below one
+
+BAD: tuple[dict[str, object], ...] = (
+    *({"epsilon": value} for value in (0, -1, "nan", "inf", float("nan"), float("inf"), None, "x")),
+    *({"cutoff": value} for value in (0, -1, 1.5, "3", True, 2**31)),
+    *({"threshold": value} for value in ("nan", float("inf"), None)),
+    *({"delta": value} for value in (-0.1, 0.5, 1, "nan")),
+    *({"sensitivity": value} for value in (0, -1, "nan", float("inf"))),
+    *({"grid": value} for value in (0, -1, 0.3, "nan")),
+    *({"max_queries": value} for value in (0, -1, 2.5)),
+    *({"mode": value} for value in ("best", "", 3)),
+    *({"charged": value} for value in ("both", True)),
+    *({"missing": value} for value in ("left", 0)),
+    *({"mode": mode, "delta": 0} for mode in ("kov", "dr14", "zcdp", "target_charging")),
+)
+
+
+class _Conformance(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = [0, 1, 2, 3]
+    bad_data = (None, float("nan"), "text", [float("inf")])
+    bad_parameters = BAD
+    changes: dict[str, Any]
+
+    def make(self, **changes: Any) -> Any:
+        return SparseVector(**{"epsilon": 1, "cutoff": 3, "threshold": 2, **self.changes, **changes})
+
+    def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
+        run = mechanism.open(data, entropy=seeded(seed))
+        for value in (lambda rows: len(rows) if isinstance(rows, list) else math.nan, 2, 3, -1, 2, 2):
+            try:
+                run.ask(value)
+            except Halted:
+                break
+        release: Release[Any] = run.close()
+        return release
+
+
+class TestPure(_Conformance):
+    changes = {}
+
+
+class TestApproximate(_Conformance):
+    changes = {"delta": "0.000001", "cutoff": 20}
+
+
+class TestRefreshed(_Conformance):
+    changes = {"delta": "0.000001", "cutoff": 20, "mode": "kov"}
+
+
+# ---- what it promises -----------------------------------------------------------------------------------------------
+
+
+def test_pure_modes_promise_epsilon_alone_even_where_a_delta_is_given() -> None:
+    for mode in ("single_threshold", "basic"):
+        tests = SparseVector(epsilon=1, cutoff=3, threshold=0, delta="0.001", mode=mode)
+        assert tests.claim() == PureDP(1)
+        assert tests.failures() == ()
+
+
+def test_other_modes_promise_a_delta_of_composition() -> None:
+    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001")
+    assert tests.claim() == ApproxDP(1, "0.000001")
+    assert tests.failures() == (PrivacyFailure("0.000001", "composition"),)
+
+
+def test_under_fixes_the_mode_and_the_grid() -> None:
+    ready = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001").under(Relation.ZERO_OUT, Unit("user"))
+    assert ready.mode == "target_charging"
+    assert ready.grid == Decimal(2) ** -10
+    assert ready.parts() == SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001").parts()
+
+
+# ---- what it answers ------------------------------------------------------------------------------------------------
+
+
+def test_it_answers_numbers_and_functions_of_the_data() -> None:
+    run = SparseVector(**LOUD).open([1.0] * 20, entropy=seeded(1))
+    assert [run.ask(len), run.ask(11.5), run.ask(sum), run.ask(Fraction(21, 2)), run.ask(np.float32(11))] == [ABOVE] * 5
+    assert [run.ask(np.int64(8)), run.ask(lambda rows: max(rows))] == [BELOW, BELOW]
+
+
+def test_it_halts_at_the_cutoff_and_then_draws_nothing() -> None:
+    entropy = Counting()
+    run = SparseVector(**LOUD).open(None, entropy=entropy)
+    assert [run.ask(0), run.ask(20), run.ask(0)] == [BELOW, ABOVE, BELOW]
+    drawn, asked = entropy.drawn, []
+    with pytest.raises(Halted):
+        run.ask(lambda data: asked.append(data) or 0.0)
+    assert (entropy.drawn, asked) == (drawn, [])
+    release = run.close()
+    assert release.value == Counts(asked=3, above=1, below=2, halted=True)
+    assert outcome(release) == SparseVectorOutcome(closed_epochs=(1, 2), open_epoch=0, halted=True)
+    assert run.close() is release
+
+
+def test_it_halts_after_max_queries() -> None:
+    run = SparseVector(**LOUD, max_queries=2).open(None, entropy=seeded(1))
+    assert [run.ask(20), run.ask(20)] == [ABOVE, ABOVE]
+    with pytest.raises(Halted):
+        run.ask(20)
+    release = run.close()
+    assert release.value == Counts(asked=2, above=2, below=0, halted=True)
+    assert outcome(release) == SparseVectorOutcome(closed_epochs=(), open_epoch=2, halted=False)
+
+
+def test_a_closed_run_answers_nothing() -> None:
+    run = SparseVector(**LOUD).open(None, entropy=seeded(1))
+    run.close()
+    with pytest.raises(Halted):
+        run.ask(20)
+
+
+def test_the_charged_side_can_be_above() -> None:
+    run = SparseVector(**LOUD, charged="above").open(None, entropy=seeded(1))
+    assert [run.ask(0), run.ask(0), run.ask(20), run.ask(0), run.ask(20)] == [BELOW, BELOW, ABOVE, BELOW, ABOVE]
+    release = run.close()
+    assert release.value == Counts(asked=5, above=2, below=3, halted=True)
+    assert outcome(release) == SparseVectorOutcome(closed_epochs=(3, 2), open_epoch=0, halted=True)
+
+
+@given(values=st.lists(st.integers(-5, 5), max_size=12), seed=st.integers(0, 100))
+@settings(max_examples=40)
+def test_charging_above_is_charging_below_of_the_mirror_image(values: list[int], seed: int) -> None:
+    """On whole values of the grid, with the same words, the free and the charged answers are the same ones."""
+    plan: dict[str, Any] = {"epsilon": 2, "cutoff": 3, "grid": 1}
+    below = SparseVector(threshold=1, **plan).open(None, entropy=seeded(seed))
+    above = SparseVector(threshold=-1, charged="above", **plan).open(None, entropy=seeded(seed))
+    for value in values[:3]:
+        assert (below.ask(value) is ABOVE) is (above.ask(-value) is BELOW)
+    assert below.close().parts == above.close().parts
+
+
+# ---- data never raise, the caller's code may ------------------------------------------------------------------------
+
+EXTREMES = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, Decimal("-1e500"), np.float64("nan"), True]
+
+
+@pytest.mark.parametrize("missing", ["below", "above"])
+@pytest.mark.parametrize("charged", ["below", "above"])
+def test_every_number_has_an_answer(missing: str, charged: str) -> None:
+    plan: dict[str, Any] = {**LOUD, "cutoff": 50, "missing": missing, "charged": charged}
+    run = SparseVector(**plan).open(None, entropy=seeded(2))
+    answers = [run.ask(value) for value in EXTREMES]
+    of_nan = Outcome(missing)
+    assert answers == [of_nan, ABOVE, BELOW, ABOVE, BELOW, BELOW, ABOVE, BELOW, of_nan, BELOW]
+    assert not run.close().outside_guarantee
+
+
+def secret_failure(data: Any) -> float:
+    raise ValueError(f"the secret is {data}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [secret_failure, lambda data: None, lambda data: "12", lambda data: 1j, lambda data: [1.0], None, "12"],
+    ids=["raises", "none", "text", "complex", "list", "no query", "no number"],
+)
+def test_a_query_that_breaks_its_contract_ends_the_run_at_its_cap(query: Any) -> None:
+    entropy = Counting()
+    run = SparseVector(**LOUD).open("classified", entropy=entropy)
+    run.ask(20)
+    drawn = entropy.drawn
+    with pytest.raises(ContractViolation) as violation:
+        run.ask(query)
+    assert entropy.drawn == drawn, "no noise is drawn for it"
+    assert "classified" not in str(violation.value)
+    assert violation.value.__cause__ is None
+    assert violation.value.__context__ is None
+    release = run.close()
+    assert release.outside_guarantee
+    assert release.parts == SparseVector(**LOUD).parts(), "without an outcome: charged at the cap"
+    with pytest.raises(Halted):
+        run.ask(20)
+
+
+def test_a_query_that_closes_the_run_gets_no_answer() -> None:
+    run = SparseVector(**LOUD).open(None, entropy=seeded(3))
+
+    def query(_: Any) -> float:
+        run.close()
+        return 20.0
+
+    with pytest.raises(Halted):
+        run.ask(query)
+
+
+# ---- what it draws --------------------------------------------------------------------------------------------------
+
+
+def draws_of(mechanism: SparseVector, values: list[float]) -> list[Draw]:
+    with recording() as draws:
+        run = mechanism.open(None, entropy=seeded(4))
+        for value in values:
+            run.ask(value)
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("mode", "thresholds"), [("single_threshold", 1), ("target_charging", 0), ("basic", 2), ("kov", 2)]
+)
+def test_the_threshold_is_drawn_once_an_epoch(mode: str, thresholds: int) -> None:
+    """Four queries: free, charged, free, charged. Nothing is drawn after the last charge."""
+    mechanism = SparseVector(**{**LOUD, "mode": mode, "delta": "0.001"})
+    draws = draws_of(mechanism, [20.0, 0.0, 20.0, 0.0])
+    scales = [draw.law.scale for draw in draws if hasattr(draw.law, "scale")]
+    leaf = mechanism.parts()
+    steps = draws[0].sensitivity.value
+    assert scales.count(multiply(leaf.threshold_scale, steps)) == thresholds
+    assert scales.count(multiply(leaf.query_scale, steps)) == 4
+    assert len(draws) == thresholds + 4
+
+
+@given(
+    value=st.floats(-1e6, 1e6),
+    move=st.floats(-1, 1),
+    sensitivity=st.sampled_from(["1", "0.3", "7"]),
+    grid=st.sampled_from([None, 1, 4, "0.125"]),
+)
+def test_a_query_never_moves_further_than_is_declared(value: float, move: float, sensitivity: str, grid: Any) -> None:
+    """In whole steps, for queries that keep their sensitivity exactly (as rational numbers)."""
+    mechanism = SparseVector(epsilon=1, cutoff=1, threshold=0, sensitivity=sensitivity, grid=grid)
+    neighbour = Fraction(value) + Fraction(move) * Fraction(Decimal(sensitivity))
+    left, right = (draws_of(mechanism, [number])[-1] for number in (Fraction(value), neighbour))
+    assert abs(int(left.value) - int(right.value)) <= left.sensitivity.value
+
+
+def test_a_threshold_off_the_grid_is_rounded_up() -> None:
+    draws = draws_of(SparseVector(epsilon=1, cutoff=1, threshold="2.1", grid=1), [0.0])
+    assert draws[0].value == 3
+
+
+def test_a_run_does_not_pickle_and_shows_no_data() -> None:
+    run = SparseVector(**LOUD).open("classified", entropy=seeded(1))
+    assert "classified" not in repr(run)
+    with pytest.raises(TypeError):
+        run.__reduce__()
+
+
+def test_positional_parameters_are_epsilon_cutoff_threshold_delta() -> None:
+    assert SparseVector(1, 2, 3, "0.01") == SparseVector(epsilon=1, cutoff=2, threshold=3, delta="0.01")
+
+
+def test_a_grid_that_is_no_power_of_two_names_itself() -> None:
+    with pytest.raises(ParameterError, match=r"SparseVector\.grid"):
+        SparseVector(epsilon=1, cutoff=1, threshold=0, grid="0.3")
+
+
+class Counting:
+    """Seeded entropy that counts the words it hands out."""
+
+    def __init__(self) -> None:
+        self._source = seeded(7)
+        self.drawn = 0
+
+    def words(self, count: int, /) -> Words:
+        self.drawn += count
+        return self._source.words(count)
+
+
+def outcome(release: Release[Counts]) -> SparseVectorOutcome | None:
+    """The outcome in the leaf of a release."""
+    assert isinstance(release.parts, SparseVectorLaw)
+    return release.parts.outcome

@@ -1,0 +1,145 @@
+"""Oracles for the audit room that share no code with it, and auditors that are wrong on purpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+
+Rng = np.random.Generator
+Sampler = Callable[[float, int, Rng], npt.NDArray[Any]]
+
+
+def exact_pmf(hits: int, trials: int, p: Fraction) -> Fraction:
+    """P(X = hits), X binomial(trials, p), as a fraction."""
+    return math.comb(trials, hits) * p**hits * (1 - p) ** (trials - hits)
+
+
+def exact_tail(hits: int, trials: int, p: Fraction) -> Fraction:
+    """P(X >= hits) as a fraction."""
+    return sum((exact_pmf(k, trials, p) for k in range(hits, trials + 1)), Fraction(0))
+
+
+def fifty_digit_tail(hits: int, trials: int, p: float) -> mpmath.mpf:
+    """P(X >= hits) through the incomplete beta function at 50 digits."""
+    with mpmath.workdps(50):
+        return mpmath.betainc(hits, trials - hits + 1, 0, mpmath.mpf(p), regularized=True)
+
+
+def outcomes_of_two(trials: int, p: Fraction, q: Fraction) -> Iterator[tuple[int, int, Fraction]]:
+    """Every pair of counts of `trials` coins on each side, with its exact probability."""
+    left = [exact_pmf(k, trials, p) for k in range(trials + 1)]
+    right = [exact_pmf(k, trials, q) for k in range(trials + 1)]
+    for x, first in enumerate(left):
+        for y, second in enumerate(right):
+            yield x, y, first * second
+
+
+def at_most_so_often(alarms: int, audits: int, rate: float) -> float:
+    """The probability of seeing at least `alarms` in `audits` if the true rate is `rate` (exact tail)."""
+    if alarms == 0:
+        return 1.0
+    return float(exact_tail(alarms, audits, Fraction(rate)))
+
+
+def normal_lower_limit(hits: int, trials: int, z: float) -> float:
+    """The textbook normal limit: an auditor that must be caught under-covering."""
+    share = hits / trials
+    return share - z * math.sqrt(share * (1 - share) / trials)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The epsilon of a Gaussian pair at `delta`, by bisection of the formula of Balle-Wang 2018 at 40 digits."""
+    with mpmath.workdps(40):
+        low, high = mpmath.mpf(0), mpmath.mpf(100)
+        for _ in range(150):
+            middle = (low + high) / 2
+            first = mpmath.ncdf(-middle / mu + mpmath.mpf(mu) / 2)
+            if first - mpmath.e**middle * mpmath.ncdf(-middle / mu - mpmath.mpf(mu) / 2) > delta:
+                low = middle
+            else:
+                high = middle
+        return float(low)
+
+
+def sparse_vector_loss(queries: int, threshold_scale: float, query_scale: float) -> float:
+    """The largest absolute log ratio over the stopping place, all queries at 0 on one side and at 1 on the other,
+    threshold 0, by quadrature over the threshold's noise (threshold_scale 0: none)."""
+    pmfs = [_stopping_places(queries, float(at), threshold_scale, query_scale) for at in (0, 1)]
+    return max(abs(float(mpmath.log(a / b))) for a, b in zip(*pmfs, strict=True))
+
+
+def _stopping_places(queries: int, value: float, threshold_scale: float, query_scale: float) -> list[mpmath.mpf]:
+    def below(threshold: Any) -> Any:
+        x = threshold - value
+        return mpmath.exp(x / query_scale) / 2 if x < 0 else 1 - mpmath.exp(-x / query_scale) / 2
+
+    def chance(place: int) -> Callable[[Any], Any]:
+        return lambda r: below(r) ** place * (1 - below(r) if place < queries else 1)
+
+    if threshold_scale == 0:
+        return [chance(place)(mpmath.mpf(0)) for place in range(queries + 1)]
+    pieces = [-mpmath.inf, -20, -5, 0, 1, 5, 20, 60, mpmath.inf]
+    density = lambda r: mpmath.exp(-abs(r) / threshold_scale) / (2 * threshold_scale)  # noqa: E731
+    return [
+        mpmath.quad(lambda r, place=place: density(r) * chance(place)(r), pieces) for place in range(queries + 1)
+    ]
+
+
+def naive_threshold_bound(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: float) -> float:
+    """The textbook baseline: split in half, one-sided thresholds at 100 quantiles, Clopper-Pearson by scipy."""
+    from scipy.stats import beta
+
+    half = len(left) // 2
+    edges = np.quantile(np.concatenate([left[:half], right[:half]]), np.linspace(0.01, 0.99, 99))
+    best, chosen = -math.inf, (edges[0], 1, True)
+    for edge in edges:
+        for sign in (1, -1):
+            for first, second, order in ((left, right, True), (right, left, False)):
+                p = np.mean(sign * first[:half] > sign * edge) + 1 / half
+                q = np.mean(sign * second[:half] > sign * edge) + 1 / half
+                if np.log(p / q) - 2 / math.sqrt(half * min(p, q)) > best:
+                    best, chosen = np.log(p / q) - 2 / math.sqrt(half * min(p, q)), (edge, sign, order)
+    edge, sign, order = chosen
+    first, second = (left, right) if order else (right, left)
+    n = len(first) - half
+    x = int(np.sum(sign * first[half:] > sign * edge))
+    y = int(np.sum(sign * second[half:] > sign * edge))
+    lower = beta.ppf(alpha / 2, x, n - x + 1) if x else 0.0
+    upper = beta.ppf(1 - alpha / 2, y + 1, n - y) if y < n else 1.0
+    return float(np.log(lower / upper)) if lower > 0 else 0.0
+
+
+# ---- mechanisms that tests run in worker processes -------------------------------------------------------------------
+
+
+def unruly(data: float, rng: Rng) -> object:
+    """A correct mechanism (the data is ignored) whose outputs are of every kind."""
+    kind = rng.integers(8)
+    match int(kind):
+        case 0:
+            return None
+        case 1:
+            return "text"
+        case 2:
+            raise ValueError("a message that must not be kept")
+        case 3:
+            return float("nan")
+        case 4:
+            return (1.0, 2.0)
+        case 5:
+            return {"b": 1, "a": {2, 3}}
+        case 6:
+            return -math.inf
+        case _:
+            return float(rng.normal())
+
+
+def shared_seed_response(data: bool, size: int, rng: Rng) -> npt.NDArray[Any]:
+    """Randomised response at log 3."""
+    return np.equal(rng.random(size) < 0.75, data)
