@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, overload
 
 from pydantic import BeforeValidator, Field, TypeAdapter
-from pydantic.dataclasses import rebuild_dataclass
 
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.decimals import Exact, Positive, Probability, Rate
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, given, record, tag, validated
+from dpledger.schema import JsonValue, complete, given, record, tag, validated
 
 __all__ = [
     "Composition",
@@ -144,8 +143,8 @@ class SparseVectorOutcome:
 
 @record
 class SparseVectorLaw:
-    """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the threshold
-    and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
+    """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the
+    threshold and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
 
     `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
 
@@ -264,8 +263,7 @@ class Document:
 
 
 _RECURSIVE: tuple[Any, ...] = (Sequence, Repeated, PoissonSampled, Parallel, PostProcessed, Filtered, Entry, Document)
-for _class in _RECURSIVE:
-    rebuild_dataclass(_class, force=True)
+complete(*_RECURSIVE)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)

@@ -61,7 +61,9 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
     at = index if type(index) is int else None
     kind, version = members.get("kind"), members.get("version")
     if type(kind) is not str or kind not in KINDS or type(version) is not int or version != 1:
-        raise VerificationError(f"kind {str(kind)[:64]}, version {str(version)[:16]}: newer than this program", index=at)
+        raise VerificationError(
+            f"kind {str(kind)[:64]}, version {str(version)[:16]}: newer than this program", index=at
+        )
     try:
         entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
         one_form = wire.dump(format_entry(entry)) == wire.dump(dict(payload))

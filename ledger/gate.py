@@ -7,27 +7,26 @@ with what was asked, spent and left. `settle` ends a started charge. Both return
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
-from dpledger import decimals
-from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition
-from dpledger.accounting.filters import Coordinates
+from dpledger.accounting import filters
+from dpledger.accounting.composition import Composition, Repeated, planned
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
     ChargeInProgress,
     KeyReused,
+    ParameterError,
+    PolicyError,
     RelationError,
+    ScopeBusy,
     ScopeError,
 )
 from dpledger.ledger import settling, wire
 from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Refused, Reserved
-from dpledger.ledger.state import OpenCharge, ScopeState, State, held, next_steps
+from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, held, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 
@@ -49,15 +48,16 @@ class Request:
     claim: Guarantee
     parts: Composition
     failures: tuple[Failure, ...]
-    form: Literal["release", "interaction", "training"]
+    form: Form
     steps: int | None = None
     redeem: str | None = None
 
     def digest(self) -> str:
-        """The SHA-256 of what is asked, without the ids of the attempt."""
+        """The SHA-256 of what is asked, in the byte profile: without the ids of the attempt and the version of the
+        library, so that whoever asks again after an upgrade asks for the same."""
         asked = {
             "scope": self.scope,
-            "mechanism": plain(self.mechanism),
+            "mechanism": {"kind": self.mechanism.kind, "parameters": plain(self.mechanism.parameters)},
             "claim": plain(self.claim),
             "parts": plain(self.parts),
             "form": self.form,
@@ -67,11 +67,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What the store knows of a key that was used before in the scope."""
+    """What the store knows of a key that was used before in the scope. `ended`: the index of the entry that ended it."""
 
     charge: str
     request: str
     status: Literal["open", "committed", "aborted"]
+    ended: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The key was used before, for the same request, and is settled: the stored result answers."""
+    """The key was used before, for the same request, and is settled by entry `ended`: the stored result answers."""
 
     charge: str
+    ended: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,27 @@ Decision: TypeAlias = Admitted | Replayed | RefusedRequest
 
 
 def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
-    """The decision on `request`. Raises ScopeError or RelationError for a scope that is not there, is closed, or
-    protects something else; KeyReused, AlreadySpent or ChargeInProgress for a key that was used; CannotCertify where no filter
-    of the path has a price for the parts."""
-    scope = _scope(state, request)
+    """The decision on `request`; `earlier` is what the store knows of its key.
+
+    Raises ScopeError or RelationError for a scope that is not there, is closed, or protects something else; KeyReused,
+    AlreadySpent or ChargeInProgress for a key that was used; ScopeBusy where an exclusive interaction would overlap
+    another; CannotCertify where no theorem prices the parts; ParameterError for parts that are no plan."""
+    scope = state.scopes.get(request.scope)
+    if scope is None:
+        raise ScopeError(
+            f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
+        )
     if earlier is not None:
         return _again(request, earlier)
-    levels = tuple(LevelCharge(name, price(state.scopes[name], request.parts)) for name in scope.path)
+    _require_open(state, scope)
+    _require_plan(request)
+    if request.relation is not scope.relation or request.unit != scope.unit:
+        raise RelationError(
+            f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
+            f"the request one {request.unit.name} under {request.relation.value}"
+        )
+    _require_alone(state, scope, request)
+    levels = tuple(LevelCharge(name, settling.price(state.scopes[name], request.parts)) for name in scope.path)
     for level in levels:
         refused = _refusal(state, request, scope, level)
         if refused is not None:
@@ -129,11 +145,6 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
     )
 
 
-def price(scope: ScopeState, parts: Composition) -> Coordinates:
-    """What the filter of `scope` charges for `parts`, at their cap where they have no outcome yet."""
-    return filters.charge(scope.filter, rules.cost(parts, scope.relation, orders=filters.orders(scope.filter)))
-
-
 def settle(
     state: State,
     charge: OpenCharge,
@@ -143,13 +154,17 @@ def settle(
     warnings: tuple[str, ...] = (),
     digest: str | None = None,
 ) -> Committed:
-    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level."""
+    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level.
+
+    Raises PolicyError for a charge that was not started."""
+    if charge.redeem is None:
+        raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
     final = settling.recorded(parts, charge.granted)
-    rule, levels = settling.settled(charge.levels, final, charge.granted, outside_guarantee, state.scopes)
+    rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
     return Committed(
-        path=next_steps(state, tuple(level.scope for level in charge.levels)),
+        path=next_steps(state, charge.path),
         charge=charge.charge,
-        redeem=charge.redeem or "",
+        redeem=charge.redeem,
         parts=final,
         levels=levels,
         rule=rule,
@@ -159,21 +174,27 @@ def settle(
     )
 
 
-def _scope(state: State, request: Request) -> ScopeState:
-    scope = state.scopes.get(request.scope)
-    if scope is None:
-        raise ScopeError(
-            f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
-        )
+def _require_open(state: State, scope: ScopeState) -> None:
     for name in scope.path:
         if state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is closed: open a new one")
-    if request.relation is not scope.relation or request.unit != scope.unit:
-        raise RelationError(
-            f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
-            f"the request one {request.unit.name} under {request.relation.value}"
-        )
-    return scope
+
+
+def _require_plan(request: Request) -> None:
+    """Parts come without outcomes; those of a training run are `repeated`, as often as it has steps."""
+    if planned(request.parts) != request.parts:
+        raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
+    plan = request.parts.times if isinstance(request.parts, Repeated) else None
+    if request.steps != (plan if request.form == "training" else None):
+        raise ParameterError("steps", request.steps, "as many as `repeated` says in the parts of a training run")
+
+
+def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
+    interactions = [charge for charge in state.open_in(scope.path) if charge.form != "release"]
+    if any(is_exclusive(charge.form, charge.parts) for charge in interactions):
+        raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
+    if interactions and is_exclusive(request.form, request.parts):
+        raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
 
 
 def _again(request: Request, earlier: Earlier) -> Decision:
@@ -181,13 +202,16 @@ def _again(request: Request, earlier: Earlier) -> Decision:
         raise KeyReused(f"key {request.key!r} was used in scope {request.scope!r} for another request: use a new key")
     match earlier.status:
         case "committed":
-            return Replayed(earlier.charge)
+            assert earlier.ended is not None, "a store records by which entry a charge ended"
+            return Replayed(earlier.charge, earlier.ended)
         case "open":
             raise ChargeInProgress(
                 f"key {request.key!r}: an attempt is under way, or its process died; its charge stands either way"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
+        case _:
+            assert_never(earlier.status)
 
 
 def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
@@ -204,10 +228,10 @@ def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge
         mechanism=request.mechanism,
         claim=request.claim,
         level=scope.scope,
-        asked=_numbers(wanted),
-        spent=_numbers(spent),
-        left=_numbers(left),
-        held=_numbers(filters.spent(scope.filter, held(state, scope.scope))),
+        asked=settling.numbers(wanted),
+        spent=settling.numbers(spent),
+        left=settling.numbers(left),
+        held=settling.numbers(filters.spent(scope.filter, held(state, scope.scope))),
     )
     accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
     message = (
@@ -215,7 +239,3 @@ def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge
         "Ask for less, or open a new scope for another dataset"
     )
     return RefusedRequest(body, BudgetRefused(message, scope=scope.scope, asked=wanted, spent=spent, left=left))
-
-
-def _numbers(texts: Mapping[str, str]) -> dict[str, Decimal]:
-    return {name: decimals.parse(value, field=name, infinite=True) for name, value in texts.items()}

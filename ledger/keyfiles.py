@@ -28,8 +28,10 @@ class KeyFiles:
 
     @classmethod
     def beside(cls, ledger: str | os.PathLike[str]) -> KeyFiles:
-        """The key files of the ledger file at `ledger`."""
+        """The key files of the ledger file at `ledger`. ParameterError for a path without a name."""
         path = Path(ledger)
+        if not path.name:
+            raise ParameterError("ledger", os.fspath(ledger), "the path of a file")
         return cls(
             signing=path.with_name(path.name + ".key"),
             public=path.with_name(path.name + ".pub"),
@@ -43,10 +45,28 @@ class KeyFiles:
                 raise ParameterError("key", str(path), "a path where nothing is yet: keys are never written over")
 
     def save(self, signer: SigningKey, recovery: SigningKey) -> None:
-        """Write all three; the private ones for their owner alone."""
-        signer.save(self.signing)
-        recovery.save(self.recovery)
-        self.public.write_text(signer.public.text + "\n", encoding="ascii")
+        """Write all three; the private ones for their owner alone. If one cannot be written, none stays."""
+        written: list[Path] = []
+        try:
+            signer.save(self.signing)
+            written.append(self.signing)
+            recovery.save(self.recovery)
+            written.append(self.recovery)
+            with self.public.open("x", encoding="ascii") as file:
+                written.append(self.public)
+                file.write(signer.public.text + "\n")
+        except BaseException as error:
+            for path in written:
+                path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                expected = f"a path that can be written ({error.strerror})"
+                raise ParameterError("key", str(self.public), expected) from None
+            raise
+
+    def remove(self) -> None:
+        """Remove the three files, of a ledger that was never used."""
+        for path in (self.signing, self.recovery, self.public):
+            path.unlink(missing_ok=True)
 
     def find(self, given: str | os.PathLike[str] | None) -> SigningKey | None:
         """The signing key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else None."""

@@ -302,8 +302,11 @@ def _check_id(key: VerifyingKey, key_id: str, what: str) -> None:
 def _cipher(passphrase: str, salt: bytes) -> ChaCha20Poly1305:
     if type(passphrase) is not str or not passphrase:
         raise ParameterError("passphrase", "an empty one", "at least one character")
-    kdf = Scrypt(salt=salt, length=32, n=_SCRYPT_COST, r=8, p=1)
-    return ChaCha20Poly1305(kdf.derive(passphrase.encode("utf-8", "surrogatepass")))
+    try:
+        secret = passphrase.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ParameterError("passphrase", "half of a surrogate pair", "characters that have a form in UTF-8") from None
+    return ChaCha20Poly1305(Scrypt(salt=salt, length=32, n=_SCRYPT_COST, r=8, p=1).derive(secret))
 
 
 def _unlocked(data: bytes, passphrase: str, identity: str) -> bytes:
@@ -339,14 +342,17 @@ def _read_private(path: Path) -> bytes:
     """The bytes of a key file. Its rights are read from the open file, so it cannot be exchanged in between; opening
     does not wait, so a pipe in its place cannot hold the process."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise ParameterError("key file", str(path), "a regular file")
         if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             rights = f"{path} with mode {stat.S_IMODE(status.st_mode):04o}"
             raise ParameterError("key file", rights, "mode 0600: no right for group or others (chmod 600)")
-        data = file.read(_LONGEST_FILE + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(_LONGEST_FILE + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > _LONGEST_FILE:
         raise ParameterError("key file", f"{path} with more than {_LONGEST_FILE} bytes", "a key file")
     return data

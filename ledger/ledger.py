@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,28 +21,57 @@ from typing import Literal, NoReturn, Self
 
 from dpledger.accounting import filters
 from dpledger.accounting.guarantees import Guarantee, PureDP
-from dpledger.errors import ForeignLedger, ParameterError, PolicyError, ScopeError, StoreBehind, VerificationError
-from dpledger.ledger import bundle, checkpoint, envelope, keys, merkle, verification, wire
-from dpledger.ledger.bodies import FORMAT, Body, Declared, LedgerOpened, ScopeOpened, Snapshot, Step, UnitNote
-from dpledger.ledger.entries import Entry, parse_entry
+from dpledger.errors import (
+    EngineError,
+    ForeignLedger,
+    ParameterError,
+    PolicyError,
+    ScopeError,
+    StoreBehind,
+    VerificationError,
+)
+from dpledger.ledger import bundle, checkpoint, keys, verification, wire
+from dpledger.ledger.bodies import (
+    FORMAT,
+    Audited,
+    Body,
+    Closed,
+    Declared,
+    Heartbeat,
+    LedgerOpened,
+    Note,
+    Reported,
+    ScopeOpened,
+    Snapshot,
+    Step,
+    UnitNote,
+)
+from dpledger.ledger.checkpoint import Checkpoint
+from dpledger.ledger.entries import Entry, entry_of
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.state import EMPTY, State, state_digest, step
+from dpledger.ledger.standing import ScopeState, State, next_steps, state_digest
+from dpledger.ledger.state import step
+from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.stores.protocol import Store, Transaction
-from dpledger.ledger.stores.sqlite import SQLiteStore
-from dpledger.ledger.writing import Head, Writing
+from dpledger.ledger.stores.protocol import Reader, Store, Transaction
+from dpledger.ledger.writing import START, Head, Writing, index_charge
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.entropy import system as system_entropy
+from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Clock", "Ledger", "PureDP"]
+__all__ = ["Clock", "Draw", "Ledger", "PureDP"]
 
 Clock = Callable[[], str]
+Draw = Callable[[int], bytes]
+"""Secret random bytes, as many as asked for: ids and salts, never noise."""
 Make = Callable[[State, Transaction], Sequence[Body]]
 """Given the state and the open transaction, the bodies to append."""
 
 SNAPSHOT_EVERY = 1000  # entries
+BATCH = 500  # leaves fetched at a time
+_NOTES = (Declared, Audited, Reported, Heartbeat)
 
 
 def utc_now() -> str:
@@ -58,18 +89,23 @@ class Ledger:
     def __init__(
         self,
         store: Store,
-        signer: keys.SigningKey | None,
+        signer: keys.Signer | None,
         *,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
+        draw: Draw = secrets.token_bytes,
+        snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
         self._store = store
         self._signer = signer
         self._clock = clock
         self._entropy = entropy if entropy is not None else system_entropy()
+        self._draw = draw
+        self._snapshot_every = snapshot_every
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._head = Head(EMPTY, merkle.CompactRange(), None)
+        self._is_closed = False
+        self._head = START
         self._ledger_id = ""
 
     # ---- making a handle --------------------------------------------------------------------------------------------
@@ -84,68 +120,94 @@ class Ledger:
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
-        (`<path>.recovery.key`: move it offline). ParameterError if any of them is there already."""
+        (`<path>.recovery.key`: move it offline). ParameterError if any of them is there already; if it cannot finish,
+        nothing of it stays."""
         files = KeyFiles.beside(path)
         files.require_absent()
         ledger_id = keys.new_ledger_id(name if name is not None else _label(Path(path).stem))
         signer, recovery = keys.SigningKey.generate(ledger_id), keys.SigningKey.generate(ledger_id)
-        store = SQLiteStore.create(path)
-        files.save(signer, recovery)
-        book = cls(store, signer, clock=clock, entropy=entropy)
-        book._begin(recovery.public)
-        return book
+        store = sqlite.SQLiteStore.create(path)
+        try:
+            files.save(signer, recovery)
+            try:
+                book = cls(store, signer, clock=clock, entropy=entropy)
+                return book._begun(recovery.public)
+            except BaseException:
+                files.remove()
+                raise
+        except BaseException:
+            store.close()
+            sqlite.remove(store.path)
+            raise
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
         """A ledger that is lost with the process: for tests and for trying things out."""
         ledger_id = keys.new_ledger_id(name)
         book = cls(MemoryStore(), keys.SigningKey.generate(ledger_id), clock=clock, entropy=entropy)
-        book._begin(keys.SigningKey.generate(ledger_id).public)
-        return book
+        return book._begun(keys.SigningKey.generate(ledger_id).public)
+
+    @classmethod
+    def begin(
+        cls,
+        store: Store,
+        signer: keys.Signer,
+        recovery: keys.VerifyingKey,
+        *,
+        clock: Clock = utc_now,
+        entropy: Entropy | None = None,
+        draw: Draw = secrets.token_bytes,
+        snapshot_every: int = SNAPSHOT_EVERY,
+    ) -> Self:
+        """A new ledger in an empty store of the caller's, named as the signer's key is."""
+        book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
+        return book._begun(recovery)
 
     @classmethod
     def open(
         cls,
         path: str | os.PathLike[str],
         *,
-        key: keys.SigningKey | str | os.PathLike[str] | None = None,
+        key: keys.Signer | str | os.PathLike[str] | None = None,
         clock: Clock = utc_now,
         entropy: Entropy | None = None,
     ) -> Self:
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
         there, else DPLEDGER_KEY, else the ledger is opened for reading only). ForeignLedger if the file is not a
         ledger or its head is not signed by the key, StoreBehind if it lost entries."""
-        signer = key if isinstance(key, keys.SigningKey) else KeyFiles.beside(path).find(key)
-        book = cls(SQLiteStore.open(path), signer, clock=clock, entropy=entropy)
+        store = sqlite.SQLiteStore.open(path)
         try:
+            signer = KeyFiles.beside(path).find(key) if key is None or isinstance(key, (str, os.PathLike)) else key
+            book = cls(store, signer, clock=clock, entropy=entropy)
             book._resume()
         except BaseException:
-            book.close()
+            store.close()
             raise
         return book
 
-    def _begin(self, recovery: keys.VerifyingKey) -> None:
-        self._ledger_id = self._key().public.name
-        opened = LedgerOpened(
-            format=FORMAT, public_key=self._key().public.text, recovery_key=recovery.text, witness="off"
-        )
-        self.transact(lambda *_: [opened])
+    def _begun(self, recovery: keys.VerifyingKey) -> Self:
+        signer = self._key()
+        self._ledger_id = signer.public.name
+        opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
+
+        def first(state: State, transaction: Transaction) -> Sequence[Body]:
+            if transaction.size:
+                raise ParameterError("store", f"{transaction.size} entries", "an empty store")
+            return [opened]
+
+        self.transact(first)
+        return self
 
     def _resume(self) -> None:
-        """Fold what the store holds, and check that the stored head is ours and is the head of it."""
-        head = self._store.checkpoint()
-        if head is None:
-            raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
-        self._fold(self._store.leaves())
-        opened = self.state.opened
-        if opened is None:
-            raise ForeignLedger("the file holds no entries: it was truncated")
-        public = keys.VerifyingKey.parse(opened.public_key)
-        if self._signer is not None and self._signer.public != public:
-            raise ForeignLedger("the signing key is not the key of this ledger")
-        signed = checkpoint.verify(head, public)
-        if (signed.size, signed.root) != (self._head.tree.size, self._head.tree.root()):
-            raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
+        """Fold what the store holds; check that the stored head is ours and is the head of it, and that the store's
+        table of charges is what the entries say."""
+        with self._store.reading() as reader:
+            if reader.checkpoint() is None or reader.size == 0:
+                raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+            head = START.after_all(reader.leaves())
+            self._head = self._checked(head, reader)
+            if list(reader.charges()) != _charges_of(reader):
+                raise StoreBehind("the stored charges are not those of the entries: the file was changed")
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +218,7 @@ class Ledger:
 
     @property
     def state(self) -> State:
-        """The folded state, as this handle last saw it."""
+        """The folded state, as this handle last saw it (`refresh` looks again)."""
         return self._head.state
 
     @property
@@ -169,37 +231,75 @@ class Ledger:
     @property
     def head(self) -> bytes:
         """The signed checkpoint."""
-        head = self._store.checkpoint()
-        assert head is not None, "a handle is made with its first head"
+        head, _ = self._signed_part()
         return head
 
     def __len__(self) -> int:
-        return self._store.size()
+        with self._reading() as reader:
+            return reader.size
 
-    def leaves(self) -> Iterator[bytes]:
-        """The envelopes, byte for byte as they were signed."""
-        return self._store.leaves()
+    def refresh(self) -> State:
+        """The state, with what other processes appended since."""
+        with self._lock, self._reading() as reader:
+            self._catch_up(reader)
+            return self.state
 
-    def entries(self) -> Iterator[Entry]:
+    def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
+        """The envelopes, byte for byte as they were signed: all there are now, or the first `stop`."""
+        return self._leaves(len(self) if stop is None else stop)
+
+    def _leaves(self, stop: int) -> Iterator[bytes]:
+        for start in range(0, stop, BATCH):
+            with self._reading() as reader:
+                batch = list(reader.leaves(start, min(stop, start + BATCH)))
+            yield from batch
+
+    def entries(self, *, stop: int | None = None) -> Iterator[Entry]:
         """The entries, in order. Not a verification: see `verify`."""
-        return (_entry_of(leaf) for leaf in self.leaves())
+        return map(entry_of, self.leaves(stop=stop))
+
+    def entry(self, index: int) -> Entry:
+        """The entry at `index`; ParameterError beyond the end. Not a verification."""
+        try:
+            with self._reading() as reader:
+                return entry_of(reader.leaf(index))
+        except IndexError:
+            raise ParameterError("index", index, f"a whole number from 0 to {len(self) - 1}") from None
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
-        return tuple(sorted(self.state.scopes))
+        return tuple(sorted(self.refresh().scopes))
 
     def value(self, charge: str) -> bytes | None:
         """The kept value of a charge, if it was kept."""
-        return self._store.value(charge)
+        with self._reading() as reader:
+            return reader.value(charge)
 
-    def verify(self, *, key: keys.VerifyingKey | None = None) -> verification.Verified:
+    def verify(
+        self,
+        *,
+        key: keys.VerifyingKey | None = None,
+        since: Sequence[Checkpoint] = (),
+        advance: Advance | None = None,
+    ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). Raises VerificationError with the index and the reason."""
-        return verification.verify(self.leaves(), self.head, key if key is not None else self.public_key)
+        head, leaves = self._signed_part()
+        own = key if key is not None else self.public_key
+        return verification.verify(leaves, head, own, since=since, advance=advance)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Write a bundle that anyone can verify offline with the public key: see `ledger.bundle`."""
-        return bundle.write(folder, self.leaves(), self.head, self.public_key)
+        head, leaves = self._signed_part()
+        return bundle.write(folder, leaves, head, self.public_key)
+
+    def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
+        """The signed head, and the leaves that it covers."""
+        with self._reading() as reader:
+            head, size = reader.checkpoint(), reader.size
+        if head is None:
+            raise StoreBehind("the signed head is gone from the store")
+        return head, self._leaves(size)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -210,104 +310,155 @@ class Ledger:
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
         budget: Guarantee | filters.Filter | None = None,
-        keep: Literal["value", "digest", "none"] = "value",
-        parents: Sequence[str] = (),
+        keep: Literal["value", "digest", "none"] | None = None,
+        parents: Sequence[str] | None = None,
         dataset: str | None = None,
     ) -> Scope:
         """The scope called `name`: opened now with `unit`, `relation` and `budget` (a guarantee, or a filter with every
-        constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not there
-        and no budget is given."""
-        existing = self.state.scopes.get(name)
+        constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
+        there and one of the three is missing.
+
+        `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
+        salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
+        `dataset`: a commitment to the data, never the data."""
+        wire.check_id(name, "scope")
+        existing = self.refresh().scopes.get(name)
         if existing is not None:
-            _require_same(
-                existing.relation, Relation.read(relation) if relation is not None else None, name, "relation"
-            )
-            _require_same(existing.unit, Unit.read(unit) if unit is not None else None, name, "unit")
-            opened = (existing.budget, existing.filter)
-            if budget is not None and budget not in opened:
-                raise ScopeError(f"scope {name!r} was opened with another budget: {existing.budget}")
+            _require_same_rules(existing, unit, relation, budget, keep, parents, dataset)
             return Scope(self, name)
         if budget is None or relation is None or unit is None:
             raise ScopeError(f"no scope {name!r} in this ledger: to open it, give unit, relation and budget")
-        promised, rule = _budget_and_filter(budget)
+        is_guarantee = isinstance(budget, Guarantee)
+        rule = filters.opened_by(budget) if is_guarantee else budget
+        owner = Unit.read(unit)
         body = ScopeOpened(
             path=(Step(name, 0),),
-            unit=_note(Unit.read(unit)),
+            unit=UnitNote(owner.name, owner.max_contributions),
             relation=Relation.read(relation),
-            budget=promised,
+            budget=budget if is_guarantee else filters.budget_guarantee(rule),
             filter=rule,
-            keep=keep,
-            parents=tuple(sorted(set(parents))),
+            keep=keep if keep is not None else "value",
+            parents=tuple(sorted(set(parents or ()))),
             dataset=dataset,
         )
-        self._check_before_opening(body)
-        self.transact(lambda *_: [body])
+
+        def open_scope(state: State, _: Transaction) -> Sequence[Body]:
+            try:
+                step(state, body)
+            except VerificationError as error:
+                raise ScopeError(error.reason) from None
+            return [body]
+
+        self.transact(open_scope)
         return Scope(self, name)
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement that nothing here can measure, in the words of `by`."""
         return self.record(Declared(item=item, text=text, by=by))
 
-    def record(self, body: Body) -> Entry:
-        """Append a body that charges nothing: an audit's, a report's, a declaration."""
-        return self.transact(lambda *_: [body])[0]
+    def record(self, note: Note, *, about: Sequence[str] = ()) -> Entry:
+        """Append a note, which charges nothing: a declaration, an audit's or a report's result, a heartbeat. `about`:
+        the scopes that a declaration or an audit is about."""
+        if not isinstance(note, _NOTES):
+            raise ParameterError("note", type(note).__name__, "a note: Declared, Audited, Reported or Heartbeat")
+
+        def placed(state: State, _: Transaction) -> Sequence[Body]:
+            if not isinstance(note, (Declared, Audited)):
+                return [note]
+            names = tuple(sorted({*about, *(level.scope for level in note.path)}))
+            for name in names:
+                if name not in state.scopes or state.scopes[name].closed:
+                    raise ScopeError(f"scope {name!r} is not open in this ledger")
+            return [replace(note, path=next_steps(state, names))]
+
+        return self.transact(placed)[0]
+
+    def end(self, reason: str) -> Entry:
+        """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""
+        return self.transact(lambda *_: [Closed(reason=reason)])[0]
 
     def transact(self, make: Make) -> tuple[Entry, ...]:
-        """Append the bodies that `make` returns, in one durable transaction that excludes every other writer."""
+        """Append the bodies that `make` returns, in one durable transaction that excludes every other writer. The new
+        head is signed in it, and seen by nobody before it is durable."""
+        signer = self._key()
         with self._lock:
-            signer = self._key()
             with self._store.transaction() as transaction:
                 self._catch_up(transaction)
+                if self.state.closed:
+                    raise PolicyError("the ledger was ended: nothing may follow; open a new one")
                 writing = Writing(self._ledger_id, signer, self._clock(), self._head, transaction)
-                entries = [writing.append(body) for body in make(self.state, transaction)]
-                if writing.head.tree.size // SNAPSHOT_EVERY > self._head.tree.size // SNAPSHOT_EVERY:
-                    writing.append(Snapshot(state_digest(writing.head.state)))
+                entries = tuple(writing.append(body) for body in make(self.state, transaction))
                 if entries:
-                    tree = writing.head.tree
-                    head = checkpoint.Checkpoint(origin=self._ledger_id, size=tree.size, root=tree.root())
-                    transaction.put_checkpoint(checkpoint.sign(head, signer))
+                    if self._is_snapshot_due(writing.head):
+                        writing.append(Snapshot(state_digest(writing.head.state)))
+                    writing.sign_head()
             self._head = writing.head
-            return tuple(entries)
+            return entries
+
+    def _is_snapshot_due(self, after: Head) -> bool:
+        every = self._snapshot_every
+        return not after.state.closed and after.tree.size // every > self._head.tree.size // every
 
     @property
     def entropy(self) -> Entropy:
         """Where releases draw their noise from."""
         return self._entropy
 
-    def _key(self) -> keys.SigningKey:
-        if os.getpid() != self._process:
-            raise PolicyError("a ledger handle was used in a forked child: open the ledger there, or send a token")
+    def draw(self, count: int) -> bytes:
+        """`count` secret random bytes, for ids and salts."""
+        return self._draw(count)
+
+    # ---- what the store holds now -----------------------------------------------------------------------------------
+
+    def _catch_up(self, reader: Reader) -> None:
+        """See what other processes appended since; refuse a store that lost what this handle has seen."""
+        known = self._head.tree.size
+        if reader.size < known:
+            raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
+        if known and reader.leaf(known - 1) != self._head.last_leaf:
+            raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
+        if reader.size > known:
+            self._head = self._checked(self._head.after_all(reader.leaves(known)), reader)
+
+    def _checked(self, head: Head, reader: Reader) -> Head:
+        """`head`, if it is what the stored head was signed for, by the key of this ledger."""
+        opened, stored = head.state.opened, reader.checkpoint()
+        if opened is None or stored is None:
+            raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+        try:
+            public = keys.VerifyingKey.parse(opened.public_key)
+        except ParameterError as error:
+            raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
+        if self._signer is not None and self._signer.public != public:
+            raise ForeignLedger("the signing key is not the key of this ledger")
+        signed = checkpoint.verify(stored, public)
+        if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
+            raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
+        self._ledger_id = public.name
+        return head
+
+    # ---- life of the handle -----------------------------------------------------------------------------------------
+
+    def _reading(self) -> AbstractContextManager[Reader]:
+        self._require_ours()
+        return self._store.reading()
+
+    def _key(self) -> keys.Signer:
+        self._require_ours()
         if self._signer is None:
             raise ParameterError("key", "none", "the signing key of the ledger (it is open for reading only)")
         return self._signer
 
-    def _check_before_opening(self, body: ScopeOpened) -> None:
-        try:
-            step(self.state, body)
-        except VerificationError as error:
-            raise ScopeError(error.reason) from None
-
-    def _catch_up(self, transaction: Transaction) -> None:
-        """See what other processes appended since; refuse a store that lost what this handle has seen."""
-        known = self._head.tree.size
-        if transaction.size < known:
-            raise StoreBehind(f"the store holds {transaction.size} entries; this handle has seen {known}")
-        if known and next(transaction.leaves(known - 1)) != self._head.last_leaf:
-            raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
-        if transaction.size > known:
-            self._fold(transaction.leaves(known))
-
-    def _fold(self, leaves: Iterator[bytes]) -> None:
-        for leaf in leaves:
-            entry = _entry_of(leaf)
-            self._ledger_id = entry.ledger
-            self._head = self._head.after(leaf, entry.body)
-
-    # ---- life of the handle -----------------------------------------------------------------------------------------
+    def _require_ours(self) -> None:
+        if os.getpid() != self._process:
+            raise PolicyError("a ledger handle was used in a forked child: open the ledger there, or work in the parent")
+        if self._is_closed:
+            raise PolicyError("the ledger handle is closed: open the ledger again")
 
     def close(self) -> None:
         """Close the store, unless this is a forked child, whose parent's connection stays its own."""
         if os.getpid() == self._process:
+            self._is_closed = True
             self._store.close()
 
     def __enter__(self) -> Self:
@@ -322,28 +473,41 @@ class Ledger:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
 
 
-def _entry_of(leaf: bytes) -> Entry:
-    """The entry in a leaf, without checking its signature: the head over all leaves is checked where one is opened."""
-    return parse_entry(wire.parse(envelope.parse_unverified(leaf).payload))
-
-
-def _budget_and_filter(budget: Guarantee | filters.Filter) -> tuple[Guarantee, filters.Filter]:
-    match budget:
-        case filters.PureFilter() | filters.BasicFilter() | filters.MixedFilter() | filters.EitherFilter():
-            return filters.budget_guarantee(budget), budget
-        case _:
-            return budget, filters.opened_by(budget)
-
-
-def _note(unit: Unit) -> UnitNote:
-    return UnitNote(unit.name, unit.max_contributions)
+def _charges_of(reader: Reader) -> list[ChargeRow]:
+    """The charges that the entries say, as a store keeps them."""
+    head, told = START, MemoryStore()
+    with told.transaction() as transaction:
+        for index, leaf in enumerate(reader.leaves()):
+            body = entry_of(leaf).body
+            head = head.after(leaf, body)
+            index_charge(transaction, index, body, head.state)
+        return list(transaction.charges())
 
 
 def _label(stem: str) -> str:
     """A file's name as the readable part of a ledger id."""
-    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")[:90] or "ledger"
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:90].rstrip("-") or "ledger"
 
 
-def _require_same(existing: object, given: object | None, name: str, what: str) -> None:
-    if given is not None and given != existing:
-        raise ScopeError(f"scope {name!r} was opened with another {what}: {existing}")
+def _require_same_rules(
+    existing: ScopeState,
+    unit: Unit | str | None,
+    relation: Relation | str | None,
+    budget: Guarantee | filters.Filter | None,
+    keep: str | None,
+    parents: Sequence[str] | None,
+    dataset: str | None,
+) -> None:
+    """ScopeError unless everything that is given is what the scope was opened with."""
+    given: dict[str, tuple[object, object]] = {
+        "unit": (None if unit is None else Unit.read(unit), existing.unit),
+        "relation": (None if relation is None else Relation.read(relation), existing.relation),
+        "keep": (keep, existing.keep),
+        "parents": (None if parents is None else tuple(sorted(set(parents))), existing.parents),
+        "dataset": (dataset, existing.dataset),
+    }
+    for what, (asked, found) in given.items():
+        if asked is not None and asked != found:
+            raise ScopeError(f"scope {existing.scope!r} was opened with another {what}: {found}")
+    if budget is not None and budget not in (existing.budget, existing.filter):
+        raise ScopeError(f"scope {existing.scope!r} was opened with another budget: {existing.budget}")

@@ -8,55 +8,49 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 from __future__ import annotations
 
 import hashlib
-import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
-
-from dpledger.accounting.profile import Bounds
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from dpledger import __version__
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number
-from dpledger.errors import (
-    AlreadySpent,
-    ContractViolation,
-    DpledgerError,
-    Halted,
-    InputError,
-    ScopeError,
-)
-from dpledger.ledger import gate, readings, recomposition, values
-from dpledger.ledger.bodies import Body, Committed, Declared, MechanismNote, Progress
+from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
+from dpledger.ledger import gate, readings, recomposition, values, wire
+from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.ledger.bodies import Audited, Body, Closed, Declared, Lost, MechanismNote
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
-from dpledger.ledger.state import ScopeState, State, next_steps
+from dpledger.ledger.sessions import Session
+from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import Transaction
-from dpledger.mechanisms.protocol import Conversation, Described, Interactive, Mechanism, Release, Steps
-from dpledger.progress import track
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Release, Steps
 from dpledger.relations import Relation, Unit
 
 if TYPE_CHECKING:
     from dpledger.ledger.ledger import Ledger
 
-__all__ = ["Receipt", "Scope", "Session"]
+__all__ = ["Receipt", "Reservation", "Scope", "Session"]
 
 Data = TypeVar("Data")
 Value = TypeVar("Value")
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
+AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
-BLOCKS = 20  # a training run is granted its steps in about this many blocks
+TOKEN_BYTES = 16  # 128 random bits: a charge, a redeem, a key that was not given
+POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt(Generic[Value]):
-    """A released value, and the signed entry of its commit."""
+@runtime_checkable
+class Inspects(Protocol):
+    """A mechanism that can tell, from shape and type alone, that data are not for it: before anything is charged."""
 
-    value: Value
-    entry: Entry
+    def inspect(self, data: object) -> None: ...
 
 
 class Scope:
@@ -76,10 +70,12 @@ class Scope:
 
     @property
     def relation(self) -> Relation:
+        """The neighbouring relation under which the scope protects."""
         return self._scope.relation
 
     @property
     def unit(self) -> Unit:
+        """Whom the scope protects."""
         return self._scope.unit
 
     @property
@@ -91,102 +87,118 @@ class Scope:
 
     def spent(self, delta: Number) -> Bounds:
         """What was spent so far, read at `delta`: see `ledger.readings`."""
-        account = self.account()
-        ran = (admission.parts for admission in account.admissions if admission.status != "aborted")
-        return readings.spent(self._scope, ran, delta)
+        return readings.spent(self._scope, recomposition.settled_parts(self.account()), delta)
 
     def account(self) -> recomposition.ScopeAccount:
         """Every admission and refusal of the scope, with the account and price that carried it."""
-        found = recomposition.accounts(self._ledger.entries(), self._ledger.state)
-        return next(account for account in found if account.scope == self.name)
+        state = self._ledger.refresh()
+        entries = self._ledger.entries(stop=state.size)
+        return next(found for found in recomposition.accounts(entries, state) if found.scope == self.name)
 
     def quote(self, mechanism: Described) -> gate.Decision:
-        """What `release` or `open` would decide now. Records and spends nothing."""
-        _, request = self._request(mechanism, secrets.token_hex(16), secrets.token_hex(16), None)
-        return gate.decide(self._ledger.state, request, None)
+        """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
+        but returns a refusal instead of raising BudgetRefused."""
+        _, request = self._request(mechanism, None)
+        return gate.decide(self._ledger.refresh(), request, None)
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
-    def release(self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None) -> Receipt[Value]:
+    def release(
+        self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: float = 0.0
+    ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
-        Raises BudgetRefused if the scope does not admit it (nothing is spent), ParameterError, RelationError or
-        ClaimTooSmall for a mechanism or data that cannot be used (nothing is spent), KeyReused, AlreadySpent or
-        ChargeInProgress for a key that was used, ContractViolation if the caller's own code breaks its contract
-        (the full charge stands)."""
-        ready, ticket = self._admit(mechanism, data, key)
-        if isinstance(ticket, Replayed):
-            return self._replay(ticket)
-        try:
-            release = ready.release(data, entropy=self._ledger.entropy)
-        except BaseException as error:
-            self._commit_at_cap(ticket)
-            raise _as_violation(error, ready.kind) from None
-        return Receipt(release.value, self._commit(ticket, release, release.value))
+        Under a key that was used for the same request, the kept value and its entry; `wait`: how many seconds to wait
+        for another attempt with the key that is under way. Raises BudgetRefused if the scope does not admit it (nothing
+        is spent), ParameterError, RelationError or ClaimTooSmall for a mechanism or data that cannot be used (nothing
+        is spent), KeyReused, AlreadySpent or ChargeInProgress for a key that was used, ContractViolation if the
+        mechanism or the caller's own code breaks its contract (the full charge stands)."""
+        if not isinstance(mechanism, Mechanism):
+            raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once (else use `open`)")
+        ready, request = self._request(mechanism, key)
+        _inspect(ready, data)
+        redeem = _sha256(self._draw())
+        decision = self._enter(replace(request, redeem=redeem), wait)
+        if isinstance(decision, Replayed):
+            return self._replay(decision)
+        return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
     def open(
         self, mechanism: Interactive[Data, Query, Answer, Value], data: Data, *, key: str | None = None
     ) -> Session[Query, Answer, Value]:
         """Open an interaction: use it as a context, `ask` inside. Its cap is charged now; its outcome settles it at
-        close. Raises as `release` does."""
-        ready, ticket = self._admit(mechanism, data, key)
-        if isinstance(ticket, Replayed):
+        close. Raises as `release` does; the answers of an interaction are not kept, so a used key is AlreadySpent."""
+        if not isinstance(mechanism, Interactive):
+            raise ParameterError("mechanism", type(mechanism).__name__, "an interaction (else use `release`)")
+        ready, request = self._request(mechanism, key)
+        _inspect(ready, data)
+        redeem = _sha256(self._draw())
+        if isinstance(self._enter(replace(request, redeem=redeem), wait=0.0), Replayed):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
+        attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
             conversation = ready.open(data, entropy=self._ledger.entropy)
         except BaseException as error:
-            self._commit_at_cap(ticket)
-            raise _as_violation(error, ready.kind) from None
-        steps = ready.steps if isinstance(ready, Steps) else None
-        return Session(self, ticket, conversation, steps)
+            failure: BaseException = error
+        else:
+            return Session(attempt, conversation, ready.steps if isinstance(ready, Steps) else None)
+        raise attempt.give_up(failure)
+
+    def reserve(self, mechanism: Mechanism[Data, Value], *, key: str | None = None) -> Reservation[Data, Value]:
+        """Hold the charge of `mechanism` without reading data yet: release it later, or abort it and get all of it back.
+
+        It counts at its cap until then, also if the process dies. Raises as `release` does; a used key is
+        AlreadySpent."""
+        if not isinstance(mechanism, Mechanism):
+            raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once")
+        ready, request = self._request(mechanism, key)
+        if isinstance(self._enter(request, wait=0.0), Replayed):
+            raise AlreadySpent("the key was released already: `release` with this key returns what was kept")
+        return Reservation(self, ready, Attempt(self._ledger, request.charge, _sha256(self._draw()), ready.kind))
+
+    # ---- notes ------------------------------------------------------------------------------------------------------
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement about this scope that nothing here can measure, in the words of `by`."""
-        return self._ledger.transact(
-            lambda state, _: [Declared(item=item, text=text, by=by, path=next_steps(state, (self.name,)))]
-        )[0]
+        return self.record(Declared(item=item, text=text, by=by))
+
+    def record(self, note: Declared | Audited) -> Entry:
+        """Append a note that is about this scope; it charges nothing."""
+        return self._ledger.record(note, about=(self.name,))
+
+    def note_lost(self, charge: str, note: str) -> Entry:
+        """Note that an open charge will not be settled, since its process died. Changes no number: it stays at its cap.
+        ScopeError if it is not open."""
+
+        def lost(state: State, _: Transaction) -> Sequence[Body]:
+            found = state.open.get(charge)
+            if found is None or found.scope != self.name:
+                raise ParameterError("charge", charge, f"a charge that is open in scope {self.name!r}")
+            return [Lost(path=next_steps(state, found.path), charge=charge, note=note)]
+
+        return self._ledger.transact(lost)[0]
+
+    def end(self, reason: str) -> Entry:
+        """Close the scope for ever: nothing new begins in it. Charges that are open may still end."""
+
+        def close(state: State, _: Transaction) -> Sequence[Body]:
+            return [Closed(reason=reason, path=next_steps(state, (self.name,)))]
+
+        return self._ledger.transact(close)[0]
 
     # ---- the walk ---------------------------------------------------------------------------------------------------
 
-    def _admit(self, mechanism: M, data: object, key: str | None) -> tuple[M, Ticket | Replayed]:
-        """Check, price and reserve; durable when this returns. Before it, nothing is spent."""
-        redeem = secrets.token_bytes(16)
-        charge, name = secrets.token_hex(16), key if key is not None else secrets.token_hex(16)
-        ready, request = self._request(mechanism, name, charge, hashlib.sha256(redeem).hexdigest())
-        inspect = getattr(ready, "inspect", None)
-        if inspect is not None:
-            inspect(data)
-        outcome: list[gate.Decision] = []
-
-        def decide(state: State, transaction: Transaction) -> list[Body]:
-            row = transaction.charge_of(self.name, name)
-            earlier = None if row is None else Earlier(charge=row.charge, request=row.request, status=row.status)
-            outcome.append(gate.decide(state, request, earlier))
-            match outcome[0]:
-                case Admitted(body=body) | RefusedRequest(body=body):
-                    return [body]
-                case Replayed():
-                    return []
-
-        self._ledger.transact(decide)
-        match outcome[0]:
-            case RefusedRequest(error=error):
-                raise error
-            case Replayed() as replayed:
-                return ready, replayed
-            case Admitted():
-                return ready, Ticket(charge=charge, redeem=hashlib.sha256(redeem).hexdigest())
-
-    def _request(self, mechanism: M, key: str, charge: str, redeem: str | None) -> tuple[M, Request]:
+    def _request(self, mechanism: AnyMechanism, key: str | None) -> tuple[AnyMechanism, Request]:
+        """The mechanism as it will run here, checked against its own claim, and what is asked. Nothing is spent."""
         scope = self._scope
         ready = mechanism.under(scope.relation, scope.unit)
         claim, parts = ready.claim(), ready.parts()
         rules.check(claim, parts, scope.relation)
         request = Request(
             scope=self.name,
-            key=key,
-            charge=charge,
-            mechanism=MechanismNote(ready.kind, ready.parameters(), _library()),
+            key=self._draw().hex() if key is None else wire.check_id(key, "key"),
+            charge=self._draw().hex(),
+            mechanism=MechanismNote(ready.kind, ready.parameters(), f"dpledger {__version__}"),
             relation=scope.relation,
             unit=scope.unit,
             claim=claim,
@@ -194,130 +206,94 @@ class Scope:
             failures=ready.failures(),
             form=_form(ready),
             steps=ready.steps if isinstance(ready, Steps) else None,
-            redeem=redeem,
         )
         return ready, request
 
-    def _commit(self, ticket: Ticket, release: Release[object], value: object) -> Entry:
-        keep = self._scope.keep
-        stored = values.kept(value) if keep == "value" and not release.outside_guarantee else None
-        digest = _salted_digest(value) if keep == "digest" else None
+    def _enter(self, request: Request, wait: float) -> Admitted | Replayed:
+        """Decide and reserve, durable when this returns; wait for another attempt with the key."""
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                decision = self._decide(request)
+            except ChargeInProgress:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
+                continue
+            match decision:
+                case RefusedRequest(error=error):
+                    raise error
+                case Admitted() | Replayed():
+                    return decision
 
-        def settle(state: State, transaction: Transaction) -> list[Body]:
-            if stored is not None:
-                transaction.put_value(ticket.charge, stored)
-            return [
-                gate.settle(
-                    state,
-                    state.open[ticket.charge],
-                    release.parts,
-                    outside_guarantee=release.outside_guarantee,
-                    warnings=release.warnings,
-                    digest=digest,
-                )
-            ]
+    def _decide(self, request: Request) -> gate.Decision:
+        decisions: list[gate.Decision] = []
 
-        return self._ledger.transact(settle)[0]
+        def decide(state: State, transaction: Transaction) -> Sequence[Body]:
+            row = transaction.charge_of(self.name, request.key)
+            known = row and Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
+            decision = gate.decide(state, request, known)
+            decisions.append(decision)
+            match decision:
+                case Admitted(body=body):
+                    return [body]
+                case RefusedRequest(body=refused):
+                    first = transaction.note_refusal(self.name, request.key, refused.request)
+                    return [refused] if first else []
+                case Replayed():
+                    return []
 
-    def _commit_at_cap(self, ticket: Ticket) -> Entry:
-        """End a charge whose run did not return: all of it stands."""
+        self._ledger.transact(decide)
+        return decisions[0]
 
-        def settle(state: State, _: Transaction) -> list[Body]:
-            charge = state.open[ticket.charge]
-            return [gate.settle(state, charge, charge.parts, outside_guarantee=True)]
-
-        return self._ledger.transact(settle)[0]
-
-    def _grant(self, ticket: Ticket, upto: int) -> None:
-        """Grant a training run its steps up to `upto`, durably, before any of them runs."""
-
-        def progress(state: State, _: Transaction) -> list[Body]:
-            path = tuple(level.scope for level in state.open[ticket.charge].levels)
-            return [Progress(path=next_steps(state, path), charge=ticket.charge, redeem=ticket.redeem, upto=upto)]
-
-        self._ledger.transact(progress)
+    def _run(self, ready: Mechanism[Data, Value], data: Data, attempt: Attempt) -> Receipt[Value]:
+        """Read the data. The charge is started, durably, before this."""
+        try:
+            release = ready.release(data, entropy=self._ledger.entropy)
+            if not isinstance(release, Release):
+                raise TypeError("release() returned no Release")
+        except BaseException as error:
+            failure: BaseException = error
+        else:
+            return attempt.commit(release, self._scope.keep)
+        raise attempt.give_up(failure)
 
     def _replay(self, replayed: Replayed) -> Receipt[Value]:
         stored = self._ledger.value(replayed.charge)
         if stored is None:
             raise AlreadySpent("the key was used, and its result was not kept: use a new key to release anew")
-        entry = next(
-            entry
-            for entry in self._ledger.entries()
-            if isinstance(entry.body, Committed) and entry.body.charge == replayed.charge
-        )
-        return Receipt(values.restored(stored), entry)  # type: ignore[arg-type]
+        return Receipt(values.restored(stored), self._ledger.entry(replayed.ended))  # type: ignore[arg-type]
+
+    def _draw(self) -> bytes:
+        return self._ledger.draw(TOKEN_BYTES)
 
 
-M = TypeVar("M", bound=Described)
+class Reservation(Generic[Data, Value]):
+    """A charge that is reserved and not yet started. Leaving the `with` block without a release aborts it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A started charge, and the redeem (as its SHA-256) that may settle it."""
-
-    charge: str
-    redeem: str
-
-
-class Session(Generic[Query, Answer, Value]):
-    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception."""
-
-    def __init__(
-        self, scope: Scope, ticket: Ticket, conversation: Conversation[Query, Answer, Value], steps: int | None
-    ) -> None:
+    def __init__(self, scope: Scope, mechanism: Mechanism[Data, Value], attempt: Attempt) -> None:
         self._scope = scope
-        self._ticket = ticket
-        self._conversation = conversation
-        self._steps = steps
-        self._asked = 0
-        self._granted = 0
-        self._receipt: Receipt[Value] | None = None
+        self._mechanism = mechanism
+        self._attempt = attempt
+        self._is_over = False
 
-    def ask(self, query: Query) -> Answer:
-        """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its
-        contract (the interaction is closed and its full charge stands)."""
-        if self._receipt is not None:
-            raise Halted("the interaction is closed: open a new one")
-        self._grant_next()
-        try:
-            answer = self._conversation.ask(query)
-        except (Halted, InputError):
-            raise
-        except BaseException as error:
-            self.close()
-            raise _as_violation(error, "the interaction") from None
-        self._asked += 1
-        return answer
+    def release(self, data: Data) -> Receipt[Value]:
+        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
+        self._require_held()
+        _inspect(self._mechanism, data)
+        self._is_over = True
+        self._attempt.start()
+        return self._scope._run(self._mechanism, data, self._attempt)
 
-    def steps(self) -> Iterator[int]:
-        """Of a training run: 0, 1, ... up to its planned number of steps, with a progress bar on a terminal."""
-        if self._steps is None:
-            raise ScopeError("only a training run has a number of steps")
-        return track(range(self._steps), "training", total=self._steps)
+    def abort(self) -> Entry:
+        """Give the whole charge back. Its key is used up."""
+        self._require_held()
+        self._is_over = True
+        return self._attempt.abort()
 
-    def close(self) -> Receipt[Value]:
-        """End the interaction and settle its charge; the receipt of its commit. A second call returns the same."""
-        if self._receipt is None:
-            release = self._conversation.close()
-            self._receipt = Receipt(release.value, self._scope._commit(self._ticket, release, None))
-        return self._receipt
-
-    @property
-    def receipt(self) -> Receipt[Value]:
-        """The receipt of the commit, once closed."""
-        if self._receipt is None:
-            raise ScopeError("the interaction is open: its receipt comes with close")
-        return self._receipt
-
-    def _grant_next(self) -> None:
-        if self._steps is None or self._asked < self._granted:
-            return
-        if self._granted >= self._steps:
-            raise Halted(f"all {self._steps} planned steps have run")
-        block = max(1, -(-self._steps // BLOCKS))
-        self._granted = min(self._steps, self._granted + block)
-        self._scope._grant(self._ticket, self._granted)
+    def _require_held(self) -> None:
+        if self._is_over:
+            raise AlreadySpent("the reservation is over: it was released or aborted")
 
     def __enter__(self) -> Self:
         return self
@@ -325,27 +301,20 @@ class Session(Generic[Query, Answer, Value]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if not self._is_over:
+            self.abort()
 
 
-def _form(mechanism: Described) -> Literal["release", "interaction", "training"]:
+def _inspect(mechanism: Described, data: object) -> None:
+    if isinstance(mechanism, Inspects):
+        mechanism.inspect(data)
+
+
+def _form(mechanism: Described) -> Form:
     if isinstance(mechanism, Steps):
         return "training"
     return "interaction" if isinstance(mechanism, Interactive) else "release"
 
 
-def _as_violation(error: BaseException, what: str) -> BaseException:
-    """What the caller sees of an exception that came up while data was read: nothing that could hold data."""
-    if isinstance(error, (DpledgerError, KeyboardInterrupt, SystemExit)):
-        return error
-    return ContractViolation(f"{what} raised {type(error).__name__} while it ran; the full charge stands")
-
-
-def _salted_digest(value: object) -> str | None:
-    """A digest of a value that says nothing about it without the salt, which is drawn and thrown away unless kept."""
-    stored = values.kept(value)
-    return None if stored is None else hashlib.sha256(secrets.token_bytes(32) + stored).hexdigest()
-
-
-def _library() -> str:
-    return f"dpledger {__version__}"
+def _sha256(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()

@@ -11,6 +11,7 @@ A coordinate never rises, a delta never falls, and a charge stays in the currenc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -48,13 +49,20 @@ def price(level: Level, parts: Composition) -> Coordinates:
 
 
 def check_price(name: str, level: Level, parts: Composition, charged: Coordinates) -> None:
-    """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite."""
+    """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
+
+    The mixed account is covered in either of its currencies: which is the cheaper may change as prices get better."""
     cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
-    in_either_currency = (replace(cost, pure=None), replace(cost, rho=None, rdp={}))
-    needed = (filters.charge(level.filter, one) for one in in_either_currency)
-    whole = filters.charge(level.filter, cost)
-    if not any(_is_covered(charged, {**whole, **mixed(one)}) for one in needed):
+    pure_alone = filters.charge(level.filter, replace(cost, rho=None, rdp={}))
+    renyi_alone = filters.charge(level.filter, replace(cost, pure=None))
+    mixed = {coordinate: amount for coordinate, amount in renyi_alone.items() if coordinate.startswith("mixed")}
+    if not _is_covered(charged, pure_alone) and not _is_covered(charged, {**pure_alone, **mixed}):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
+
+
+def _is_covered(charged: Coordinates, needed: Coordinates) -> bool:
+    """Whether no coordinate is charged less than needed. An amount where no price is known is less than infinite."""
+    return all(name in needed and _covers(name, amount, needed[name]) for name, amount in charged.items())
 
 
 def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
@@ -97,7 +105,7 @@ def _rule(parts: Composition, nothing_back: bool) -> Rule:
 def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:
     """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
     settling leaves, and the rule that it names is the one that was used."""
-    _, least = settled(reserved, body.parts, body.outside_guarantee, levels)
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels)
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
     for before, after, floor in zip(reserved, body.levels, least, strict=True):
@@ -108,7 +116,8 @@ def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[st
                 raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
             if not _covers(coordinate, amount, floor.amounts[coordinate]):
                 raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
-    if body.rule != _rule(body.parts, body.levels == reserved):
+    nothing_back = body.levels == reserved
+    if body.rule != _rule(body.parts, nothing_back) or (rule == "cap" and not nothing_back):
         raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
 
 

@@ -289,7 +289,9 @@ def _charged(state: State, levels: tuple[LevelCharge, ...]) -> State:
     scopes = {}
     for level in levels:
         scope = state.scope(level.scope)
-        _require(set(level.amounts) <= set(scope.sums), f"scope {scope.scope}: a coordinate that its filter does not have")
+        _require(
+            set(level.amounts) <= set(scope.sums), f"scope {scope.scope}: a coordinate that its filter does not have"
+        )
         sums = filters.with_charge(scope.filter, scope.sums, level.amounts)
         scopes[level.scope] = replace(scope, sums=MappingProxyType(dict(sums)))
     return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))

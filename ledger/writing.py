@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from dpledger.errors import StoreBehind
-from dpledger.ledger import envelope, merkle, wire
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dpledger.errors import StoreBehind, VerificationError
+from dpledger.ledger import checkpoint, envelope, merkle, wire
 from dpledger.ledger.bodies import TIMELESS, Aborted, Body, Committed, Reserved
-from dpledger.ledger.entries import Entry, format_entry
+from dpledger.ledger.entries import Entry, entry_of, format_entry
 from dpledger.ledger.keys import Signer
-from dpledger.ledger.state import State, step
+from dpledger.ledger.standing import EMPTY, State
+from dpledger.ledger.state import step
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 
-__all__ = ["FIRST_PREVIOUS", "Head", "Writing"]
+__all__ = ["FIRST_PREVIOUS", "START", "Head", "Writing", "index_charge"]
 
 FIRST_PREVIOUS = "0" * 64
 
 
+@dataclass(frozen=True, slots=True)
 class Head:
     """What a handle knows of the end of the log: the folded state, the tree, the last leaf."""
 
-    __slots__ = ("last_leaf", "state", "tree")
-
-    def __init__(self, state: State, tree: merkle.CompactRange, last_leaf: bytes | None) -> None:
-        self.state = state
-        self.tree = tree
-        self.last_leaf = last_leaf
+    state: State
+    tree: merkle.CompactRange
+    last_leaf: bytes | None
 
     def after(self, leaf: bytes, body: Body) -> Head:
         """The head once `leaf`, which holds `body`, is at the end."""
         return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
 
+    def after_all(self, leaves: Iterable[bytes]) -> Head:
+        """The head once `leaves` follow. Their signatures are not verified: check the root."""
+        head = self
+        for leaf in leaves:
+            try:
+                head = head.after(leaf, entry_of(leaf).body)
+            except VerificationError as error:
+                raise VerificationError(error.reason, index=head.tree.size) from None
+        return head
+
     @property
     def previous(self) -> str:
         """What the next entry names as the one before it."""
         return FIRST_PREVIOUS if self.last_leaf is None else merkle.leaf_hash(self.last_leaf).hex()
+
+
+START = Head(EMPTY, merkle.CompactRange(), None)
 
 
 class Writing:
@@ -58,19 +73,25 @@ class Writing:
         self.head = self.head.after(leaf, body)
         if self._transaction.append(leaf) != entry.index:
             raise StoreBehind("the store has another size than the handle")
-        self._index_charge(entry)
+        index_charge(self._transaction, entry.index, body, self.head.state)
         return entry
 
-    def _index_charge(self, entry: Entry) -> None:
-        match entry.body:
-            case Reserved(charge=charge, key=key, request=request):
-                scope = self.head.state.open[charge].scope
-                self._transaction.add_charge(
-                    ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open")
-                )
-            case Committed(charge=charge):
-                self._transaction.end_charge(charge, "committed", entry.index)
-            case Aborted(charge=charge):
-                self._transaction.end_charge(charge, "aborted", entry.index)
-            case _:
-                pass
+    def sign_head(self) -> None:
+        """Replace the signed head, in the same transaction as the entries that it covers."""
+        tree = self.head.tree
+        head = checkpoint.Checkpoint(origin=self._ledger, size=tree.size, root=tree.root())
+        self._transaction.put_checkpoint(checkpoint.sign(head, self._signer))
+
+
+def index_charge(transaction: Transaction, index: int, body: Body, after: State) -> None:
+    """Keep the store's table of charges and keys in step with the entry that holds `body`, at `index`."""
+    match body:
+        case Reserved(charge=charge, key=key, request=request):
+            scope = after.open[charge].scope
+            transaction.add_charge(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
+        case Committed(charge=charge):
+            transaction.end_charge(charge, "committed", index)
+        case Aborted(charge=charge):
+            transaction.end_charge(charge, "aborted", index)
+        case _:
+            pass

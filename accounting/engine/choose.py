@@ -128,8 +128,6 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
     under = 1 - 8 * UNIT * (1 + abs(scale))
     if ratio(outcomes, 0.0, scale).upper <= under:
         return NOTHING
-    if not ratio(outcomes, high, scale).upper <= under:
-        return Interval(0.0, composed.largest)
     if low > 0 and not ratio(outcomes, low, scale).lower >= over:
         low = 0.0
     return crossing(lambda epsilon: ratio(outcomes, epsilon, scale), under, over, low, high)

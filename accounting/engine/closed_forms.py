@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.floating import UNIT, up
 from dpledger.accounting.engine.solve import Interval
 
 __all__ = [
@@ -86,7 +86,7 @@ def removed_delta(rate: float, base: Callable[[float], Interval], epsilon: float
         inner = math.log1p(math.expm1(epsilon) / rate)
         error = 16 * UNIT * (inner + 1)
     lower, upper = base(inner + error).lower, base(max(0.0, inner - error)).upper
-    return Interval(lower * rate * (1 - 4 * UNIT), upper * rate * (1 + 4 * UNIT))
+    return Interval(lower * rate * (1 - 4 * UNIT), up(upper * rate * (1 + 4 * UNIT)))
 
 
 def added_delta(rate: float, base: Callable[[float], Interval], epsilon: float) -> Interval:
@@ -100,7 +100,7 @@ def added_delta(rate: float, base: Callable[[float], Interval], epsilon: float) 
         return Interval(0.0, 0.0)
     upper = most * base(max(0.0, _inner(rate, epsilon, most, -1.0))).upper
     lower = least * base(_inner(rate, epsilon, least, 1.0)).lower if least > 0 else 0.0
-    return Interval(lower * (1 - 4 * UNIT), upper * (1 + 4 * UNIT))
+    return Interval(lower * (1 - 4 * UNIT), up(upper * (1 + 4 * UNIT)))
 
 
 def _inner(rate: float, epsilon: float, remainder: float, side: float) -> float:
@@ -115,7 +115,7 @@ def crossing(
     """Bounds of the least epsilon in [low, high] with delta(epsilon) <= delta, by halving, `answer` bounding delta.
 
     Claim: the upper bound holds for every delta >= delta_down, the lower for every delta <= delta_up.
-    Assumes: delta falls, delta(low) >= delta or low is a lower bound already, and delta(high) = 0.
+    Assumes: delta falls; `low` and `high` are bounds already.
     """
     lower, upper = low, high
     undecided_low, undecided_high = low, high

@@ -18,6 +18,7 @@ MULTIPLES = np.geomspace(0.35, 2.4, 16)
 MOST_NODES = 1 << 14
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
 _ITERATIONS = 60
+_NO_TILT = 1e-9  # as good as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,21 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float) -> Sadd
 
 
 def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
-    """The c that gives the least Chernoff bound of delta at epsilon."""
+    """The c that gives the least Chernoff bound of delta at epsilon; not so small, where delta is close to 1, that the
+    window would span many deviations."""
+    still = composed.moments(_NO_TILT)
+    floor = 1 / (4 * math.sqrt(max(still.variance, 0.0)) + max(still.mean - epsilon, 0.0) + 1)
     low, high = 0.0, math.inf
-    c = 1.0
+    c = max(1.0, floor)
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
         gap = at.mean + math.log(c) - math.log1p(c) - epsilon
         low, high = (c, high) if gap < 0 else (low, c)
         following = _newton(c, gap, at.variance + 1 / (c * (c + 1)), low, high)
-        if abs(following / c - 1) < 0.02 or following > 1e12 or following < 1e-12:
+        if abs(following / c - 1) < 0.02 or following > 1e12 or following < floor:
             break
         c = following
+    c = max(c, floor)
     at = composed.moments(c)
     return Saddle(c, epsilon, min(0.0, at.value + float(log_kappa(c)) - c * epsilon))
 

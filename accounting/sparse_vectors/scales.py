@@ -162,10 +162,15 @@ def _next(scale: Decimal, factor: Decimal) -> Decimal:
 def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: float) -> tuple[float, int]:
     """The least target_delta over the number of calls, in doubles, and that number: a guide to what is certified.
 
-    More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help."""
+    More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help; nor do calls
+    whose expected loss is far above epsilon, which would be endless where q is tiny."""
     charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
+    most = math.ceil((2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * math.tanh(step_epsilon / 2)))
+    if most < cutoff or float(bdtr(cutoff - 1, most, charge)) > delta:
+        return 1.0, most
     first = _calls_needed(cutoff, charge, delta)
-    calls = np.arange(first, _calls_needed(cutoff, charge, delta / 1000) + 1, dtype=np.int64)
+    last = min(most, _calls_needed(cutoff, charge, delta / 1000))
+    calls = np.arange(first, last + 1, dtype=np.int64)
     least_wins = np.floor((epsilon / step_epsilon + calls) / 2)  # those above it lose more than epsilon
     heavy = bdtrc(least_wins, calls, 1 - charge)
     light = bdtrc(least_wins, calls, charge)

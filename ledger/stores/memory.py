@@ -8,49 +8,34 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from dpledger.errors import StoreBehind
-from dpledger.ledger.stores.protocol import ChargeRow, Status, Transaction
+from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
 
 __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """Leaves in a list. A transaction works on copies of what it changes and swaps them in at its end."""
+    """Leaves in a list. A transaction notes what it changes, and all of it is put in place at its end."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._leaves: list[bytes] = []
-        self._checkpoint: bytes | None = None
-        self._charges: dict[str, ChargeRow] = {}
-        self._keys: dict[tuple[str, str], str] = {}
-        self._values: dict[str, bytes] = {}
+        self.lock = threading.RLock()
+        self.leaves: list[bytes] = []
+        self.checkpoint: bytes | None = None
+        self.charges: dict[str, ChargeRow] = {}
+        self.keys: dict[tuple[str, str], str] = {}
+        self.values: dict[str, bytes] = {}
+        self.refusals: set[tuple[str, str, str]] = set()
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        with self.lock:
+            yield _Work(self)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        with self._lock:
+        with self.lock:
             work = _Work(self)
             yield work
-            self._leaves.extend(work.appended)
-            self._checkpoint = work.checkpoint
-            self._charges.update(work.charges)
-            self._keys.update({(row.scope, row.key): row.charge for row in work.charges.values()})
-            self._values.update(work.values)
-
-    def size(self) -> int:
-        return len(self._leaves)
-
-    def leaf(self, index: int) -> bytes:
-        if index < 0:
-            raise IndexError(index)
-        return self._leaves[index]
-
-    def leaves(self, start: int = 0) -> Iterator[bytes]:
-        return iter(self._leaves[start:])
-
-    def checkpoint(self) -> bytes | None:
-        return self._checkpoint
-
-    def value(self, charge: str) -> bytes | None:
-        return self._values.get(charge)
+            work.apply()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -61,43 +46,78 @@ class _Work:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self.appended: list[bytes] = []
-        self.charges: dict[str, ChargeRow] = {}
-        self.values: dict[str, bytes] = {}
-        self.checkpoint = store._checkpoint
+        self._appended: list[bytes] = []
+        self._charges: dict[str, ChargeRow] = {}
+        self._values: dict[str, bytes] = {}
+        self._refusals: set[tuple[str, str, str]] = set()
+        self._checkpoint = store.checkpoint
+
+    def apply(self) -> None:
+        """Put everything in place."""
+        self._store.leaves.extend(self._appended)
+        self._store.checkpoint = self._checkpoint
+        self._store.charges.update(self._charges)
+        self._store.keys.update({(row.scope, row.key): row.charge for row in self._charges.values()})
+        self._store.values.update(self._values)
+        self._store.refusals |= self._refusals
 
     @property
     def size(self) -> int:
-        return len(self._store._leaves) + len(self.appended)
+        return len(self._store.leaves) + len(self._appended)
 
-    def leaves(self, start: int) -> Iterator[bytes]:
-        return iter([*self._store._leaves, *self.appended][start:])
+    def leaf(self, index: int) -> bytes:
+        if not 0 <= index < self.size:
+            raise IndexError(index)
+        return next(self.leaves(index))
+
+    def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        before = len(self._store.leaves)
+        for index in range(start, self.size if stop is None else min(stop, self.size)):
+            yield self._store.leaves[index] if index < before else self._appended[index - before]
+
+    def checkpoint(self) -> bytes | None:
+        return self._checkpoint
+
+    def charges(self) -> Iterator[ChargeRow]:
+        return iter(sorted({**self._store.charges, **self._charges}.values(), key=lambda row: row.charge))
+
+    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
+        for row in self._charges.values():
+            if (row.scope, row.key) == (scope, key):
+                return row
+        charge = self._store.keys.get((scope, key))
+        return None if charge is None else self._row(charge)
+
+    def value(self, charge: str) -> bytes | None:
+        return self._values.get(charge) or self._store.values.get(charge)
 
     def append(self, leaf: bytes) -> int:
-        self.appended.append(leaf)
+        self._appended.append(leaf)
         return self.size - 1
 
     def put_checkpoint(self, checkpoint: bytes) -> None:
-        self.checkpoint = checkpoint
+        self._checkpoint = checkpoint
 
     def add_charge(self, row: ChargeRow) -> None:
         if self._row(row.charge) is not None or self.charge_of(row.scope, row.key) is not None:
             raise StoreBehind(f"charge or key {row.key!r} is in the store already")
-        self.charges[row.charge] = row
+        self._charges[row.charge] = row
 
     def end_charge(self, charge: str, status: Status, index: int) -> None:
         row = self._row(charge)
-        if row is None:
-            raise StoreBehind("a charge that the ledger holds is not in the store")
-        self.charges[charge] = replace(row, status=status, ended=index)
+        if row is None or row.status != "open":
+            raise StoreBehind("a charge that the ledger holds open is not open in the store")
+        self._charges[charge] = replace(row, status=status, ended=index)
 
     def put_value(self, charge: str, value: bytes) -> None:
-        self.values[charge] = value
+        self._values[charge] = value
 
-    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
-        own = (row for row in self.charges.values() if (row.scope, row.key) == (scope, key))
-        charge = self._store._keys.get((scope, key))
-        return next(own, self._row(charge) if charge is not None else None)
+    def note_refusal(self, scope: str, key: str, request: str) -> bool:
+        refusal = (scope, key, request)
+        if refusal in self._store.refusals or refusal in self._refusals:
+            return False
+        self._refusals.add(refusal)
+        return True
 
     def _row(self, charge: str) -> ChargeRow | None:
-        return self.charges.get(charge) or self._store._charges.get(charge)
+        return self._charges.get(charge) or self._store.charges.get(charge)

@@ -1,7 +1,8 @@
 """What a store must do: keep leaves in order, and which key and charge were used, in transactions that are durable.
 
-A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of it
-is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have moved.
+A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of
+it is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have
+moved. Every new store inherits the tests of `store_conformance.StoreConformance`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["ChargeRow", "Status", "Store", "Transaction"]
+__all__ = ["ChargeRow", "Reader", "Status", "Store", "Transaction"]
 
 Status = Literal["open", "committed", "aborted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeRow:
-    """A charge and the key it uses up: (scope, key) is unique, and so is the charge. `ended`: the index of the entry that
-    ended it."""
+    """A charge and the key it uses up: (scope, key) is unique, and so is the charge. `ended`: the index of the entry
+    that ended it."""
 
     charge: str
     scope: str
@@ -29,17 +30,42 @@ class ChargeRow:
     ended: int | None = None
 
 
-class Transaction(Protocol):
-    """Reads and writes that happen together. Leaving the context without an error makes them durable."""
+class Reader(Protocol):
+    """The store at one moment. Not to be used after its context."""
 
     @property
     def size(self) -> int:
-        """How many leaves the store holds, those appended here included."""
+        """How many leaves there are."""
         ...
 
-    def leaves(self, start: int) -> Iterator[bytes]:
-        """The leaves from index `start` on, in order."""
+    def leaf(self, index: int) -> bytes:
+        """The leaf at `index`; IndexError beyond the end."""
         ...
+
+    def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """The leaves from index `start` on, in order; before `stop`, if it is given."""
+        ...
+
+    def checkpoint(self) -> bytes | None:
+        """The signed head; None before the first."""
+        ...
+
+    def charges(self) -> Iterator[ChargeRow]:
+        """Every charge, in the order of their ids."""
+        ...
+
+    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
+        """The charge that used `key` up in `scope`, if one did."""
+        ...
+
+    def value(self, charge: str) -> bytes | None:
+        """The kept value of a committed release, if it was kept."""
+        ...
+
+
+class Transaction(Reader, Protocol):
+    """Reads and writes that happen together. Leaving the context without an error makes them durable; with one,
+    nothing of it happened."""
 
     def append(self, leaf: bytes) -> int:
         """Add a leaf at the end; its index."""
@@ -54,40 +80,29 @@ class Transaction(Protocol):
         ...
 
     def end_charge(self, charge: str, status: Status, index: int) -> None:
-        """Record how a charge ended, and by which entry. StoreBehind if it is not there."""
+        """Record how a charge ended, and by which entry. StoreBehind unless it is there and open."""
         ...
 
     def put_value(self, charge: str, value: bytes) -> None:
         """Keep the value of a release, so that a repetition is answered. In no export."""
         ...
 
-    def charge_of(self, scope: str, key: str) -> ChargeRow | None:
-        """The charge that used `key` up in `scope`, if one did."""
+    def note_refusal(self, scope: str, key: str, request: str) -> bool:
+        """Remember a refusal. False if the same was remembered before."""
         ...
 
 
 class Store(Protocol):
-    """A durable, append-only list of leaves with its signed head."""
+    """A durable, append-only list of leaves with its signed head. For many threads; one handle a process."""
+
+    def reading(self) -> AbstractContextManager[Reader]:
+        """The store as it is now: what is appended meanwhile is not seen."""
+        ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """A transaction that excludes every other writer."""
         ...
 
-    def size(self) -> int: ...
-    def leaf(self, index: int) -> bytes:
-        """The leaf at `index`; IndexError beyond the end."""
+    def close(self) -> None:
+        """Give back what is held open. A second call does nothing."""
         ...
-
-    def leaves(self, start: int = 0) -> Iterator[bytes]:
-        """The leaves from `start` on, as of the call."""
-        ...
-
-    def checkpoint(self) -> bytes | None:
-        """The signed head; None before the first."""
-        ...
-
-    def value(self, charge: str) -> bytes | None:
-        """The kept value of a committed release, if it was kept."""
-        ...
-
-    def close(self) -> None: ...

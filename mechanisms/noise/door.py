@@ -50,8 +50,8 @@ class Draw:
 
     law: Law
     sensitivity: Sensitivity
-    value: int | Cells
-    output: int | Cells
+    value: int | Cells = field(repr=False)
+    output: int | Cells = field(repr=False)
     size: int
 
 

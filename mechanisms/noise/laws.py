@@ -119,8 +119,8 @@ def half_width(law: Law, confidence: Number) -> int:
 
     Claim: P(|noise| <= h) >= confidence. It bounds accuracy, never privacy.
     Source: exponential tails (Laplace: P(|X| > t) = exp(-t/scale); discrete: 2 q^(h+1)/(1+q), q = exp(-1/scale));
-    normal quantile; Canonne-Kamath-Steinke 2020, proposition 25 (the discrete tail at m is at most the normal one at
-    m - 1).
+    normal quantile; Canonne-Kamath-Steinke 2020, proposition 25 (the discrete tail at h + 1 is at most the
+    normal one at h).
     """
     level = read(confidence, field="confidence")
     if not 0 < level < 1:
@@ -136,6 +136,6 @@ def half_width(law: Law, confidence: Number) -> int:
         case RoundedGaussian():
             return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK + 0.5)
         case DiscreteGaussian():
-            return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK) + 1
+            return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK)
         case _:
             assert_never(law)

@@ -126,12 +126,13 @@ def _ln_below(number: Fraction, digits: int) -> Fraction:
 
 def _ln_above(number: Fraction, digits: int) -> Fraction:
     context = Context(prec=digits)
-    return min(Fraction(0), Fraction(context.next_plus(context.ln(_up(number, digits)))))  # numbers are at most 1
+    logarithm = context.ln(_up(number, digits))
+    return Fraction(context.next_plus(logarithm)) if logarithm < 0 else Fraction(0)  # numbers are at most 1
 
 
 def _root_below(number: Fraction, digits: int) -> Fraction:
     context = Context(prec=digits)
-    return max(Fraction(0), Fraction(context.next_minus(context.sqrt(_down(number, digits)))))
+    return Fraction(context.next_minus(context.sqrt(_down(number, digits)))) if number else Fraction(0)
 
 
 def _root_above(number: Fraction, digits: int) -> Fraction:

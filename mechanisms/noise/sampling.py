@@ -111,12 +111,14 @@ def _exponential_cells(
     """floor(ratio E + offset), E = -ln U, the upper 63 bits of each word being the first of U."""
     prefix, exponential = _exponentials(words)
     scale = float(ratio)
-    tolerance = coarse * (scale * _EXPONENTIAL_ERROR + float(offset) * _ROUNDING)
-    cells, sure = _settled(exponential * scale + float(offset), tolerance)
+    exponential *= scale
+    if offset:
+        exponential += float(offset)
+    cells, sure = _settled(exponential, coarse * (scale * _EXPONENTIAL_ERROR + float(offset) * _ROUNDING))
     sure &= prefix >= _SMALLEST_PREFIX
     unsure = np.flatnonzero(~sure)
     exact = [exponential_cell(ratio, offset, Lazy(int(prefix[i]), _BITS, entropy)) for i in unsure]
-    return _patched(cells, sure, unsure, exact)
+    return _patched(cells, unsure, exact)
 
 
 def _exponentials(words: npt.NDArray[np.uint64]) -> tuple[_Ints, _Floats]:
@@ -131,19 +133,21 @@ def _exponentials(words: npt.NDArray[np.uint64]) -> tuple[_Ints, _Floats]:
 
 
 def _settled(y: _Floats, tolerance: float) -> tuple[_Floats, npt.NDArray[np.bool_]]:
-    """floor(y), and whether it is the same for every number within `tolerance` of y (never where y is not finite)."""
+    """floor(y), and whether it is the same for every number within `tolerance` of y (never where y is not finite).
+    Overwrites y."""
     cells = np.floor(y)
-    fraction = y - cells
-    fraction -= 0.5
-    np.abs(fraction, out=fraction)
-    return cells, fraction < 0.5 - tolerance
+    y -= cells
+    y -= 0.5
+    np.abs(y, out=y)
+    return cells, y < 0.5 - tolerance
 
 
-def _patched(cells: _Floats, sure: npt.NDArray[np.bool_], unsure: npt.NDArray[np.intp], exact: list[int]) -> Cells:
+def _patched(cells: _Floats, unsure: npt.NDArray[np.intp], exact: list[int]) -> Cells:
     """The cells as integers, those at `unsure` replaced by `exact`."""
+    cells[unsure] = 0.0
+    whole: Cells = cells.astype(np.int64)
     if not exact:
-        return cells.astype(np.int64)
-    whole: Cells = np.where(sure, cells, 0.0).astype(np.int64)
+        return whole
     if max(map(abs, exact)) >= LIMIT:
         whole = whole.astype(object)
     whole[unsure] = exact
@@ -151,45 +155,54 @@ def _patched(cells: _Floats, sure: npt.NDArray[np.bool_], unsure: npt.NDArray[np
 
 
 def _gaussian(ratio: Fraction, count: int, entropy: Entropy, coarse: float) -> Cells:
-    """The accepted ones of `count` variates (an even number is tried) of the polar method, in the order tried."""
+    """The accepted ones of `count` variates (an even number is tried) of the polar method, in the order tried: the
+    first of each pair, then the second of each."""
     pairs = (count + 1) // 2
     prefix = entropy.words(2 * pairs).view(np.int64).reshape(2, pairs)
     point = prefix.astype(np.float64)
     point *= _UNIT
-    squares = point[0] * point[0] + point[1] * point[1]
+    squares = point[0] * point[0]
+    squares += point[1] * point[1]
     tried = np.flatnonzero(squares < 1 + _EDGE)
-    prefix, point, squares = prefix[:, tried], point[:, tried], squares[tried]
-    inside = (squares >= _EDGE * coarse) & (squares <= 1 - _EDGE * coarse)
+    squares = squares.take(tried)
+    variates = point.take(tried, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # only at points that are not inside
-        factor = np.log(squares)
-        factor *= -2.0
-        factor /= squares
-        np.sqrt(factor, out=factor)
-        point *= factor
-        point *= float(ratio)
-        point += 0.5
-        cells, sure = _settled(point, coarse * (float(ratio) * _NORMAL_ERROR + _ROUNDING))
-    sure &= inside
-    return _with_exact_pairs(cells, sure, prefix, ratio, entropy)
+        variates *= _polar_factors(squares, float(ratio))
+        variates += 0.5
+        cells, sure = _settled(variates, coarse * (float(ratio) * _NORMAL_ERROR + _ROUNDING))
+    sure &= (squares >= _EDGE) & (squares <= 1 - _EDGE)
+    unsure = np.flatnonzero(~(sure[0] & sure[1]))
+    if not len(unsure):
+        return cells.reshape(-1).astype(np.int64)
+    return _with_exact_pairs(cells, unsure, prefix[:, tried[unsure]], ratio, entropy)
+
+
+def _polar_factors(squares: _Floats, ratio: float) -> _Floats:
+    """ratio * sqrt(-2 ln s / s)."""
+    factor = np.log(squares)
+    factor /= squares
+    factor *= -2.0
+    np.sqrt(factor, out=factor)
+    factor *= ratio
+    return factor
 
 
 def _with_exact_pairs(
-    cells: _Floats, sure: npt.NDArray[np.bool_], prefix: _Ints, ratio: Fraction, entropy: Entropy
+    cells: _Floats, unsure: npt.NDArray[np.intp], prefix: _Ints, ratio: Fraction, entropy: Entropy
 ) -> Cells:
-    unsure = np.flatnonzero(~sure.all(axis=0))
-    if not len(unsure):
-        return cells.T.reshape(-1).astype(np.int64)
+    """All pairs of cells, those at `unsure` computed exactly from their `prefix`, or left out where they are rejected."""
     keep = np.ones(cells.shape[1], dtype=np.bool_)
     exact: list[tuple[int, int]] = []
-    for i in unsure:
-        pair = polar_cells(ratio, Lazy(int(prefix[0, i]), _BITS, entropy), Lazy(int(prefix[1, i]), _BITS, entropy))
-        keep[i] = pair is not None
+    for place, (first, second) in zip(unsure, prefix.T.tolist(), strict=True):
+        pair = polar_cells(ratio, Lazy(first, _BITS, entropy), Lazy(second, _BITS, entropy))
+        keep[place] = pair is not None
         exact.append(pair or (0, 0))
-    whole: Cells = np.where(sure.all(axis=0), cells, 0.0).astype(np.int64)
+    cells[:, unsure] = 0.0
+    whole: Cells = cells.astype(np.int64)
     if max(max(map(abs, pair)) for pair in exact) >= LIMIT:
         whole = whole.astype(object)
     whole[:, unsure] = np.array(exact, dtype=whole.dtype).T
-    return whole[:, keep].T.reshape(-1)
+    return whole[:, keep].reshape(-1)
 
 
 def _discrete_gaussian(sigma: Fraction, count: int, entropy: Entropy, coarse: float) -> Cells:

@@ -112,7 +112,7 @@ def _exact(value: object, how: TotalMap) -> Fraction:
         value = Decimal(value)
     if not isinstance(value, Decimal) or value.is_nan():
         return Fraction(how.missing)
-    if abs(value) >= how.bound:
+    if value.copy_abs() >= how.bound:
         return Fraction(how.bound) * (1 if value > 0 else -1)
     return Fraction(value) if value.adjusted() > _NEGLIGIBLE else Fraction(0)
 

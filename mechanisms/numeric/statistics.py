@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -380,7 +380,7 @@ class Histogram(OneShot):
     @property
     def _edges(self) -> tuple[float, ...]:
         """The edges as they are compared with values."""
-        return tuple(float(cast(Decimal, edge)) for edge in self.edges or ())
+        return tuple(float(edge) for edge in self.edges or ())
 
     @property
     def _times(self) -> int:

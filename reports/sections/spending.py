@@ -13,12 +13,24 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
 from dpledger.ledger import readings
-from dpledger.ledger.bodies import Aborted, Committed, LevelCharge, Refused, Reserved
+from dpledger.ledger.bodies import Aborted, Committed, LevelCharge, Refused, Reserved, ScopeOpened
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState, State
 from dpledger.reports import words
-from dpledger.reports.model import Cell, Column, Item, Items, Picture, Prose, Section, Spent, SpentChart, Table
+from dpledger.reports.model import (
+    Cell,
+    Column,
+    Item,
+    Items,
+    Picture,
+    Prose,
+    Section,
+    Spent,
+    SpentChart,
+    Table,
+    visible,
+)
 from dpledger.reports.sections.runs import account_name
 
 __all__ = ["Histories", "spending", "upper_text"]
@@ -70,12 +82,15 @@ class Histories:
     def __init__(self, entries: tuple[Entry, ...], state: State) -> None:
         self._of = {name: _History(scope, filters.opening(scope.filter)) for name, scope in state.scopes.items()}
         self._reserved: dict[str, Reserved] = {}
+        self._datasets: dict[str, str] = {}
         self.size = len(entries)
         for entry in entries:
             self._read(entry)
 
     def _read(self, entry: Entry) -> None:
         match entry.body:
+            case ScopeOpened(path=path, dataset=dataset) if dataset is not None:
+                self._datasets[path[0].scope] = visible(dataset)
             case Reserved() as body:
                 self._reserved[body.charge] = body
                 for level in body.levels:
@@ -91,6 +106,10 @@ class Histories:
                 self._of[level].refused.append(entry.index)
             case _:
                 pass
+
+    def dataset(self, scope: str) -> str | None:
+        """What the scope was opened for, in its own words, if it says."""
+        return self._datasets.get(scope)
 
     def chart(self, account: ScopeAccount) -> SpentChart:
         """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""

@@ -55,7 +55,7 @@ Number = Decimal | str | int | float
 
 DIGITS_AFTER_POINT = 60
 DIGITS_BEFORE_POINT = 18
-SIGNIFICANT = 12  # digits kept of a transcendental number (spec/expost.md 0)
+SIGNIFICANT = 12  # digits kept of a transcendental number; the price of the rounding is below 10^-11 of the number
 ZERO = Decimal(0)
 INFINITY = Decimal("Infinity")
 

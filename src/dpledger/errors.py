@@ -4,7 +4,7 @@
       InputError       the caller's     ParameterError, RelationError, ScopeError, InfeasiblePlan, WorkLimit
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
                                         ScopeBusy, ContractViolation
-      EvidenceError    the record's     VerificationError, StoreBehind, ForeignLedger
+      EvidenceError    the record's     VerificationError, StoreBehind, StoreFailure, ForeignLedger
       EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message
@@ -35,6 +35,7 @@ __all__ = [
     "ScopeBusy",
     "ScopeError",
     "StoreBehind",
+    "StoreFailure",
     "UnboundedLoss",
     "VerificationError",
     "WorkLimit",
@@ -137,6 +138,11 @@ class VerificationError(EvidenceError):
 
 class StoreBehind(EvidenceError):
     """The store lost entries that this process, or this user, has seen; it must not be continued."""
+
+
+class StoreFailure(EvidenceError):
+    """The store could not read or write: the disk is full, the file read-only, another writer holds it. What was not
+    acknowledged may be there or not: the next call sees."""
 
 
 class ForeignLedger(EvidenceError):

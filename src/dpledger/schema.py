@@ -29,7 +29,7 @@ from pydantic import Field, TypeAdapter
 from dpledger import decimals
 from dpledger.errors import ParameterError, shortened
 
-__all__ = ["JsonValue", "Plain", "given", "plain", "read_json", "record", "tag", "validated"]
+__all__ = ["JsonValue", "Plain", "complete", "given", "plain", "read_json", "record", "tag", "validated"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
 JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
 """What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
 
-DEEPEST = 32  # levels of nesting that a document may have (spec/ledger.md 2)
+DEEPEST = 32  # levels of nesting that a document may have, as in the ledger's byte profile
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
@@ -56,19 +56,31 @@ def given(*, default: object) -> Any:
 def record(cls: type[T]) -> type[T]:
     """A class decorator: a frozen, slotted pydantic dataclass that forbids extra fields and raises ParameterError."""
     made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)(cls)
-    construct = made.__init__
+    _speak_of_parameters(made)
+    result: type[T] = made
+    return result
+
+
+def complete(*classes: Any) -> None:
+    """Finish records whose fields name types that were not there yet when they were declared."""
+    for cls in classes:
+        pydantic.dataclasses.rebuild_dataclass(cls, force=True)  # makes a fresh __init__
+        _speak_of_parameters(cls)
+
+
+def _speak_of_parameters(cls: Any) -> None:
+    """Let the constructor raise ParameterError in place of pydantic's error."""
+    construct = cls.__init__
+    names = tuple(field.name for field in dataclasses.fields(cls))
 
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             construct(self, *args, **kwargs)
         except pydantic.ValidationError as error:
-            names = tuple(f.name for f in dataclasses.fields(made))
-            raise _as_parameter_error(made.__name__, error, names) from None
+            raise _as_parameter_error(cls.__name__, error, names) from None
 
-    made.__init__ = initialise
-    result: type[T] = made
-    return result
+    cls.__init__ = initialise
 
 
 def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:

@@ -206,11 +206,19 @@ def test_a_key_that_others_can_reach_is_refused(tmp_path: Path, mode: int) -> No
     assert SigningKey.load(path).public == KEY.public
 
 
+def lowest_free_descriptor() -> int:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
 def test_what_is_no_key_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="No such file"):
         SigningKey.load(tmp_path / "missing")
-    with pytest.raises(ParameterError, match="key file"):
+    free_before = lowest_free_descriptor()
+    with pytest.raises(ParameterError, match="regular file"):
         SigningKey.load(tmp_path)
+    assert lowest_free_descriptor() == free_before
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(ParameterError, match="regular file"):
         SigningKey.load(tmp_path / "pipe")
@@ -259,7 +267,7 @@ def test_a_locked_key_is_bound_to_its_name_and_every_byte() -> None:
     assert SigningKey.from_text(text, passphrase="p").public == KEY.public
 
 
-@pytest.mark.parametrize("passphrase", ["", 7])
+@pytest.mark.parametrize("passphrase", ["", 7, "\ud800"])
 def test_a_passphrase_is_text_that_is_not_empty(passphrase: Any) -> None:
     with pytest.raises(ParameterError, match="passphrase"):
         KEY.to_text(passphrase=passphrase)

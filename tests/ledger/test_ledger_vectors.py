@@ -11,7 +11,7 @@ import ledger_vectors
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger import checkpoint, envelope, merkle, wire
 from dpledger.ledger.keys import SigningKey, VerifyingKey
-from vector import Vector, content_of
+from golden import Vector, content_of
 
 
 def expect(vector: Vector, run: Callable[[], Any], refused_by: type[DpledgerError]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath as mp
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Law, RoundedGaussian, RoundedLaplace
 from dpledger.mechanisms.noise.refine import Lazy, exponential_cell, exponential_exceeds, polar_cells
 from dpledger.mechanisms.noise.sampling import sample
@@ -34,10 +35,14 @@ scales = st.decimals(min_value="1e-9", max_value="1e9", places=12).filter(lambda
 
 @st.composite
 def laws(draw: st.DrawFn) -> Law:
-    make = draw(st.sampled_from([RoundedLaplace, RoundedGaussian, DiscreteLaplace, DiscreteGaussian]))
-    if make in (RoundedLaplace, RoundedGaussian):
-        return make(draw(scales), grid=draw(st.sampled_from(["1", "0.0009765625", "3", "0.7"])))
-    return make(draw(scales))
+    scale, grid = draw(scales), draw(st.sampled_from(["1", "0.0009765625", "3", "0.7"]))
+    choices: list[Law] = [
+        RoundedLaplace(scale, grid),
+        RoundedGaussian(scale, grid),
+        DiscreteLaplace(scale),
+        DiscreteGaussian(scale),
+    ]
+    return draw(st.sampled_from(choices))
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,7 +59,7 @@ def test_any_hand_over_between_the_paths_gives_the_same_draws(law: Law, coarse: 
 
 @settings(max_examples=40, deadline=None)
 @given(scale=scales, seed=st.integers(0, 2**32))
-def test_laplace_draws_are_those_of_the_definition(scale: str, seed: int) -> None:
+def test_laplace_draws_are_those_of_the_definition(scale: Decimal, seed: int) -> None:
     law = RoundedLaplace(scale, grid="0.001")
     words = seeded(seed).words(20)
     drawn = sample(law, 20, WordList(words, seeded(seed, 1))).tolist()
@@ -65,10 +70,10 @@ def test_laplace_draws_are_those_of_the_definition(scale: str, seed: int) -> Non
 
 @settings(max_examples=40, deadline=None)
 @given(sigma=scales, seed=st.integers(0, 2**32))
-def test_gaussian_draws_are_those_of_the_definition(sigma: str, seed: int) -> None:
+def test_gaussian_draws_are_those_of_the_definition(sigma: Decimal, seed: int) -> None:
     law = RoundedGaussian(sigma, grid="0.5")
     words = seeded(seed).words(200)
-    pairs = len(WordsOfFirstBatch(10)) // 2
+    pairs = pairs_of_first_batch(10)
     drawn = sample(law, 10, WordList(words, seeded(seed, 1))).tolist()
     ratio = Fraction(law.sigma) / Fraction(law.grid)
     expected = [
@@ -76,26 +81,28 @@ def test_gaussian_draws_are_those_of_the_definition(sigma: str, seed: int) -> No
         for i in range(pairs)
         if (pair := normal_pair_from_words(int(words[i]), int(words[pairs + i]), ratio)) is not None
     ]
-    flat = [value for pair in expected for value in pair]
+    flat = [first for first, _ in expected] + [second for _, second in expected]
     shared = min(len(flat), len(drawn))
     assert drawn[:shared] == flat[:shared]
 
 
-def WordsOfFirstBatch(size: int) -> np.ndarray:
-    """The words that the first batch for `size` normal draws asks for."""
+class CountingRefused(Exception):
+    """Raised in place of words, with how many were asked for."""
 
-    class Stop(Exception):
-        pass
 
-    class Asking:
-        def words(self, count: int, /) -> np.ndarray:
-            raise Stop(count)
+class Refusing:
+    """Entropy that says how many words were asked for, and gives none."""
 
-    try:
-        sample(RoundedGaussian(1, 1), size, Asking())
-    except Stop as stop:
-        return np.zeros(stop.args[0])
-    raise AssertionError("no words were asked for")
+    def words(self, count: int, /) -> Words:
+        raise CountingRefused(count)
+
+
+def pairs_of_first_batch(size: int) -> int:
+    """How many pairs of words the first batch for `size` normal draws asks for."""
+    with pytest.raises(CountingRefused) as asked:
+        sample(RoundedGaussian(1, 1), size, Refusing())
+    count: int = asked.value.args[0]
+    return count // 2
 
 
 def test_words_that_decide_nothing_are_refined() -> None:
@@ -145,13 +152,8 @@ def test_the_logarithm_keeps_the_accuracy_that_the_tolerances_assume() -> None:
     """Assumed: 2^-46. Measured on the arguments that the samplers use: the whole range, and next to 1."""
     with mp.workdps(40):
         generator = np.random.default_rng(5)
-        arguments = np.concatenate(
-            [
-                generator.random(1500),
-                2.0 ** (-40 * generator.random(500)),
-                1 - 2.0 ** -(1 + 19 * generator.random(1500)),
-            ]
-        )
+        small, near_one = 2.0 ** (-40 * generator.random(500)), 1 - 2.0 ** -(1 + 19 * generator.random(1500))
+        arguments = np.concatenate([generator.random(1500), small, near_one])
         worst = max(
             abs(mp.mpf(float(value)) / mp.log(mp.mpf(float(x))) - 1)
             for x, value in zip(arguments, np.log(arguments), strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -43,17 +43,17 @@ BAD: tuple[dict[str, object], ...] = (
 
 class _Conformance(MechanismConformance):
     relations = tuple(Relation)
-    good_data = [0, 1, 2, 3]
-    bad_data = (None, float("nan"), "text", [float("inf")])
+    good_data = (0, 1, 2, 3)
+    bad_data = (None, float("nan"), "text", (float("inf"),))
     bad_parameters = BAD
-    changes: dict[str, Any]
+    changes: ClassVar[dict[str, Any]]
 
     def make(self, **changes: Any) -> Any:
         return SparseVector(**{"epsilon": 1, "cutoff": 3, "threshold": 2, **self.changes, **changes})
 
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         run = mechanism.open(data, entropy=seeded(seed))
-        for value in (lambda rows: len(rows) if isinstance(rows, list) else math.nan, 2, 3, -1, 2, 2):
+        for value in (lambda rows: len(rows) if isinstance(rows, tuple) else math.nan, 2, 3, -1, 2, 2):
             try:
                 run.ask(value)
             except Halted:
@@ -63,15 +63,15 @@ class _Conformance(MechanismConformance):
 
 
 class TestPure(_Conformance):
-    changes = {}
+    changes: ClassVar[dict[str, Any]] = {}
 
 
 class TestApproximate(_Conformance):
-    changes = {"delta": "0.000001", "cutoff": 20}
+    changes: ClassVar[dict[str, Any]] = {"delta": "0.000001", "cutoff": 20}
 
 
 class TestRefreshed(_Conformance):
-    changes = {"delta": "0.000001", "cutoff": 20, "mode": "kov"}
+    changes: ClassVar[dict[str, Any]] = {"delta": "0.000001", "cutoff": 20, "mode": "kov"}
 
 
 # ---- what it promises -----------------------------------------------------------------------------------------------

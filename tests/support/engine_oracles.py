@@ -12,7 +12,7 @@ import flint
 import mpmath
 
 DIGITS = 60
-mp = mpmath.mp.clone() if hasattr(mpmath.mp, "clone") else mpmath.MPContext()
+mp = mpmath.mp.clone()
 mp.dps = DIGITS
 
 Real = Any  # an mpmath number
@@ -118,9 +118,7 @@ def mixed_delta(smooth: Any, atoms: Sequence[tuple[Real, Real]], epsilon: Real) 
 def response_atoms(e0: Real, count: int) -> list[tuple[Real, Real]]:
     """(loss, mass) of `count` randomised responses."""
     p = 1 / (1 + mp.exp(-e0))
-    return [
-        ((2 * k - count) * e0, mp.binomial(count, k) * p**k * (1 - p) ** (count - k)) for k in range(count + 1)
-    ]
+    return [((2 * k - count) * e0, mp.binomial(count, k) * p**k * (1 - p) ** (count - k)) for k in range(count + 1)]
 
 
 # ---- the sampled Gaussian -------------------------------------------------------------------------------------------
@@ -128,7 +126,7 @@ def response_atoms(e0: Real, count: int) -> list[tuple[Real, Real]]:
 
 def sampled_moment(rate: Real, sigma: Real, order: int) -> Real:
     """The Renyi divergence of whole order, remove: the binomial sum of Mironov-Talwar-Zhang 2019, section 3.3."""
-    with mpmath.workdps(max(DIGITS, int(order * 0.7) + DIGITS)):
+    with mp.workdps(max(DIGITS, int(order * 0.7) + DIGITS)):
         terms = (
             mp.binomial(order, k) * (1 - rate) ** (order - k) * rate**k * mp.exp(mp.mpf(k * (k - 1)) / (2 * sigma**2))
             for k in range(order + 1)
@@ -203,3 +201,22 @@ def ball(value: Any) -> float:
 def all_counts(limit: int, kinds: int) -> list[tuple[int, ...]]:
     """Every tuple of `kinds` counts from 1 to `limit`."""
     return list(itertools.product(range(1, limit + 1), repeat=kinds))
+
+
+# ---- what a sound interval looks like -------------------------------------------------------------------------------
+
+
+FARTHEST = 1e5
+"""An epsilon beyond every loss in the tests: what is left of delta there is the mass at infinity."""
+
+
+def holds_epsilon(lower: float, upper: float, profile: Any, delta: Real) -> bool:
+    """Whether the least epsilon >= 0 with profile(eps) <= delta lies in [lower, upper]."""
+    below_ok = lower <= 0 or profile(mp.mpf(min(lower, FARTHEST))) >= delta
+    above_ok = upper == float("inf") or profile(mp.mpf(upper)) <= delta
+    return bool(below_ok and above_ok and lower <= upper)
+
+
+def holds_delta(lower: float, upper: float, exact: Real) -> bool:
+    """Whether an exact delta lies in [lower, upper]."""
+    return bool(mp.mpf(lower) <= exact <= mp.mpf(upper))

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vectors_signed import checkpoint_vectors, envelope_vectors, key_vectors, merkle_vectors
-from vectors_unsigned import field_vectors, payload_vectors
+from golden_signed import checkpoint_vectors, envelope_vectors, key_vectors, merkle_vectors
+from golden_unsigned import field_vectors, payload_vectors
 
 DATA = Path(__file__).parents[1] / "data" / "ledger"
 

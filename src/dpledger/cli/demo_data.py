@@ -1,8 +1,8 @@
 """The data of the demo: the breast cancer data that ships with scikit-learn, one row a patient.
 
 398 rows are the private data of the demo; the other 171 play the public, held-out part on which accuracy is measured.
-Features are scaled by ranges that are fixed here, taken from the published description of the data: never by the private
-rows themselves, since one patient could then move everybody else's.
+Features are scaled by ranges that are fixed here, taken from the published description of the data: never by the
+private rows themselves, since one patient could then move everybody else's.
 """
 
 from __future__ import annotations

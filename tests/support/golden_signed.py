@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import merkle_oracle
+from golden import Vector, bad, good
 from naive_signing import (
     NAME,
     ORDER,
@@ -28,7 +29,6 @@ from naive_signing import (
     signature_line,
     vkey,
 )
-from vector import Vector, bad, good
 
 PREVIOUS = merkle_oracle.leaf(b"the leaf at index 0")
 PAYLOAD = json.dumps(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from golden import Vector, bad, good
 from naive_signing import NAME
-from vector import Vector, bad, good
 
 
 def nested(depth: int) -> str:

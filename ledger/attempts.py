@@ -1,0 +1,145 @@
+"""One charge of this process, from its reservation to its end. Each call is one durable transaction.
+
+Whatever goes wrong between start and commit counts at its cap, for ever. What the mechanism or the caller's code raised
+never leaves: it may depend on one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from dpledger.accounting.composition import Composition
+from dpledger.errors import ContractViolation, EngineError, InputError, VerificationError
+from dpledger.ledger import gate, values
+from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
+from dpledger.ledger.entries import Entry
+from dpledger.ledger.standing import State, next_steps
+from dpledger.ledger.stores.protocol import Transaction
+from dpledger.mechanisms.protocol import Release
+
+if TYPE_CHECKING:
+    from dpledger.ledger.ledger import Ledger
+
+__all__ = ["Attempt", "Receipt"]
+
+Value = TypeVar("Value")
+
+Keep = Literal["value", "digest", "none"]
+NOT_RECORDED = "the outcome does not fit into an entry: charged at its cap"
+NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Generic[Value]):
+    """A released value, and the signed entry of its commit.
+
+    `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
+    secret, and keep it: it is stored nowhere else."""
+
+    value: Value
+    entry: Entry
+    salt: bytes | None = None
+
+
+class Attempt:
+    """A charge that this process reserved, and the redeem (as its SHA-256) that starts and settles it."""
+
+    def __init__(self, book: Ledger, charge: str, redeem: str, kind: str) -> None:
+        self._book = book
+        self._charge = charge
+        self._redeem = redeem
+        self._kind = kind
+
+    def start(self) -> Entry:
+        """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
+        return self._append(
+            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem)
+        )
+
+    def abort(self) -> Entry:
+        """Give the whole charge back; only before it is started."""
+        return self._append(lambda state: Aborted(path=self._path(state), charge=self._charge))
+
+    def grant(self, upto: int) -> Entry:
+        """Grant a training run its steps up to `upto`, durably, before any of them runs."""
+        return self._append(
+            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=self._redeem, upto=upto)
+        )
+
+    def commit(self, release: Release[Value], keep: Keep) -> Receipt[Value]:
+        """Settle the charge with the outcome of `release`; the value is handed out once that is durable.
+
+        ContractViolation, and the full charge, if the parts of the release are not those that were reserved."""
+        salt = self._book.draw(values.SALT_BYTES) if keep == "digest" else None
+        digest = None if salt is None else values.digest(release.value, salt)
+        warnings = release.warnings if salt is None or digest is not None else (*release.warnings, NO_DIGEST)
+        stored = values.kept(release.value) if keep == "value" and not release.outside_guarantee else None
+        try:
+            entry = self._settle(
+                release.parts,
+                outside_guarantee=release.outside_guarantee,
+                warnings=warnings,
+                digest=digest,
+                stored=stored,
+            )
+        except VerificationError:
+            self.commit_at_cap(outside_guarantee=True)
+            raise ContractViolation(
+                f"{self._kind} returned other parts than it announced; the full charge stands, and the value is withheld"
+            ) from None
+        except (InputError, EngineError):
+            entry = self._settle(None, warnings=(NOT_RECORDED,), digest=digest, stored=stored)
+        return Receipt(release.value, entry, None if digest is None else salt)
+
+    def commit_at_cap(self, *, outside_guarantee: bool) -> Entry:
+        """End a charge whose run did not return: all of it stands."""
+        return self._settle(None, outside_guarantee=outside_guarantee)
+
+    def give_up(self, error: BaseException) -> BaseException:
+        """End the charge of a run that raised `error`, at its cap; what the caller is to see instead."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self.commit_at_cap(outside_guarantee=False)
+            return error
+        self.commit_at_cap(outside_guarantee=True)
+        if isinstance(error, ContractViolation):
+            return error
+        return ContractViolation(
+            f"{self._kind} raised an error while it read the data; the full charge stands. What the error said is "
+            "withheld, since it may depend on one record: try it on public or made-up data to see it"
+        )
+
+    def _settle(
+        self,
+        parts: Composition | None,
+        *,
+        outside_guarantee: bool = False,
+        warnings: tuple[str, ...] = (),
+        digest: str | None = None,
+        stored: bytes | None = None,
+    ) -> Entry:
+        """Commit, and keep the value, in one transaction. `parts`: None for those that were reserved."""
+
+        def settle(state: State, transaction: Transaction) -> list[Body]:
+            charge = state.charge(self._charge)
+            if stored is not None:
+                transaction.put_value(self._charge, stored)
+            return [
+                gate.settle(
+                    state,
+                    charge,
+                    charge.parts if parts is None else parts,
+                    outside_guarantee=outside_guarantee,
+                    warnings=warnings,
+                    digest=digest,
+                )
+            ]
+
+        return self._book.transact(settle)[0]
+
+    def _append(self, make: Callable[[State], Body]) -> Entry:
+        return self._book.transact(lambda state, _: [make(state)])[0]
+
+    def _path(self, state: State) -> tuple[Step, ...]:
+        return next_steps(state, state.charge(self._charge).path)

@@ -1,0 +1,114 @@
+"""An open interaction: answers go out under the cap that its start made durable; its outcome settles it at close."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from dpledger.errors import Halted, InputError, ScopeError
+from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.mechanisms.protocol import Conversation, Release
+from dpledger.progress import track
+
+__all__ = ["Session"]
+
+Query = TypeVar("Query")
+Answer = TypeVar("Answer")
+Value = TypeVar("Value")
+
+BLOCKS = 20  # a training run is granted its steps in about this many blocks
+
+
+class Session(Generic[Query, Answer, Value]):
+    """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception.
+
+    It may be shared by threads, which then take turns."""
+
+    def __init__(
+        self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None
+    ) -> None:
+        self._attempt = attempt
+        self._conversation = conversation
+        self._steps = steps
+        self._asked = 0
+        self._granted = 0
+        self._lock = threading.RLock()
+        self._ended: BaseException | None = None
+        self._receipt: Receipt[Value] | None = None
+
+    def ask(self, query: Query) -> Answer:
+        """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its
+        contract (the interaction is closed and its full charge stands)."""
+        with self._lock:
+            if self._receipt is not None or self._ended is not None:
+                raise Halted("the interaction is closed: open a new one")
+            self._grant_next()
+            try:
+                answer = self._conversation.ask(query)
+            except (Halted, InputError):
+                raise
+            except BaseException as error:
+                failure: BaseException = error
+            else:
+                self._asked += 1
+                return answer
+            raise self._fail(failure)
+
+    def steps(self) -> Iterator[int]:
+        """Of a training run: 0, 1, ... up to its planned number of steps, with a progress bar on a terminal."""
+        if self._steps is None:
+            raise ScopeError("only a training run has a number of steps")
+        return track(range(self._steps), "training", total=self._steps)
+
+    def close(self) -> Receipt[Value]:
+        """End the interaction and settle its charge; the receipt of its commit. A second call returns the same.
+
+        After a broken contract there is no receipt: Halted."""
+        with self._lock:
+            if self._receipt is not None:
+                return self._receipt
+            if self._ended is not None:
+                raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
+            try:
+                release = self._conversation.close()
+                if not isinstance(release, Release):
+                    raise TypeError("close() returned no Release")
+            except BaseException as error:
+                failure: BaseException = error
+            else:
+                self._receipt = self._attempt.commit(release, keep="none")
+                return self._receipt
+            raise self._fail(failure)
+
+    @property
+    def receipt(self) -> Receipt[Value]:
+        """The receipt of the commit, once closed."""
+        if self._receipt is None:
+            raise ScopeError("the interaction is open: its receipt comes with close")
+        return self._receipt
+
+    def _fail(self, error: BaseException) -> BaseException:
+        """End at the cap; what the caller is to see."""
+        self._ended = error
+        return self._attempt.give_up(error)
+
+    def _grant_next(self) -> None:
+        if self._steps is None or self._asked < self._granted:
+            return
+        if self._granted >= self._steps:
+            raise Halted(f"all {self._steps} planned steps have run")
+        block = max(1, -(-self._steps // BLOCKS))
+        upto = min(self._steps, self._granted + block)
+        self._attempt.grant(upto)
+        self._granted = upto
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ended is None:
+            self.close()

@@ -1,0 +1,83 @@
+"""A verified ledger as a report's model. Pure: no clock, host or locale, so that the same record gives the same report."""
+
+from __future__ import annotations
+
+from dpledger.ledger.bodies import Audited, Refused
+from dpledger.ledger.verification import Verified
+from dpledger.reports import words
+from dpledger.reports.certified import Engine
+from dpledger.reports.model import Fact, ReportModel
+from dpledger.reports.sections.audits import audits_section
+from dpledger.reports.sections.declared import ITEMS, Declarations, declared_section
+from dpledger.reports.sections.record import limits_section, record_section, verified_section
+from dpledger.reports.sections.scopes import Scopes
+
+__all__ = ["build"]
+
+TITLE = "Privacy report"
+
+
+def build(verified: Verified) -> ReportModel:
+    """The report on what was verified: every item that the ledger measures or people declared, and every gap.
+
+    It shows bounds that the ledger and the engine returned, and computes none. The previous report is the last one that
+    the ledger itself records.
+    """
+    engine = Engine()
+    declarations = Declarations(verified.entries)
+    scopes = Scopes(verified, declarations, engine)
+    product = declarations.of("product_name")
+    return ReportModel(
+        title=TITLE,
+        subtitle=product[0].item("").text if product else f"Ledger {verified.head.origin}",
+        ledger=verified.head.origin,
+        size=verified.head.size,
+        root=verified.head.root.hex(),
+        facts=(_record_fact(verified), *scopes.facts(), _evidence_fact(verified), _gaps_fact(declarations)),
+        sections=(
+            verified_section(verified),
+            *scopes.sections(),
+            audits_section(verified.entries, engine),
+            declared_section(declarations),
+            record_section(verified),
+            limits_section(),
+        ),
+    )
+
+
+def _record_fact(verified: Verified) -> Fact:
+    how = "in full" if verified.mode == "full" else "their bytes only"
+    refused = sum(isinstance(entry.body, Refused) for entry in verified.entries)
+    seen = f"{verified.head.size - verified.witnessed:,} seen by no witness"
+    return Fact(
+        id="facts/record",
+        label="Verified",
+        text=words.count(verified.head.size, "entry", "entries"),
+        note=f"{how}, key {verified.key.key_id_hex}; {words.count(refused, 'request')} refused; {seen}",
+    )
+
+
+def _evidence_fact(verified: Verified) -> Fact:
+    verdicts = [entry.body.verdict for entry in verified.entries if isinstance(entry.body, Audited)]
+    found = verdicts.count("violation")
+    if not verdicts:
+        return Fact(
+            id="facts/audits", label="Audits", text="none", note="no claim was tested empirically", status="unknown"
+        )
+    return Fact(
+        id="facts/audits",
+        label="Audits",
+        text=words.count(found, "violation"),
+        note=f"of {words.count(len(verdicts), 'audit')}; not refuted is not proved",
+    )
+
+
+def _gaps_fact(declarations: Declarations) -> Fact:
+    missing = len(declarations.missing)
+    return Fact(
+        id="facts/gaps",
+        label="Not declared",
+        text=words.count(missing, "item"),
+        note=f"of {len(ITEMS)} that people must state, because no ledger can measure them",
+        status="unknown" if missing else "declared",
+    )

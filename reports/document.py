@@ -1,0 +1,76 @@
+"""The public entry: a report on a ledger, in three forms that cannot disagree.
+
+>>> import dpledger as dpl
+>>> book = dpl.Ledger.in_memory()
+>>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+>>> made = report(book)
+>>> made.markdown().splitlines()[0], made.body().schema
+('# Privacy report', 'dpledger.report.v1')
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpledger.errors import ParameterError
+from dpledger.ledger.bodies import Reported
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.verification import Verified
+from dpledger.reports import html, jsonform, markdown
+from dpledger.reports.build import build
+from dpledger.reports.model import SCHEMA, ReportModel
+
+__all__ = ["Report", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report. Each form is a rendering of `model` and holds all of it."""
+
+    model: ReportModel
+
+    def html(self) -> str:
+        """One self-contained page: no network, no script."""
+        return html.render(self.model, self.digest)
+
+    def json(self) -> str:
+        """The JSON form, in the ledger's byte profile."""
+        return jsonform.render(self.model).decode()
+
+    def markdown(self) -> str:
+        """The Markdown form."""
+        return markdown.render(self.model, self.digest)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the JSON form, in hexadecimal."""
+        return jsonform.digest(self.model)
+
+    def body(self) -> Reported:
+        """What a ledger records of this report: `book.record(report.body())`."""
+        return Reported(digest=self.digest, schema=SCHEMA)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix."""
+        target = Path(path)
+        forms = {".html": self.html, ".json": self.json, ".md": self.markdown}
+        form = forms.get(target.suffix.lower())
+        if form is None:
+            raise ParameterError("path", target.name, "a name that ends in .html, .json or .md")
+        target.write_text(form(), encoding="utf-8", newline="\n")
+        return target
+
+    def _repr_html_(self) -> str:
+        """The page in a notebook, in a frame of its own: its style stays there."""
+        return html.framed(self.html())
+
+
+def report(book: Ledger | Verified) -> Report:
+    """The report on `book`: a ledger, which is verified in full first, or what a verification returned.
+
+    Verifying a ledger against its own key shows that it is consistent, not whose it is; pass what
+    `verification.verify` returned for a key that you trust. Raises VerificationError for a record that does not hold.
+    """
+    return Report(build(book if isinstance(book, Verified) else book.verify()))

@@ -1,0 +1,72 @@
+"""The report as one HTML file: no network, no script, its style inline; light, dark and print.
+
+The page's own content-security policy forbids everything but inline style. All text is escaped by the template; the only
+markup that enters unescaped is made by `pictures`, which escapes for itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from dpledger.reports.model import Item, Picture, ReportModel, blocks
+from dpledger.reports.pictures.charts import drawn
+
+__all__ = ["framed", "render"]
+
+LONG_WORD = 24  # characters without a space from which a text is set in a fixed width
+
+
+def render(model: ReportModel, digest: str) -> str:
+    """The whole page. `digest`: the SHA-256 of the JSON form."""
+    pictures = [block for block in blocks(model.sections) if isinstance(block, Picture)]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            model=model,
+            digest=digest,
+            style=_style(),
+            pictures={picture.id: drawn(picture, f"picture-{place}") for place, picture in enumerate(pictures)},
+        )
+    )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.tests["mono"] = _is_mono
+    return environment
+
+
+def _template(name: str) -> str:
+    return files("dpledger.reports").joinpath("templates", name).read_text("utf-8")
+
+
+@functools.cache
+def _style() -> Markup:
+    return Markup(_template("report.css"))  # noqa: S704  # our own file
+
+
+def _is_mono(item: Item) -> bool:
+    """Digests, keys and commands: set in a fixed width."""
+    return any(len(word) >= LONG_WORD for word in item.text.split()) and item.origin.status == "measured"
+
+
+def framed(page: str) -> str:
+    """`page` in an `iframe` that may run nothing and reach nothing, for a notebook."""
+    return str(
+        Markup('<iframe sandbox srcdoc="{}" title="{}" style="width:100%;height:40rem;border:0"></iframe>').format(
+            page, "Privacy report"
+        )
+    )

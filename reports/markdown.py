@@ -1,0 +1,119 @@
+"""The report as Markdown: headings, lists and tables of CommonMark with GitHub's tables. No HTML, no link, no image.
+
+Whatever could start markup, a link, a formula or a mention is escaped, so text from a ledger shows as it is written.
+
+>>> escaped("see <b> http://a.b or *c*")
+'see \\\\<b\\\\> http\\\\://a.b or \\\\*c\\\\*'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import assert_never
+
+from dpledger.reports.model import Block, Cell, Fact, Item, Items, Origin, Picture, Prose, ReportModel, Section, Table
+
+__all__ = ["escaped", "render"]
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$:@!{}^]|(?<=www)\.|(?<=WWW)\.")
+_DEEPEST = 6  # levels of headings
+
+
+def render(model: ReportModel, digest: str) -> str:
+    """The whole report. `digest`: the SHA-256 of its JSON form."""
+    lines = [f"# {escaped(model.title)}", "", escaped(model.subtitle), ""]
+    lines += [_fact(fact) for fact in model.facts]
+    lines += [""]
+    for section in model.sections:
+        lines += _section(section, 2)
+    lines += [
+        "---",
+        "",
+        f"SHA-256 of this report's JSON form: `{digest}`  ",
+        f"Root of the ledger: `{model.root}`  ",
+        f"Schema: `{model.schema}`",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """`text` in one line, with a backslash before whatever Markdown could read as markup."""
+    return _MARKUP.sub(lambda found: "\\" + found.group(), re.sub(r"\s+", " ", text)).strip()
+
+
+def _fact(fact: Fact) -> str:
+    return f"- **{escaped(fact.label)}:** {escaped(fact.text)} ({escaped(fact.note)}) [{fact.status}]"
+
+
+def _section(section: Section, level: int) -> Iterator[str]:
+    yield f"{'#' * min(level, _DEEPEST)} {escaped(section.heading)}"
+    yield ""
+    for block in section.blocks:
+        yield from _block(block)
+        yield ""
+    for below in section.sections:
+        yield from _section(below, level + 1)
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Items(items=items):
+            yield from (_item(item) for item in items)
+        case Table():
+            yield from _table(block)
+        case Prose():
+            yield from _prose(block)
+        case Picture(title=title, description=description):
+            yield f"**Picture: {escaped(title)}.** {escaped(description)}"
+        case _:
+            assert_never(block)
+
+
+def _item(item: Item) -> str:
+    return f"- **{escaped(item.label)}:** {escaped(item.text)} {_origin(item.origin)} `{item.id}`"
+
+
+def _origin(origin: Origin) -> str:
+    match origin.status:
+        case "measured":
+            return "[measured]"
+        case "unknown":
+            return "**[unknown]**"
+        case "declared":
+            parts = [f"by {origin.by}", origin.when, f"entry {origin.entry}", origin.signature]
+            said = [part for part in parts if part and not part.endswith((" None", "by "))]
+            return f"[declared {escaped(', '.join(said))}]"
+        case _:
+            assert_never(origin.status)
+
+
+def _prose(block: Prose) -> Iterator[str]:
+    match block.tone:
+        case "warning":
+            yield from (f"> **Warning:** {escaped(line)}" for line in block.lines)
+        case "note":
+            yield from (f"> {escaped(line)}" for line in block.lines)
+        case "plain":
+            yield from (f"- {escaped(line)}" for line in block.lines)
+        case _:
+            assert_never(block.tone)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"**{escaped(table.caption)}** [{table.origin.status}]"
+    yield ""
+    if not table.rows:
+        yield escaped(table.empty)
+        return
+    yield "| " + " | ".join(escaped(column.heading) for column in table.columns) + " |"
+    yield "| " + " | ".join("---:" if column.numeric else "---" for column in table.columns) + " |"
+    for row in table.rows:
+        yield "| " + " | ".join(_cell(cell) for cell in row) + " |"
+
+
+def _cell(cell: Cell) -> str:
+    text = escaped(cell.text)
+    if cell.status is not None:
+        text += f" [{cell.status}]"
+    return f"{text} ({escaped(cell.note)})" if cell.note else text

@@ -1,0 +1,221 @@
+"""What audits found: each claim against the lower bound that the evidence gives. Not refuted is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpledger.ledger.bodies import Audited, Reserved
+from dpledger.ledger.entries import Entry
+from dpledger.reports import words
+from dpledger.reports.certified import Engine, curve_of_guarantee
+from dpledger.reports.grouping import Group, grouped, indices
+from dpledger.reports.model import (
+    Block,
+    Cell,
+    Claimed,
+    ClaimChart,
+    Column,
+    Curve,
+    CurveChart,
+    Item,
+    Items,
+    Picture,
+    Prose,
+    Section,
+    Table,
+    unknown,
+    visible,
+)
+
+__all__ = ["AuditEntry", "audits_of", "audits_section"]
+
+MOST_CURVES = 4  # audits whose curves are drawn
+MOST_BARS = 16  # audits in the chart of claims
+
+PROVES_NOTHING = (
+    "An audit runs a mechanism many times on two neighbouring datasets and tries to refute its claim. A violation refutes "
+    "it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power says what it could "
+    "have found.",
+)
+VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An audit and where it stands."""
+
+    index: int
+    time: str
+    body: Audited
+
+
+def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
+    """Every audit, in order."""
+    return tuple(
+        AuditEntry(entry.index, entry.time or "", entry.body) for entry in entries if isinstance(entry.body, Audited)
+    )
+
+
+def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
+    """The section on audits."""
+    found = grouped(audits_of(entries), exact=_all_but_place, coarse=lambda one: (_kind(one), one.body.verdict))
+    blocks: list[Block] = [
+        Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
+        _table(found),
+        Items(items=(_never_audited(entries),)),
+    ]
+    if found:
+        blocks.append(_claims_picture(found, engine))
+        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(found[:MOST_CURVES], start=1)]
+    return Section(id="audits", heading="Audits", blocks=tuple(blocks))
+
+
+def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
+    body = one.body
+    return (
+        body.mechanism.kind,
+        repr(body.mechanism.parameters),
+        body.claim,
+        body.relation,
+        body.verdict,
+        body.epsilon_lower,
+        body.delta,
+        body.confidence,
+        body.trials_left,
+        body.trials_right,
+        body.event,
+        body.method,
+        body.power,
+    )
+
+
+def _kind(one: AuditEntry) -> str:
+    return words.name(one.body.mechanism.kind)
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def _table(found: tuple[Group[AuditEntry], ...]) -> Table:
+    return Table(
+        id="audits/results",
+        caption="Claims that were tested, and what was found",
+        columns=(
+            Column("Mechanism"),
+            Column("Entries"),
+            Column("Claim tested"),
+            Column("Verdict"),
+            Column("ε is at least", numeric=True),
+            Column("Runs", numeric=True),
+            Column("Power"),
+            Column("Evidence"),
+        ),
+        rows=tuple(_row(group) for group in found),
+        empty="No audit was recorded.",
+    )
+
+
+def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
+    body = group.first.body
+    place = Cell(indices([member.index for member in group.members]), len(group.members))
+    verdict = Cell(VERDICTS[body.verdict], body.verdict)
+    if not group.alike:
+        differs = Cell("differs: see the entries")
+        return (Cell(group.times(_kind(group.first))), place, differs, verdict, differs, differs, differs, differs)
+    return (
+        Cell(group.times(_kind(group.first)), body.mechanism.kind, note=words.parameters(body.mechanism.parameters)),
+        place,
+        Cell(words.guarantee(body.claim), note=words.relation(body.relation)),
+        verdict,
+        Cell(
+            words.at_least(body.epsilon_lower),
+            body.epsilon_lower,
+            note=f"at δ = {words.at_most(body.delta)}, confidence {_percent_down(body.confidence)}",
+        ),
+        Cell(f"{body.trials_left:,} + {body.trials_right:,}", body.trials_left + body.trials_right),
+        _power(body),
+        Cell(visible(body.event, 400), note=_method(body)),
+    )
+
+
+def _percent_down(share: Decimal) -> str:
+    return f"{words.at_least(share * 100)} %"
+
+
+def _power(body: Audited) -> Cell:
+    if body.power is None:
+        return Cell("none is stated", status="unknown")
+    chance = _percent_down(body.power.probability)
+    return Cell(
+        f"ε = {words.at_most(body.power.epsilon)} would be refuted with probability {chance}", body.power.epsilon
+    )
+
+
+def _method(body: Audited) -> str:
+    seed = "" if body.seed is None else f", seed {body.seed}"
+    return f"method {words.name(body.method)}{seed}"
+
+
+def _never_audited(entries: tuple[Entry, ...]) -> Item:
+    id_, label = "audits/never_audited", "Mechanisms that ran here and were never audited"
+    tested = {entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Audited)}
+    ran = {entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved)}
+    missing = sorted(ran - tested)
+    if not missing:
+        return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")
+    shown = ", ".join(words.name(kind) for kind in missing[:20])
+    more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
+    return unknown(id_, label, f"{shown}{more}: no evidence beside the proof")
+
+
+# ---- the pictures ---------------------------------------------------------------------------------------------------
+
+
+def _claims_picture(found: tuple[Group[AuditEntry], ...], engine: Engine) -> Picture:
+    rows = tuple(_claimed(group, engine) for group in found[:MOST_BARS])
+    said = "; ".join(
+        f"{row.label}: claimed {'no bound' if row.claim is None else words.at_most(row.claim)}, audited at least "
+        f"{words.at_least(row.lower)}, {VERDICTS[row.verdict]}"
+        for row in rows
+    )
+    return Picture(
+        id="audits/claims_picture",
+        title="Claims against audited lower bounds",
+        description=f"Epsilon at each audit's delta. A lower bound to the right of its claim is a violation. {said}.",
+        chart=ClaimChart(rows=rows),
+    )
+
+
+def _claimed(group: Group[AuditEntry], engine: Engine) -> Claimed:
+    body = group.first.body
+    return Claimed(
+        label=f"{_kind(group.first)}, entry {group.first.index}",
+        claim=engine.claimed_epsilon(body.claim, body.relation, body.delta),
+        lower=body.epsilon_lower,
+        verdict=body.verdict,
+    )
+
+
+def _curve_picture(number: int, group: Group[AuditEntry], engine: Engine) -> Picture:
+    body = group.first.body
+    curves = []
+    claimed = engine.claimed_epsilon(body.claim, body.relation, body.delta)
+    if claimed is not None:
+        curves.append(Curve(label="claimed", role="promise", points=curve_of_guarantee(claimed, body.delta)))
+    audited = curve_of_guarantee(body.epsilon_lower, body.delta)
+    curves.append(Curve(label="audited", role="audit", points=audited))
+    confidence = _percent_down(body.confidence)
+    return Picture(
+        id=f"audits/tradeoff_{number}",
+        title=f"The audit of {_kind(group.first)} in entry {group.first.index}",
+        description="False alarms against missed cases. If the claim holds, the true curve is nowhere below the solid "
+        f"line; by the audit, with confidence {confidence}, it is somewhere on or below the dashed line. "
+        + (
+            "The dashed line is below the solid one: both cannot be, so the claim is refuted."
+            if claimed is not None and body.epsilon_lower > claimed
+            else "The band between the lines is where the truth may lie."
+        ),
+        chart=CurveChart(curves=tuple(curves)),
+    )

@@ -1,0 +1,226 @@
+"""What people declared, and what nobody has said: a fixed list of items, each printed whether or not it was declared.
+
+The layers follow NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). Of several
+declarations of an item the last one counts; it says how many it replaced. Items that are not on the list are printed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dpledger.ledger.bodies import Declared
+from dpledger.ledger.entries import Entry
+from dpledger.reports import words
+from dpledger.reports.grouping import MOST_ROWS
+from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
+
+__all__ = ["ITEMS", "Declarations", "declared_section"]
+
+LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "product": (
+        "The product",
+        {
+            "product_name": "Name of the product",
+            "controller_and_contact": "Controller and contact",
+            "intended_use": "Intended use",
+            "not_intended_for": "Uses it is not for",
+            "kind_of_product": "Kind of product",
+            "region": "Region",
+            "first_published": "First published",
+            "dpia_reference": "Reference of the data protection impact assessment",
+            "processing_record_reference": "Reference of the record of processing",
+        },
+    ),
+    "protection": (
+        "How one unit is protected",
+        {
+            "unit_justification": "Why this is the right unit of privacy",
+            "contribution_bounding": "How contributions are bounded",
+            "population_size": "Number of units, if it is public",
+            "epoch_policy": "When the bound starts anew, and who bears the sum",
+            "parameters_chosen_without_data": "Clipping, bins, hyper-parameters, looks at the data: chosen without it, or charged",
+            "sampler": "The sampler that really ran",
+            "accuracy": "Accuracy: intervals, bias from clipping, effect on small groups",
+            "floating_point": "Floating-point side channels",
+            "timing": "Timing side channels",
+            "errors": "Error side channels",
+        },
+    ),
+    "setting": (
+        "Who asks, who receives, whom one trusts",
+        {
+            "query_model": "Query model",
+            "who_may_query": "Who may query",
+            "collusion": "Collusion of those who query",
+            "trust_model": "Trust model and its actors",
+            "output_recipients": "Who receives the output",
+            "security_at_rest": "Security at rest",
+            "security_in_use": "Security in use",
+            "access_control": "Access control",
+        },
+    ),
+    "data": (
+        "The data",
+        {
+            "people": "Categories of people",
+            "data_categories": "Categories of data",
+            "data_growth": "Static or growing",
+            "release_frequency": "One release or many",
+            "collection_and_minimisation": "Collection and minimisation",
+        },
+    ),
+    "around": (
+        "Around the releases",
+        {
+            "non_dp_releases": "Releases from the same data without differential privacy",
+            "invariants": "Invariants: published exactly",
+            "post_processing": "Post-processing",
+            "synthetic_data": "Synthetic data",
+            "model_files": "Model files: digests, and the charges that produced each",
+        },
+    ),
+    "responsibility": (
+        "Who answers for it",
+        {
+            "justification": "Justification of the budget",
+            "decision_owner": "Decision owner",
+            "reviewer": "Reviewer",
+            "next_review": "Date of the next review",
+            "incident_contact": "Incident contact",
+            "retention_ledger": "How long the ledger is kept",
+            "retention_salts": "How long salts are kept",
+            "retention_keys": "How long keys are kept",
+        },
+    ),
+}
+ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
+"""The fixed list: what `Ledger.declare` and `Scope.declare` should be told."""
+
+WORD_OF_PEOPLE = (
+    "A ledger cannot measure these. A declaration is the word of the person named; unless it carries that person's own "
+    "signature, it is the operator's word about that person.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declaration at its place. `scope` is empty where it is about the whole ledger."""
+
+    index: int
+    time: str
+    scope: str
+    body: Declared
+    replaces: int
+
+    def origin(self) -> Origin:
+        """Whose word it is, when, and under whose signature."""
+        own = "their own envelope is inside the entry; its signature is not checked here"
+        operator = "the ledger's own key: the operator's word about them"
+        return Origin(
+            status="declared",
+            by=visible(self.body.by, 200),
+            when=self.time,
+            signature=operator if self.body.envelope is None else own,
+            entry=self.index,
+        )
+
+    def item(self, label: str) -> Item:
+        """The declaration as an item of the report."""
+        prefix = f"scope:{self.scope}/" if self.scope else ""
+        where = f" (scope {self.scope})" if self.scope else ""
+        replaced = f" [replaces {words.count(self.replaces, 'earlier declaration')}]" if self.replaces else ""
+        return Item(
+            id=f"{prefix}declared/{self.body.item}",
+            label=label + where,
+            text=visible(self.body.text) + replaced,
+            origin=self.origin(),
+        )
+
+
+class Declarations:
+    """The last declaration of each item, for the ledger and for each scope."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._last: dict[tuple[str, str], Declaration] = {}
+        for entry in entries:
+            if isinstance(entry.body, Declared):
+                scope = entry.body.path[0].scope if entry.body.path else ""
+                before = self._last.get((entry.body.item, scope))
+                replaces = 0 if before is None else before.replaces + 1
+                self._last[entry.body.item, scope] = Declaration(
+                    entry.index, entry.time or "", scope, entry.body, replaces
+                )
+
+    def of(self, item: str) -> tuple[Declaration, ...]:
+        """Those of `item`: the ledger's first, then the scopes' in id order."""
+        return tuple(found for (name, _), found in sorted(self._last.items()) if name == item)
+
+    def for_scope(self, item: str, scope: str) -> Item | None:
+        """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
+        found = self._last.get((item, scope)) or self._last.get((item, ""))
+        return None if found is None else found.item(_label(item))
+
+    def others(self) -> tuple[Declaration, ...]:
+        """Those that are not on the list."""
+        return tuple(found for (name, _), found in sorted(self._last.items()) if name not in ITEMS)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Items of the list that nobody has declared."""
+        declared = {name for name, _ in self._last}
+        return tuple(item for item in ITEMS if item not in declared)
+
+
+def _label(item: str) -> str:
+    return next((labels[item] for _, labels in LAYERS.values() if item in labels), words.name(item))
+
+
+def declared_section(declarations: Declarations) -> Section:
+    """The section of declarations, layer by layer."""
+    sections = [
+        Section(
+            id=f"declared/layer/{layer}",
+            heading=heading,
+            blocks=(Items(items=tuple(one for item in items for one in _items(item, declarations))),),
+        )
+        for layer, (heading, items) in LAYERS.items()
+    ]
+    others = declarations.others()
+    if others:
+        blocks: tuple[Block, ...] = (Items(items=tuple(one.item(_label(one.body.item)) for one in others)),)
+        if len(others) > MOST_ROWS:
+            blocks = (_other_table(others),)
+        sections.append(Section(id="declared/layer/others", heading="Further declarations", blocks=blocks))
+    return Section(
+        id="declared",
+        heading="What people declared, and what nobody has said",
+        blocks=(Prose(id="declared/word_of_people", lines=WORD_OF_PEOPLE, tone="note"),),
+        sections=tuple(sections),
+    )
+
+
+def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
+    found = declarations.of(item)
+    if not found:
+        return (unknown(f"declared/{item}", _label(item)),)
+    return tuple(declaration.item(_label(item)) for declaration in found)
+
+
+def _other_table(others: tuple[Declaration, ...]) -> Table:
+    """Very many further items, by name alone: the text of each stands in its entry."""
+    kinds: dict[str, list[int]] = {}
+    for one in others:
+        kinds.setdefault(one.body.item.split("_")[0], []).append(one.index)
+    rows = tuple(
+        (Cell(words.name(kind)), Cell(f"{len(found):,}", len(found)), Cell(f"{min(found)} to {max(found)}"))
+        for kind, found in sorted(kinds.items())[:MOST_ROWS]
+    )
+    return Table(
+        id="declared/others",
+        caption="Further declarations, too many to print: the text of each stands in its entry",
+        columns=(Column("Items that begin with"), Column("How many", numeric=True), Column("Entries")),
+        rows=rows,
+        empty="",
+        origin=Origin(status="declared"),
+    )

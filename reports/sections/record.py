@@ -1,0 +1,206 @@
+"""The record itself: what was verified and how to repeat it, what a witness has seen, what is new, what it cannot show."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dpledger.ledger.bodies import Aborted, Committed, Declared, Lost, Refused, Reported, Reserved, ScopeOpened
+from dpledger.ledger.entries import Entry
+from dpledger.ledger.verification import Verified
+from dpledger.reports import words
+from dpledger.reports.grouping import indices
+from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Table, unknown
+
+__all__ = ["limits_section", "record_section", "verified_section"]
+
+MODES = {
+    "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from its parts",
+    "quick": "quick: the bytes are those that were signed. What they say was not checked, and is not reported",
+}
+POLICIES = {
+    "off": "off: no witness is asked",
+    "after": "after: witnesses cosign heads after the fact",
+    "before": "before: no data is read until a witness has cosigned",
+}
+
+
+# ---- head -----------------------------------------------------------------------------------------------------------
+
+
+def verified_section(verified: Verified) -> Section:
+    """What was verified, with which key, and the command that repeats it."""
+    head, key = verified.head, verified.key
+    last = f"entries 0 to {head.size - 1:,}" if head.size else "no entry"
+    return Section(
+        id="verified",
+        heading="What was verified, and how to repeat it",
+        blocks=(
+            Items(
+                items=(
+                    Item(id="verified/mode", label="Verified", text=MODES[verified.mode], value=verified.mode),
+                    Item(id="verified/range", label="Range", text=f"{last} ({head.size:,} in all)", value=head.size),
+                    Item(
+                        id="verified/key", label="Key", text=f"{key.text} (key id {key.key_id_hex})", value=key.text
+                    ),
+                    Item(
+                        id="verified/command",
+                        label="Command to repeat it",
+                        text=f"dpledger verify BUNDLE --key '{key.text}'",
+                        value=f"dpledger verify BUNDLE --key '{key.text}'",
+                    ),
+                    Item(
+                        id="verified/trust",
+                        label="What the key is worth",
+                        text="as much as the way it reached you: take it from its owner, not from the bundle or this page",
+                    ),
+                )
+            ),
+            Items(items=_since_previous(verified.entries)),
+        ),
+    )
+
+
+def _since_previous(entries: tuple[Entry, ...]) -> tuple[Item, ...]:
+    previous = next((entry for entry in reversed(entries) if isinstance(entry.body, Reported)), None)
+    id_, label = "verified/since_previous", "Since the previous report"
+    if previous is None or not isinstance(previous.body, Reported):
+        return (Item(id=id_, label=label, text="no earlier report is recorded in this ledger"),)
+    counted = Counter(type(entry.body) for entry in entries[previous.index + 1 :])
+    changes = (
+        words.count(counted[Reserved], "charge"),
+        words.count(counted[Committed], "settled charge"),
+        words.count(counted[Aborted], "aborted charge"),
+        words.count(counted[Refused], "refusal"),
+        words.count(counted[ScopeOpened], "new scope"),
+        words.count(counted[Declared], "declaration"),
+    )
+    return (
+        Item(
+            id="verified/previous",
+            label="Previous report",
+            text=f"SHA-256 {previous.body.digest}, recorded in entry {previous.index}",
+            value=previous.body.digest,
+        ),
+        Item(id=id_, label=label, text=", ".join(changes) + "; budgets and keys are unchanged"),
+    )
+
+
+# ---- ours -----------------------------------------------------------------------------------------------------------
+
+
+def record_section(verified: Verified) -> Section:
+    """The ledger's own items."""
+    items = [
+        Item(id="record/ledger", label="Ledger", text=verified.head.origin, value=verified.head.origin),
+        Item(id="record/root", label="Root", text=verified.head.root.hex(), value=verified.head.root.hex()),
+        *_witness(verified),
+        _predecessor(verified),
+        *_open(verified),
+    ]
+    return Section(
+        id="record",
+        heading="The record",
+        blocks=(Items(items=tuple(items)), _kinds(verified.entries)),
+    )
+
+
+def _witness(verified: Verified) -> tuple[Item, ...]:
+    opened, size, seen = verified.state.opened, verified.head.size, verified.witnessed
+    policy = (
+        unknown("record/witness_policy", "Witness policy", "the first entry was not read")
+        if opened is None
+        else Item(
+            id="record/witness_policy", label="Witness policy", text=POLICIES[opened.witness], value=opened.witness
+        )
+    )
+    last = (
+        unknown("record/witnessed", "Last witnessed entry", "none: nobody else is known to hold a head of this ledger")
+        if seen == 0
+        else Item(id="record/witnessed", label="Last witnessed entry", text=f"{seen - 1:,}", value=seen - 1)
+    )
+    after = Item(
+        id="record/after_witness",
+        label="Entries after it",
+        text=f"{size - seen:,}; whoever holds the key could still cut or rewrite them unseen",
+        value=size - seen,
+    )
+    return policy, last, after
+
+
+def _predecessor(verified: Verified) -> Item:
+    id_, label = "record/predecessor", "Predecessor"
+    opened = verified.state.opened
+    if opened is None:
+        return unknown(id_, label, "the first entry was not read")
+    if opened.continues is None:
+        return Item(id=id_, label=label, text="none: this ledger continues no other")
+    before = opened.continues
+    return Item(
+        id=id_,
+        label=label,
+        text=f"{before.ledger}, last known head of {before.size:,} entries, root {before.root}; what it held after that "
+        "head is lost",
+    )
+
+
+def _open(verified: Verified) -> tuple[Item, ...]:
+    if verified.mode == "quick":
+        return (unknown("record/open", "Charges not settled", "no entry was read"),)
+    waiting = len(verified.state.open)
+    lost = [entry.index for entry in verified.entries if isinstance(entry.body, Lost)]
+    refused = [entry.index for entry in verified.entries if isinstance(entry.body, Refused)]
+    noted = f", noted in entries {indices(lost)}" if lost else ""
+    return (
+        Item(
+            id="record/open",
+            label="Charges not settled",
+            text=f"{waiting:,}; each holds its cap" if waiting else "none",
+            value=waiting,
+        ),
+        Item(
+            id="record/crashes",
+            label="Charges noted as lost (crashes)",
+            text=f"{len(lost):,}{noted}" if lost else "none was noted",
+            value=len(lost),
+        ),
+        Item(
+            id="record/refused",
+            label="Refusals",
+            text=f"{len(refused):,}, in entries {indices(refused)}" if refused else "none",
+            value=len(refused),
+        ),
+    )
+
+
+def _kinds(entries: tuple[Entry, ...]) -> Table:
+    counted = Counter(entry.body.kind for entry in entries)
+    return Table(
+        id="record/kinds",
+        caption="Entries by kind",
+        columns=(Column("Kind"), Column("Entries", numeric=True)),
+        rows=tuple((Cell(words.name(kind), kind), Cell(f"{number:,}", number)) for kind, number in sorted(counted.items())),
+        empty="No entry was read.",
+    )
+
+
+# ---- what is not shown ----------------------------------------------------------------------------------------------
+
+NOT_SHOWN = (
+    "That every release from the data went through this ledger. It proves what was recorded, not what was left out.",
+    "That a declared sensitivity, unit or contribution bound is right. Whoever declared it answers for it.",
+    "That declared items are true. They are the word of the person named beside them.",
+    "That no second copy of the ledger exists, or that its tail was not cut, beyond the last witnessed entry.",
+    "That the code which ran is the code which was reviewed, or that the machine it ran on was sound.",
+    "That a mechanism is private because no audit refuted it.",
+    "What was released: no value and no data is in the ledger or in this report.",
+    "Whether the processing is lawful, fair or wise. Those are decisions of people; this report supplies evidence and gaps.",
+)
+
+
+def limits_section() -> Section:
+    """What no report from a ledger can show. The same text in every report."""
+    return Section(
+        id="limits",
+        heading="What this report does not show",
+        blocks=(Prose(id="limits/not_shown", lines=NOT_SHOWN),),
+    )

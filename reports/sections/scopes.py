@@ -1,0 +1,156 @@
+"""One section for each scope, and a table of all of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dpledger import decimals
+from dpledger.ledger.recomposition import ScopeAccount, accounts
+from dpledger.ledger.verification import Verified
+from dpledger.reports import words
+from dpledger.reports.certified import Engine
+from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.sections.declared import Declarations
+from dpledger.reports.sections.promise import bounds_of, meaning, promised
+from dpledger.reports.sections.runs import admissions, contributions, open_charges, refusals
+from dpledger.reports.sections.spending import Histories, spending, upper_text
+
+__all__ = ["Scopes"]
+
+MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
+
+
+class Scopes:
+    """The scopes of a verified ledger, as sections and as facts for the head."""
+
+    def __init__(self, verified: Verified, declarations: Declarations, engine: Engine) -> None:
+        self._verified = verified
+        self._declarations = declarations
+        self._engine = engine
+        self.accounts = accounts(verified.entries, verified.state)
+        self._histories = Histories(verified.entries, verified.state)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The table of all scopes, then a section for each of the first MOST_DETAILED."""
+        return (self._glance(), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
+
+    # ---- all of them ------------------------------------------------------------------------------------------------
+
+    def _glance(self) -> Section:
+        blocks: list[Block] = [self._table()]
+        more = len(self.accounts) - MOST_DETAILED
+        if more > 0:
+            line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."
+            blocks.append(Prose(id="scopes/more", lines=(line,), tone="note"))
+        if self._verified.mode == "quick":
+            blocks.append(Items(items=(unknown("scopes/quick", "Scopes", "quick verification reads no entry"),)))
+        return Section(id="scopes", heading="Scopes at a glance", blocks=tuple(blocks))
+
+    def _table(self) -> Table:
+        return Table(
+            id="scopes/table",
+            caption="Every scope: what it promises, and what the record accounts for",
+            columns=(
+                Column("Scope"),
+                Column("Protects"),
+                Column("Guarantee"),
+                Column("Spent (reading)", numeric=True),
+                Column("Admitted", numeric=True),
+                Column("Refused", numeric=True),
+                Column("Open", numeric=True),
+            ),
+            rows=tuple(_glance_row(account) for account in self.accounts),
+            empty="No scope was read." if self._verified.mode == "quick" else "No scope was opened.",
+        )
+
+    # ---- one of them ------------------------------------------------------------------------------------------------
+
+    def _scope(self, account: ScopeAccount) -> Section:
+        prefix = f"scope:{account.scope}"
+        scope = self._verified.state.scopes[account.scope]
+        population = self._declarations.for_scope("population_size", account.scope)
+        return Section(
+            id=prefix,
+            heading=f"Scope {account.scope}",
+            blocks=(Items(items=(self._dataset(account.scope, prefix),)),),
+            sections=(
+                promised(account, scope, population, self._engine, prefix),
+                meaning(account, self._engine, prefix),
+                self._ran(account, prefix),
+                spending(account, self._histories, prefix),
+                Section(
+                    id=f"{prefix}/stopped",
+                    heading="Refused, and still open",
+                    blocks=(refusals(account, prefix), open_charges(account, prefix)),
+                ),
+            ),
+        )
+
+    def _dataset(self, scope: str, prefix: str) -> Item:
+        noted = self._histories.dataset(scope)
+        if noted is None:
+            return unknown(f"{prefix}/dataset", "Dataset", "the scope names no dataset and commits to none")
+        return Item(id=f"{prefix}/dataset", label="Dataset, as the scope names it", text=noted)
+
+    def _ran(self, account: ScopeAccount, prefix: str) -> Section:
+        picture = contributions(account, prefix)
+        table = admissions(account, self._engine, prefix)
+        return Section(
+            id=f"{prefix}/ran",
+            heading="What was run",
+            blocks=(table,) if picture is None else (table, picture),
+        )
+
+    # ---- facts for the head -----------------------------------------------------------------------------------------
+
+    def facts(self) -> tuple[Fact, ...]:
+        """The promise and the reading: of the one scope, or of the one that has spent the greatest share."""
+        if not self.accounts:
+            return (Fact(id="facts/promise", label="Promised", text="unknown", note="no scope was read", status="unknown"),)
+        leading = max(self.accounts, key=_share)
+        epsilon, delta = bounds_of(leading)
+        others = len(self.accounts) - 1
+        which = f"scope {leading.scope}" + (f", and {words.count(others, 'other scope')}" if others else "")
+        share = _share(leading)
+        spent = upper_text(leading)
+        return (
+            Fact(
+                id="facts/promise",
+                label="Promised",
+                text=f"ε ≤ {words.at_most(epsilon)}",
+                note=f"δ = {words.at_most(delta)}, per {leading.unit.name}, {words.name(leading.relation.value)}; {which}",
+            ),
+            Fact(
+                id="facts/spent",
+                label="Spent, as a reading",
+                text=f"ε ≤ {spent}" if spent != "no bound" else "no bound",
+                note=f"δ = {words.at_most(leading.delta)}; {words.percent(share)} of the budget, which is what is guaranteed",
+                share=share,
+            ),
+        )
+
+
+def _share(account: ScopeAccount) -> Decimal:
+    """Which part of the budget the reading is, rounded up; at most 1."""
+    upper = decimals.round_up(account.spent.upper)
+    budget = account.filter.epsilon
+    return Decimal(1) if upper >= budget else decimals.round_up(upper / budget, digits=3)
+
+
+def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
+    epsilon, delta = bounds_of(account)
+    waiting = sum(one.status in ("reserved", "started") for one in account.admissions)
+    spent = upper_text(account)
+    return (
+        Cell(account.scope, account.scope),
+        Cell(f"one {account.unit.name}", note=words.name(account.relation.value)),
+        Cell(f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}", epsilon),
+        Cell(
+            spent if spent == "no bound" else f"ε ≤ {spent}",
+            decimals.round_up(account.spent.upper),
+            note=f"at δ = {words.at_most(account.delta)}",
+        ),
+        Cell(f"{len(account.admissions):,}", len(account.admissions)),
+        Cell(f"{len(account.refusals):,}", len(account.refusals)),
+        Cell(f"{waiting:,}", waiting),
+    )

@@ -1,0 +1,167 @@
+"""Poisson-sampled Gaussians: one run in closed form, two by quadrature, many by ball arithmetic, prices by sums."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.solve import finite_delta
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
+from dpledger.accounting.profile import compose
+from engine_oracles import (
+    ball,
+    composed_sampled_delta,
+    holds_delta,
+    holds_epsilon,
+    mp,
+    real,
+    sampled_gaussian_delta,
+    sampled_moment,
+)
+
+DIRECTIONS: tuple[Direction, ...] = ("add", "remove")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("seed", range(15))
+def test_one_run(seed: int, direction: Direction) -> None:
+    rng = np.random.default_rng(seed)
+    rate, sigma = f"{10 ** rng.uniform(-5, -0.05):.4g}", f"{math.exp(rng.uniform(-1, 2)):.4g}"
+    profile = compose(PoissonSampled(GaussianLaw(sigma), rate=rate), direction=direction)
+
+    def exact(epsilon: object) -> object:
+        return sampled_gaussian_delta(real(rate), real(sigma), epsilon, direction)
+
+    for delta in ("1e-2", "1e-6", "1e-14", "1e-40"):
+        at = profile.epsilon(delta)
+        assert holds_epsilon(at.lower, at.upper, exact, real(delta))
+        assert at.upper - at.lower <= 1e-7 * at.upper + 1e-12
+    for epsilon in ("0", "0.001", "0.3", "4"):
+        found = profile.delta(epsilon)
+        assert holds_delta(found.lower, found.upper, exact(real(epsilon)))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_the_contour_holds_one_run_too(direction: Direction) -> None:
+    """The worst case for the contour: nothing decays. Its bounds may be wide, never wrong."""
+    rng = np.random.default_rng(7)
+    for _ in range(8):
+        rate, sigma = f"{10 ** rng.uniform(-2, -0.1):.4g}", f"{math.exp(rng.uniform(-0.5, 1.5)):.4g}"
+        composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), direction), 1),))
+        epsilon = float(rng.uniform(0, -math.log1p(-float(rate)) if direction == "add" else 3))
+        exact = sampled_gaussian_delta(real(rate), real(sigma), mp.mpf(epsilon), direction)
+        at = finite_delta(composed, epsilon)
+        assert at.lower <= mp.log(exact) <= at.upper
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("rate", "sigma", "epsilon"), [("0.1", "1", "0.15"), ("0.5", "2", "0.5"), ("0.02", "0.6", "0.03")]
+)
+def test_two_runs_by_quadrature(rate: str, sigma: str, epsilon: str, direction: Direction) -> None:
+    """delta_2(eps) = E_P delta_1(eps - L), integrated over x under P."""
+    q, s, e = real(rate), real(sigma), real(epsilon)
+    sign = 1 if direction == "remove" else -1
+
+    def weighted(x: object) -> object:
+        odds = mp.exp((x - mp.mpf(1) / 2) / s**2)
+        base = mp.npdf(x, 0, s)
+        density = base * (1 - q + q * odds) if direction == "remove" else base
+        loss = sign * mp.log(1 - q + q * odds)
+        return density * sampled_gaussian_delta(q, s, e - loss, direction)
+
+    with mp.workdps(20):
+        exact = mp.quad(weighted, mp.linspace(-8 * s, 8 * s + 1, 13), maxdegree=5)
+    at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=2), direction=direction).delta(epsilon)
+    assert at.lower <= exact * (1 + real("1e-9"))
+    assert at.upper >= exact * (1 - real("1e-9"))
+
+
+CONTOURS = [
+    (("0.01", "1", 1000), "remove", 1.8282366657, 5.0, 30.0, 260),
+    (("0.1", "3", 400), "add", 1.1, 7.0, 14.0, 120),
+]
+MORE_CONTOURS = [
+    (("0.004", "0.8", 14063), "remove", 4.3, 3.0, 30.0, 300),
+    (("0.05", "2", 500), "remove", 3.0, 5.0, 20.0, 250),
+    (("0.2", "1.5", 70), "add", 4.0, 6.0, 16.0, 400),
+    (("0.001", "1.1", 100000), "add", 1.5, 9.0, 12.0, 120),
+]
+
+
+@pytest.mark.parametrize(("part", "direction", "epsilon", "c", "window", "nodes"), CONTOURS)
+def test_many_runs_in_ball_arithmetic(
+    part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
+) -> None:
+    compare(part, direction, epsilon, c, window, nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "direction", "epsilon", "c", "window", "nodes"), MORE_CONTOURS)
+def test_more_runs_in_ball_arithmetic(
+    part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
+) -> None:
+    compare(part, direction, epsilon, c, window, nodes)
+
+
+def compare(
+    part: tuple[str, str, int], direction: Direction, epsilon: float, c: float, window: float, nodes: int
+) -> None:
+    exact = ball(composed_sampled_delta([part], epsilon, direction, c=c, window=window, nodes=nodes))
+    rate, sigma, count = part
+    at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=count), direction=direction).delta(
+        epsilon
+    )
+    assert at.lower <= exact * (1 + 1e-11)
+    assert at.upper >= exact * (1 - 1e-11)
+    assert at.upper - at.lower <= 1e-6 * at.upper
+
+
+def test_a_mix_lies_between_its_parts_and_does_not_depend_on_order() -> None:
+    first = Repeated(PoissonSampled(GaussianLaw("0.9"), rate="0.004"), times=400)
+    second = Repeated(PoissonSampled(GaussianLaw("1.3"), rate="0.016"), times=300)
+    whole = compose(Sequence((first, second))).epsilon("1e-6")
+    turned = compose(Sequence((second, first))).epsilon("1e-6")
+    assert max(whole.lower, turned.lower) <= min(whole.upper, turned.upper)
+    assert whole.upper > compose(second).epsilon("1e-6").lower
+
+
+# ---- prices ---------------------------------------------------------------------------------------------------------
+
+
+def test_prices_at_whole_orders_against_the_binomial_sum() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(80):
+        rate, sigma = f"{10 ** rng.uniform(-8, -0.02):.5g}", f"{math.exp(rng.uniform(-1, 3)):.5g}"
+        order = int(2 ** rng.uniform(1, 7))
+        exact = sampled_moment(real(rate), real(sigma), order)
+        found = mp.mpf(rdp_upper(Decimal(rate), Decimal(sigma), Decimal(order)))
+        assert exact <= found, (rate, sigma, order)
+        assert found <= exact * (1 + real("1e-6")), (rate, sigma, order)
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "order"), [("0.01", "1", "1.5"), ("0.3", "2", "7.25"), ("1e-4", "0.7", "3.3")]
+)
+def test_prices_at_fractional_orders_against_quadrature(rate: str, sigma: str, order: str) -> None:
+    q, s, a = real(rate), real(sigma), real(order)
+
+    def ratio(x: object) -> object:
+        return 1 - q + q * mp.exp((x - mp.mpf(1) / 2) / s**2)
+
+    with mp.workdps(25):
+        grid = mp.linspace(-11 * s, a + 11 * s, 25)
+        remove = mp.log(mp.quad(lambda x: mp.npdf(x, 0, s) * ratio(x) ** a, grid)) / (a - 1)
+        add = mp.log(mp.quad(lambda x: mp.npdf(x, 0, s) * ratio(x) ** (1 - a), grid)) / (a - 1)
+    found = mp.mpf(rdp_upper(Decimal(rate), Decimal(sigma), Decimal(order)))
+    assert max(remove, add) <= found <= max(remove, add) * (1 + real("1e-7"))
+
+
+def test_the_price_of_everyone_is_the_gaussian_price() -> None:
+    assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) == pytest.approx(3 / 8, rel=1e-12)
+    assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) >= 3 / 8

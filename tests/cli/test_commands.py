@@ -1,0 +1,251 @@
+"""The command line, as a user meets it: what it prints, what programs read, and how it says no."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import dpledger as dpl
+from dpledger.cli import app
+from dpledger.cli.speaking import bounds_in_words
+
+Run = Callable[..., Result]
+
+DOCUMENT = {
+    "relation": "add_remove",
+    "entries": [
+        {
+            "count": 1000,
+            "mechanism": {
+                "kind": "poisson_sampled",
+                "rate": "0.01",
+                "of": {"kind": "gaussian", "noise_multiplier": "1.0"},
+            },
+        },
+        {"count": 3, "mechanism": {"kind": "laplace", "epsilon": "0.1"}},
+        {"count": 1, "mechanism": {"kind": "approx_dp", "epsilon": "0.5", "delta": "1e-9"}},
+    ],
+}
+
+
+SILENT = {"kind": "gaussian", "noise_multiplier": 0}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("DPLEDGER_KEY", raising=False)
+
+    def call(*words: str, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(app, list(words), input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A ledger file with one scope, one release and one refusal."""
+    path = tmp_path / "clinic.ledger"
+    with dpl.Ledger.create(path) as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+        with pytest.raises(dpl.BudgetRefused):
+            scope.release(dpl.Laplace(sensitivity=1, epsilon=2), 10)
+    return path
+
+
+# ---- compose --------------------------------------------------------------------------------------------------------
+
+
+def test_compose_prints_both_bounds_for_programs(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(DOCUMENT))
+    done = run("compose", "run.json", "--delta", "1e-5", "--json")
+    assert done.exit_code == 0
+    answer = json.loads(done.stdout)
+    assert answer["delta"] == "1e-5"
+    assert 2.3747 < answer["epsilon"]["lower"] <= answer["epsilon"]["upper"] < 2.3749
+
+
+def test_compose_reads_standard_input_and_answers_in_words(run: Run) -> None:
+    done = run("compose", "-", "--epsilon", "1", stdin=json.dumps(DOCUMENT))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("delta at epsilon 1: [")
+
+
+def test_compose_shows_a_whole_profile(run: Run) -> None:
+    done = run("compose", "-", "--profile", "--json", stdin=json.dumps(DOCUMENT))
+    points = json.loads(done.stdout)["profile"]
+    uppers = [point["delta"]["upper"] for point in points]
+    assert len(points) > 3
+    assert uppers == sorted(uppers, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("document", "words", "complaint"),
+    [
+        ("{", ("--delta", "1e-5"), "JSON"),
+        (json.dumps({**DOCUMENT, "extra": 1}), ("--delta", "1e-5"), "extra"),
+        (json.dumps({**DOCUMENT, "relation": "sideways"}), ("--delta", "1e-5"), "relation"),
+        (json.dumps(DOCUMENT), ("--delta", "nan"), "delta"),
+        (json.dumps(DOCUMENT), ("--delta", "-1"), "delta"),
+        (json.dumps(DOCUMENT), ("--delta", "2"), "delta"),
+        (json.dumps(DOCUMENT), ("--epsilon", "inf"), "epsilon"),
+        (json.dumps(DOCUMENT), (), "exactly one"),
+        (json.dumps(DOCUMENT), ("--delta", "1e-5", "--profile"), "exactly one"),
+        (json.dumps({"relation": "add_remove", "entries": [{"mechanism": SILENT}]}), ("--delta", "1e-5"), "noise_mult"),
+        (json.dumps({"relation": "replace_one", "entries": DOCUMENT["entries"]}), ("--delta", "1e-5"), "replace_one"),
+    ],
+)  # fmt: skip
+def test_compose_names_what_is_wrong(run: Run, document: str, words: tuple[str, ...], complaint: str) -> None:
+    done = run("compose", "-", *words, stdin=document)
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_process_ends_with_the_exit_status_and_no_traceback(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dpledger", "compose", str(tmp_path / "nowhere.json"), "--delta", "1e-5"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "nowhere.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_document_is_bad_input(run: Run) -> None:
+    done = run("compose", "nowhere.json", "--delta", "1e-5", "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "ParameterError"
+
+
+def test_bounds_are_shown_rounded_outward() -> None:
+    assert bounds_in_words(1 / 3, 1 / 3) == "[0.3333333333, 0.3333333334]"
+    assert bounds_in_words(0.0, float("inf")) == "[0, infinite]"
+
+
+# ---- ledgers --------------------------------------------------------------------------------------------------------
+
+
+def test_init_makes_a_ledger_and_keys_for_their_owner_alone(run: Run, tmp_path: Path) -> None:
+    done = run("init", "new.ledger", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["id"].startswith("new/")
+    for secret in ("new.ledger.key", "new.ledger.recovery.key", "new.ledger"):
+        assert (tmp_path / secret).stat().st_mode & 0o077 == 0
+    again = run("init", "new.ledger")
+    assert again.exit_code == 2
+    assert "new.ledger" in again.stderr
+
+
+def test_looking_at_a_ledger(run: Run, ledger: Path) -> None:
+    scopes = json.loads(run("scopes", str(ledger), "--json").stdout)["scopes"]
+    assert [(scope["scope"], scope["admitted"], scope["refused"]) for scope in scopes] == [("patients", 1, 1)]
+    spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
+    assert spent["epsilon"] == {"lower": 0.25, "upper": 0.25}
+    shown = json.loads(run("show", str(ledger), "--json").stdout)["entries"]
+    assert [entry["kind"] for entry in shown] == ["ledger_opened", "scope_opened", "reserved", "committed", "refused"]
+    assert json.loads(run("show", str(ledger), "--index", "4", "--json").stdout)["asked"] == {"pure": "2"}
+    assert "refused" in run("show", str(ledger)).stdout
+
+
+def test_a_bundle_is_verified_with_the_public_key_alone(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("export", str(ledger), "-o", "bundle").exit_code == 0
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(tmp_path / "bundle", elsewhere / "bundle")
+    shutil.copy(f"{ledger}.pub", elsewhere / "key.pub")
+    done = run("verify", str(elsewhere / "bundle"), "--key", str(elsewhere / "key.pub"), "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["size"] == 5
+
+
+def test_a_changed_bundle_does_not_verify_and_the_entry_is_named(run: Run, ledger: Path, tmp_path: Path) -> None:
+    run("export", str(ledger), "-o", "bundle")
+    entries = tmp_path / "bundle" / "entries.jsonl"
+    lines = entries.read_bytes().split(b"\n")
+    lines[2] = lines[2].replace(b"a", b"b", 1)
+    entries.write_bytes(b"\n".join(lines))
+    done = run("verify", "bundle", "--key", f"{ledger}.pub")
+    assert done.exit_code == 1
+    assert "entry 2" in done.stderr
+
+
+def test_a_remembered_head_shows_that_the_record_goes_on(run: Run, ledger: Path, tmp_path: Path) -> None:
+    run("export", str(ledger), "-o", "before")
+    with dpl.Ledger.open(ledger) as book:
+        book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 10)
+    done = run("verify", str(ledger), "--key", f"{ledger}.pub", "--since", "before/checkpoint", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["unwitnessed"] == 2
+    rolled_back = run("export", str(ledger), "-o", "after")
+    assert rolled_back.exit_code == 0
+    done = run("verify", "before", "--key", f"{ledger}.pub", "--since", "after/checkpoint")
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["scopes", "show", "verify", "export", "report", "spent"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "text", "foreign", "truncated", "folder"])
+def test_what_is_no_whole_ledger_is_bad_input(
+    run: Run, ledger: Path, tmp_path: Path, command: str, damage: str
+) -> None:
+    target = tmp_path / "target.ledger"
+    match damage:
+        case "empty":
+            target.write_bytes(b"")
+        case "text":
+            target.write_text("not a ledger\n" * 100)
+        case "foreign":
+            with sqlite3.connect(target) as other:
+                other.execute("CREATE TABLE t (x)")
+            other.close()
+        case "truncated":
+            whole = ledger.read_bytes()
+            target.write_bytes(whole[: len(whole) // 2])
+        case "folder":
+            target.mkdir()
+    words = {
+        "verify": ["--key", f"{ledger}.pub"],
+        "export": ["-o", "out"],
+        "report": ["-o", "out.html", "--key", f"{ledger}.pub"],
+        "spent": ["--scope", "patients"],
+    }
+    done = run(command, str(target), *words.get(command, []))
+    assert done.exit_code == 2, done.stderr
+    assert "target.ledger" in done.stderr
+
+
+# ---- audit ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_planted_fault_is_found(run: Run) -> None:
+    done = run("audit", "zoo:laplace_half_noise", "--trials", "20000", "--seed", "1", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["verdict"] == "violation"
+
+
+def test_a_correct_mechanism_is_not_refuted_and_nothing_is_proved(run: Run) -> None:
+    done = run("audit", "zoo:laplace", "--trials", "20000", "--seed", "1")
+    assert done.exit_code == 0
+    assert "not refuted" in done.stdout
+    assert "proved" not in done.stdout
+
+
+def test_a_function_of_the_user_is_audited(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def release(data, rng):\n    return data + rng.laplace()\n")
+    words = ("--left", "0", "--right", "1", "--epsilon", "1", "--trials", "5000", "--seed", "3")
+    assert run("audit", "mine:release", *words).exit_code == 0
+
+
+@pytest.mark.parametrize("target", ["zoo:nothing", "no.such.module:f", "json:nothing", "plain"])
+def test_an_unknown_target_is_bad_input(run: Run, target: str) -> None:
+    done = run("audit", target, "--left", "0", "--right", "1", "--epsilon", "1")
+    assert done.exit_code == 2

@@ -1,0 +1,98 @@
+"""Exact numbers: one text for each value, nothing is lost, rounding goes to the stated side."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpledger import decimals
+from dpledger.errors import ParameterError
+
+PROFILE = st.decimals(min_value=0, max_value=10**17, places=12, allow_nan=False, allow_infinity=False)
+FLOATS = st.floats(min_value=1e-300, max_value=1e300)
+
+
+@given(PROFILE)
+def test_parse_is_the_inverse_of_text(number: Decimal) -> None:
+    wire = decimals.text(decimals.read(number))
+    assert decimals.parse(wire) == number
+    assert decimals.text(decimals.parse(wire)) == wire
+
+
+@pytest.mark.parametrize(
+    "wire",
+    ["01", "1.0", ".5", "5.", "+1", "1e3", "1_0", " 1", "1\n", "-0", "-1", "NaN", "inf", "١", "0.00", "", "1" * 19],
+)
+def test_each_number_has_one_text(wire: str) -> None:
+    with pytest.raises(ParameterError):
+        decimals.parse(wire)
+
+
+def test_a_sign_or_an_infinity_is_read_only_where_a_field_says_so() -> None:
+    assert decimals.parse("-1.5", signed=True) == Decimal("-1.5")
+    assert decimals.parse("inf", infinite=True) == decimals.INFINITY
+    with pytest.raises(ParameterError):
+        decimals.parse("-0", signed=True)
+
+
+@pytest.mark.parametrize(
+    ("given_", "number"),
+    [
+        ("1e-9", "0.000000001"),
+        (0.1, "0.1"),
+        (1, "1"),
+        ("007.50", "7.5"),
+        (np.float64(0.3), "0.3"),
+        (np.int64(4), "4"),
+        ("1E2", "100"),
+    ],
+)
+def test_people_may_write_numbers_as_they_do(given_: decimals.Number, number: str) -> None:
+    assert decimals.text(decimals.read(given_)) == number
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        float("nan"), float("inf"), -1, "-1", "1_0", "0x1", "", "１", "1e-61", 10**18, "1e18", True, None, b"1",
+        "9" * 300, Decimal("NaN"), [1],
+    ],
+)  # fmt: skip
+def test_what_is_no_promise_is_refused_with_its_field_and_value(bad: object) -> None:
+    with pytest.raises(ParameterError) as caught:
+        decimals.read(bad, field="epsilon")  # type: ignore[arg-type]
+    assert caught.value.field == "epsilon"
+    assert caught.value.value in str(caught.value) or len(caught.value.value) > 100
+
+
+@given(st.lists(PROFILE, max_size=30))
+def test_sums_are_exact(numbers: list[Decimal]) -> None:
+    assert Fraction(decimals.total(numbers)) == sum(map(Fraction, numbers), Fraction(0))
+
+
+@given(FLOATS, st.integers(min_value=1, max_value=20))
+def test_rounding_stays_on_its_side_and_close(value: float, digits: int) -> None:
+    down, up = decimals.round_down(value, digits=digits), decimals.round_up(value, digits=digits)
+    assert Fraction(down) <= Fraction(value) <= Fraction(up)
+    assert Fraction(up) - Fraction(down) <= max(Fraction(value) * Fraction(10) ** (1 - digits), Fraction(1, 10**60))
+
+
+@given(st.fractions(min_value=0, max_value=10**9))
+def test_rounding_of_fractions_stays_on_its_side(value: Fraction) -> None:
+    assert Fraction(decimals.round_down(value)) <= value <= Fraction(decimals.round_up(value))
+
+
+@given(PROFILE)
+def test_floats_enclose_a_decimal(number: Decimal) -> None:
+    low, high = decimals.float_down(number), decimals.float_up(number)
+    assert Decimal(low) <= number <= Decimal(high)
+    assert high <= np.nextafter(low, np.inf)
+
+
+def test_nan_is_never_rounded_to_a_number() -> None:
+    for rounding in (decimals.round_up, decimals.round_down):
+        with pytest.raises(ParameterError):
+            rounding(float("nan"))

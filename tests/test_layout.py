@@ -1,0 +1,134 @@
+"""The house stands as docs/architecture.md says: rooms at the root, one package, imports one way, light at the door."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dpledger
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ["accounting", "attach", "audit", "ledger", "mechanisms", "reports"]
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(dpledger.__path__, "dpledger.") if "__main__" not in module.name
+)
+
+
+def in_fresh_process(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_room_is_linked_into_the_package_by_a_relative_link(room: str) -> None:
+    link = ROOT / "src" / "dpledger" / room
+    assert link.is_symlink()
+    assert link.readlink() == Path("../..") / room
+
+
+def test_each_folder_with_modules_is_a_package() -> None:
+    folders = {path.parent for room in [*ROOMS, "src/dpledger"] for path in (ROOT / room).rglob("*.py")}
+    assert folders
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_setup_maps_every_room() -> None:
+    rooms = re.search(r"ROOMS = (\[.*?\])", (ROOT / "setup.py").read_text())
+    assert rooms is not None
+    assert ast.literal_eval(rooms[1]) == ROOMS
+
+
+def test_no_module_is_loaded_under_two_names() -> None:
+    """`ledger` beside `dpledger.ledger` would be two copies of every class."""
+    names = ", ".join(MODULES)
+    loaded = in_fresh_process(f"import {names}\nimport sys\nprint(*sorted(sys.modules))").split()
+    assert [room for room in ROOMS if room in loaded] == []
+
+
+def test_no_module_is_named_like_a_public_name() -> None:
+    public = set(dpledger.__all__)
+    top_level = {name.split(".")[1] for name in MODULES}
+    assert public & top_level == set()
+
+
+def test_no_module_is_a_drawer_of_odds_and_ends() -> None:
+    assert [name for name in MODULES if name.rpartition(".")[2] in {"utils", "helpers", "common", "misc"}] == []
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    loaded = in_fresh_process("import dpledger, sys\nprint(*sys.modules)").split()
+    assert {"numpy", "scipy", "pandas", "pydantic", "typer", "structlog", "sklearn"} & set(loaded) == set()
+
+
+def test_composing_loads_no_statistics_no_tables_and_no_ledger() -> None:
+    code = (
+        "import dpledger as d, sys\n"
+        "d.compose({d.PoissonSampled(d.GaussianLaw(1), rate='0.01'): 1000}).epsilon('1e-5')\n"
+        "print(*sys.modules)"
+    )
+    loaded = in_fresh_process(code).split()
+    assert "numpy" in loaded
+    assert {"scipy.stats", "pandas", "sklearn", "joblib", "dpledger.ledger", "typer"} & set(loaded) == set()
+
+
+def test_every_public_name_resolves_and_is_listed_for_type_checkers() -> None:
+    for name in dpledger.__all__:
+        assert getattr(dpledger, name) is not None
+    source = ast.parse((ROOT / "src/dpledger/__init__.py").read_text())
+    typed = {
+        alias.name
+        for block in source.body
+        if isinstance(block, ast.If)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert typed == set(dpledger.__all__) - {"__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(dpledger, "nothing")  # noqa: B009
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == dpledger.__version__
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_module_says_what_it_is_for(name: str) -> None:
+    text = importlib.import_module(name).__doc__
+    assert text is not None
+    assert len(text) > 20
+
+
+def test_no_text_names_a_document_that_a_clone_does_not_hold() -> None:
+    """Citations are papers, or pages under docs/."""
+    files = [path for room in [*ROOMS, "src", "tests", "docs"] for path in (ROOT / room).rglob("*.py")]
+    files += [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    dangling = re.compile(r"\bspec/\w+\.md|\bhouse\.md|\bdesign\.md|\bstyle\.md")
+    found = [
+        str(path.relative_to(ROOT)) for path in files if path != Path(__file__) and dangling.search(path.read_text())
+    ]
+    assert found == []
+
+
+def test_pages_that_the_code_cites_exist() -> None:
+    cited: set[str] = set()
+    for room in [*ROOMS, "src/dpledger"]:
+        for path in (ROOT / room).rglob("*.py"):
+            cited.update(re.findall(r"docs/[\w/.-]+\.md", path.read_text()))
+    assert cited
+    assert [page for page in sorted(cited) if not (ROOT / page).is_file()] == []

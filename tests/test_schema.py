@@ -1,0 +1,104 @@
+"""Strict records and strict JSON: what does not fit is named, with its field and its value."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, parse_document, parse_tree
+from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
+from dpledger.errors import ParameterError
+from dpledger.schema import plain, read_json
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-(10**15), 10**15) | st.text(max_size=8) | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_a_record_takes_positions_and_names_and_is_a_value() -> None:
+    assert ApproxDP(1, "1e-6") == ApproxDP(epsilon="1", delta=1e-6)
+    assert len({ApproxDP(1, "1e-6"), ApproxDP(1.0, "0.000001")}) == 1
+    with pytest.raises(AttributeError):
+        PureDP(1).epsilon = PureDP(2).epsilon  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: ApproxDP(float("nan")), "ApproxDP.epsilon"),
+        (lambda: ApproxDP(1, delta=1), "ApproxDP.delta"),
+        (lambda: ApproxDP(), "ApproxDP.epsilon"),  # type: ignore[call-arg]
+        (lambda: ApproxDP(1, gamma=2), "ApproxDP.gamma"),  # type: ignore[call-arg]
+        (lambda: GaussianLaw(0), "GaussianLaw.noise_multiplier"),
+        (lambda: PoissonSampled(GaussianLaw(1), rate="1.5"), "PoissonSampled.rate"),
+        (lambda: RDP((3, 2), (1, 1)), "RDP.orders"),
+        (lambda: RDP((2, 3), (1,)), "RDP.epsilons"),
+    ],
+)
+def test_what_does_not_fit_is_named(make: object, field: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        make()  # type: ignore[operator]
+    assert caught.value.field == field
+
+
+@given(JSON)
+def test_plain_json_reads_as_the_standard_reader_does(value: object) -> None:
+    assert read_json(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 1}', "NaN", "[Infinity]", "{", "", "[1,]", "[" * 40 + "]" * 40, "[" * 100_000, '"\ud800',
+        "1" * 30, "[1e999]",
+    ],
+)  # fmt: skip
+def test_json_that_is_not_strict_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError):
+        read_json(text)
+
+
+def test_numbers_are_read_exactly() -> None:
+    assert read_json("[0.1, 1e-9]") == [PureDP("0.1").epsilon, PureDP("1e-9").epsilon]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {},
+        {"relation": "add_remove"},
+        {"relation": "add_remove", "entries": []},
+        {"relation": "sideways", "entries": [{"mechanism": {"kind": "laplace", "epsilon": "1"}}]},
+        {"relation": "add_remove", "entries": [{"mechanism": {"kind": "voodoo", "epsilon": "1"}}]},
+        {"relation": "add_remove", "entries": [{"mechanism": {"kind": "laplace", "epsilon": "1"}, "extra": 1}]},
+        {"relation": "add_remove", "entries": [{"count": 0, "mechanism": {"kind": "laplace", "epsilon": "1"}}]},
+        {"relation": "add_remove", "entries": [{"count": "2", "mechanism": {"kind": "laplace", "epsilon": "1"}}]},
+        {"relation": "add_remove", "entries": [{"mechanism": {"kind": "laplace"}}]},
+        {"relation": "add_remove", "direction": "up", "entries": [{"mechanism": {"kind": "laplace", "epsilon": "1"}}]},
+    ],
+)
+def test_documents_are_strict(document: object) -> None:
+    with pytest.raises(ParameterError):
+        parse_document(document)  # type: ignore[arg-type]
+
+
+def test_a_tree_survives_its_json_form() -> None:
+    tree = PoissonSampled(GaussianLaw("1.5"), rate="0.01")
+    assert parse_tree(plain(tree)) == tree
+
+
+def test_what_has_parts_stands_for_them() -> None:
+    class Described:
+        def parts(self) -> GaussianLaw:
+            return GaussianLaw(2)
+
+    assert PoissonSampled(Described(), rate=1).of == GaussianLaw(2)
+
+
+def test_no_float_gets_into_the_byte_profile() -> None:
+    with pytest.raises(ParameterError):
+        plain({"a": 0.5})
