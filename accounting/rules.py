@@ -195,8 +195,8 @@ def _gaussian_mu_squared(law: GaussianLaw, relation: Relation) -> Decimal:
 
 def _of_sparse_vector(law: SparseVectorLaw, orders: Orders) -> Cost:
     """The cap, once the scales are shown to keep it. With an outcome the pure price settles to the realised loss; delta
-    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then charged as
-    an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
+    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then charged
+    as an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
     plan = planned(law)
     assert isinstance(plan, SparseVectorLaw)
     sparse_vectors.certify(plan)

@@ -54,9 +54,7 @@ class Attempt:
 
     def start(self) -> Entry:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
-        return self._append(
-            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem)
-        )
+        return self._append(lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem))
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
@@ -87,7 +85,7 @@ class Attempt:
         except VerificationError:
             self.commit_at_cap(outside_guarantee=True)
             raise ContractViolation(
-                f"{self._kind} returned other parts than it announced; the full charge stands, and the value is withheld"
+                f"{self._kind} returned other parts than it announced; the full charge stands, the value is withheld"
             ) from None
         except (InputError, EngineError):
             entry = self._settle(None, warnings=(NOT_RECORDED,), digest=digest, stored=stored)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -33,7 +33,7 @@ else:
         return MappingProxyType(dict(sorted(value.items())))
 
     _Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-    _Infinite = Annotated[Decimal, BeforeValidator(lambda value: read(value, infinite=True))]
+    _Infinite = Annotated[Decimal, Field(allow_inf_nan=True), BeforeValidator(lambda value: read(value, infinite=True))]
     Amounts = Annotated[dict[_Word, Exact], AfterValidator(_frozen)]
     Accounts = Annotated[dict[_Word, _Infinite], AfterValidator(_frozen)]
     Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
@@ -248,8 +248,8 @@ class Lost:
 
 @record
 class Refused:
-    """A request that `level` did not admit, in public numbers by account of its filter: asked, spent, left, and of what is
-    spent the part `held` by charges not settled; `inf` where a charge has no price. The key stays free."""
+    """A request that `level` did not admit, in public numbers by account of its filter: asked, spent, left, and of what
+    is spent the part `held` by charges not settled; `inf` where a charge has no price. The key stays free."""
 
     path: Path
     key: Id
@@ -399,6 +399,8 @@ Body: TypeAlias = (
     | Closed
 )
 
+KINDS = frozenset(kind.__dataclass_fields__["kind"].default for kind in get_args(Body))
+
 if not TYPE_CHECKING:
     Body = Annotated[Body, Field(discriminator="kind")]
 
@@ -407,11 +409,3 @@ Note: TypeAlias = Declared | Audited | Reported | Heartbeat
 
 TIMELESS = (Started, Progress, Committed)
 """Kinds that carry no time: it would publish how long a mechanism ran on the data."""
-
-KINDS = frozenset(
-    kind.__dataclass_fields__["kind"].default
-    for kind in (
-        LedgerOpened, ScopeOpened, PlanRegistered, Reserved, Started, Progress, Committed, Aborted, Lost, Refused,
-        PolicyChanged, Declared, Audited, Reported, KeyRotated, KeyRevoked, Snapshot, Heartbeat, Closed,
-    )
-)  # fmt: skip

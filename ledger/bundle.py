@@ -2,6 +2,7 @@
 
     entries.jsonl    the envelopes, one a line, byte for byte as they were signed
     checkpoint       the signed head (C2SP tlog-checkpoint)
+    policy           whose head it is, and how many witnesses it needs: none (C2SP tlog-policy)
     keys.json        which keys signed, for information: the verifier's own key decides
 
 Nothing is trusted because the bundle contains it.
@@ -13,15 +14,17 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dpledger.errors import ForeignLedger, ParameterError
-from dpledger.ledger import verification, wire
+from dpledger.errors import ForeignLedger, ParameterError, VerificationError
+from dpledger.ledger import policy, verification, wire
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.keys import VerifyingKey
+from dpledger.progress import Advance
 
-__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "read", "verify", "write"]
+__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "read", "verify", "write"]
 
 ENTRIES = "entries.jsonl"
 CHECKPOINT = "checkpoint"
+POLICY = "policy"
 KEYS = "keys.json"
 
 
@@ -36,6 +39,7 @@ def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, 
             for leaf in leaves:
                 file.write(leaf + b"\n")
         (target / CHECKPOINT).write_bytes(head)
+        (target / POLICY).write_bytes(policy.encode(policy.Policy((key,))))
         (target / KEYS).write_bytes(wire.dump({"log": key.text}) + b"\n")
     except OSError as error:
         raise ParameterError("bundle", str(target), f"a folder that can be written ({error.strerror})") from None
@@ -43,21 +47,28 @@ def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, 
 
 
 def read(folder: str | os.PathLike[str]) -> tuple[list[bytes], bytes]:
-    """The leaves and the head of a bundle, unverified. ForeignLedger if its files are not there or not whole."""
+    """The leaves and the head of a bundle, unverified. ForeignLedger if its files are not there; VerificationError with
+    the index of an entry whose line does not end."""
     source = Path(folder)
     try:
         data = (source / ENTRIES).read_bytes()
         head = (source / CHECKPOINT).read_bytes()
     except OSError as error:
-        raise ForeignLedger(f"{source} is not a bundle: {error.strerror}: {Path(error.filename or '').name}") from None
-    if not data.endswith(b"\n"):
-        raise ForeignLedger(f"{source / ENTRIES} is truncated: its last line does not end")
-    return data.split(b"\n")[:-1], head
+        name = Path(error.filename or "").name
+        raise ForeignLedger(f"{source} is not a bundle: {name}: {error.strerror}") from None
+    *leaves, rest = data.split(b"\n")
+    if rest:
+        raise VerificationError("its line does not end: the file was truncated", index=len(leaves))
+    return leaves, head
 
 
 def verify(
-    folder: str | os.PathLike[str], key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
+    folder: str | os.PathLike[str],
+    key: VerifyingKey,
+    *,
+    since: Sequence[Checkpoint] = (),
+    advance: Advance | None = None,
 ) -> verification.Verified:
     """Verify a bundle against the verifier's own key and remembered heads. Raises VerificationError."""
     leaves, head = read(folder)
-    return verification.verify(leaves, head, key, since=since)
+    return verification.verify(leaves, head, key, since=since, advance=advance)

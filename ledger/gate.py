@@ -1,7 +1,8 @@
 """The budget gate: pure rules over a state. It touches no store, no clock and no data.
 
 `decide(state, request, earlier)` says whether a request is admitted, is the repetition of one that was, or is refused
-with what was asked, spent and left. `settle` ends a started charge. Both return bodies; the ledger gives them their place.
+with what was asked, spent and left. `settle` ends a started charge. Both return bodies; the ledger gives them their
+place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, planned
-from dpledger.accounting.guarantees import Failure, Guarantee
+from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -30,14 +32,24 @@ from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, held, 
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 
-__all__ = ["Admitted", "Decision", "Earlier", "RefusedRequest", "Replayed", "Request", "decide", "settle"]
+__all__ = [
+    "Admitted",
+    "Decision",
+    "Earlier",
+    "RefusedRequest",
+    "Replayed",
+    "Request",
+    "check_failures",
+    "decide",
+    "settle",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
-    random bits in hex. `redeem`: the SHA-256 of the 128 bits drawn by the process that will read the data; with it the charge
-    is started at once."""
+    random bits in hex. `redeem`: the SHA-256 of the 128 bits drawn by the process that will read the data; with it the
+    charge is started at once."""
 
     scope: str
     key: str
@@ -67,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What the store knows of a key that was used before in the scope. `ended`: the index of the entry that ended it."""
+    """What the store knows of a key that was used before in the scope. `ended`: the entry that ended it."""
 
     charge: str
     request: str
@@ -116,6 +128,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
         return _again(request, earlier)
     _require_open(state, scope)
     _require_plan(request)
+    check_failures(request.claim, request.failures)
     if request.relation is not scope.relation or request.unit != scope.unit:
         raise RelationError(
             f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
@@ -172,6 +185,14 @@ def settle(
         outside_guarantee=outside_guarantee,
         digest=digest,
     )
+
+
+def check_failures(claim: Guarantee, failures: tuple[Failure, ...]) -> None:
+    """ParameterError unless the privacy failures of a claim, by cause, add up to its delta. Accuracy never counts."""
+    causes = total(failure.delta for failure in failures if isinstance(failure, PrivacyFailure))
+    delta = getattr(claim, "delta", ZERO)
+    if causes != delta:
+        raise ParameterError("failures", text(causes), f"causes that add up to the claim's delta, {text(delta)}")
 
 
 def _require_open(state: State, scope: ScopeState) -> None:

@@ -13,24 +13,23 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import NoReturn, Self
 
-from dpledger.accounting import filters
+from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.errors import (
-    EngineError,
-    ForeignLedger,
     ParameterError,
     PolicyError,
     ScopeError,
     StoreBehind,
     VerificationError,
 )
-from dpledger.ledger import bundle, checkpoint, keys, verification, wire
+from dpledger.ledger import bundle, keys, verification
 from dpledger.ledger.bodies import (
     FORMAT,
     Audited,
@@ -41,21 +40,20 @@ from dpledger.ledger.bodies import (
     LedgerOpened,
     Note,
     Reported,
-    ScopeOpened,
     Snapshot,
-    Step,
-    UnitNote,
 )
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of
+from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
+from dpledger.ledger.opening import Keep, Rules
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.standing import ScopeState, State, next_steps, state_digest
+from dpledger.ledger.standing import State, next_steps, state_digest
 from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
-from dpledger.ledger.writing import START, Head, Writing, index_charge
+from dpledger.ledger.writing import Writing
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.entropy import system as system_entropy
 from dpledger.progress import Advance
@@ -106,7 +104,6 @@ class Ledger:
         self._process = os.getpid()
         self._is_closed = False
         self._head = START
-        self._ledger_id = ""
 
     # ---- making a handle --------------------------------------------------------------------------------------------
 
@@ -187,10 +184,9 @@ class Ledger:
 
     def _begun(self, recovery: keys.VerifyingKey) -> Self:
         signer = self._key()
-        self._ledger_id = signer.public.name
         opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
 
-        def first(state: State, transaction: Transaction) -> Sequence[Body]:
+        def first(_: State, transaction: Transaction) -> Sequence[Body]:
             if transaction.size:
                 raise ParameterError("store", f"{transaction.size} entries", "an empty store")
             return [opened]
@@ -199,22 +195,15 @@ class Ledger:
         return self
 
     def _resume(self) -> None:
-        """Fold what the store holds; check that the stored head is ours and is the head of it, and that the store's
-        table of charges is what the entries say."""
         with self._store.reading() as reader:
-            if reader.checkpoint() is None or reader.size == 0:
-                raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
-            head = START.after_all(reader.leaves())
-            self._head = self._checked(head, reader)
-            if list(reader.charges()) != _charges_of(reader):
-                raise StoreBehind("the stored charges are not those of the entries: the file was changed")
+            self._head = resumed(reader, self._signer)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
         """The ledger's id, which is also the origin of its checkpoints."""
-        return self._ledger_id
+        return self.public_key.name
 
     @property
     def state(self) -> State:
@@ -241,7 +230,7 @@ class Ledger:
     def refresh(self) -> State:
         """The state, with what other processes appended since."""
         with self._lock, self._reading() as reader:
-            self._catch_up(reader)
+            self._head = caught_up(self._head, reader, self._signer)
             return self.state
 
     def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
@@ -309,8 +298,8 @@ class Ledger:
         *,
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
-        budget: Guarantee | filters.Filter | None = None,
-        keep: Literal["value", "digest", "none"] | None = None,
+        budget: Guarantee | Filter | None = None,
+        keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
     ) -> Scope:
@@ -321,26 +310,12 @@ class Ledger:
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
         `dataset`: a commitment to the data, never the data."""
-        wire.check_id(name, "scope")
+        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
-            _require_same_rules(existing, unit, relation, budget, keep, parents, dataset)
+            rules.require_same(existing)
             return Scope(self, name)
-        if budget is None or relation is None or unit is None:
-            raise ScopeError(f"no scope {name!r} in this ledger: to open it, give unit, relation and budget")
-        is_guarantee = isinstance(budget, Guarantee)
-        rule = filters.opened_by(budget) if is_guarantee else budget
-        owner = Unit.read(unit)
-        body = ScopeOpened(
-            path=(Step(name, 0),),
-            unit=UnitNote(owner.name, owner.max_contributions),
-            relation=Relation.read(relation),
-            budget=budget if is_guarantee else filters.budget_guarantee(rule),
-            filter=rule,
-            keep=keep if keep is not None else "value",
-            parents=tuple(sorted(set(parents or ()))),
-            dataset=dataset,
-        )
+        body = rules.opening()
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:
             try:
@@ -383,10 +358,10 @@ class Ledger:
         signer = self._key()
         with self._lock:
             with self._store.transaction() as transaction:
-                self._catch_up(transaction)
+                self._head = caught_up(self._head, transaction, self._signer)
                 if self.state.closed:
                     raise PolicyError("the ledger was ended: nothing may follow; open a new one")
-                writing = Writing(self._ledger_id, signer, self._clock(), self._head, transaction)
+                writing = Writing(signer, self._clock(), self._head, transaction)
                 entries = tuple(writing.append(body) for body in make(self.state, transaction))
                 if entries:
                     if self._is_snapshot_due(writing.head):
@@ -408,35 +383,6 @@ class Ledger:
         """`count` secret random bytes, for ids and salts."""
         return self._draw(count)
 
-    # ---- what the store holds now -----------------------------------------------------------------------------------
-
-    def _catch_up(self, reader: Reader) -> None:
-        """See what other processes appended since; refuse a store that lost what this handle has seen."""
-        known = self._head.tree.size
-        if reader.size < known:
-            raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
-        if known and reader.leaf(known - 1) != self._head.last_leaf:
-            raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
-        if reader.size > known:
-            self._head = self._checked(self._head.after_all(reader.leaves(known)), reader)
-
-    def _checked(self, head: Head, reader: Reader) -> Head:
-        """`head`, if it is what the stored head was signed for, by the key of this ledger."""
-        opened, stored = head.state.opened, reader.checkpoint()
-        if opened is None or stored is None:
-            raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
-        try:
-            public = keys.VerifyingKey.parse(opened.public_key)
-        except ParameterError as error:
-            raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
-        if self._signer is not None and self._signer.public != public:
-            raise ForeignLedger("the signing key is not the key of this ledger")
-        signed = checkpoint.verify(stored, public)
-        if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
-            raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
-        self._ledger_id = public.name
-        return head
-
     # ---- life of the handle -----------------------------------------------------------------------------------------
 
     def _reading(self) -> AbstractContextManager[Reader]:
@@ -451,7 +397,9 @@ class Ledger:
 
     def _require_ours(self) -> None:
         if os.getpid() != self._process:
-            raise PolicyError("a ledger handle was used in a forked child: open the ledger there, or work in the parent")
+            raise PolicyError(
+                "a ledger handle was used in a forked child: open the ledger there, or work in the parent"
+            )
         if self._is_closed:
             raise PolicyError("the ledger handle is closed: open the ledger again")
 
@@ -473,41 +421,6 @@ class Ledger:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
 
 
-def _charges_of(reader: Reader) -> list[ChargeRow]:
-    """The charges that the entries say, as a store keeps them."""
-    head, told = START, MemoryStore()
-    with told.transaction() as transaction:
-        for index, leaf in enumerate(reader.leaves()):
-            body = entry_of(leaf).body
-            head = head.after(leaf, body)
-            index_charge(transaction, index, body, head.state)
-        return list(transaction.charges())
-
-
 def _label(stem: str) -> str:
     """A file's name as the readable part of a ledger id."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:90].rstrip("-") or "ledger"
-
-
-def _require_same_rules(
-    existing: ScopeState,
-    unit: Unit | str | None,
-    relation: Relation | str | None,
-    budget: Guarantee | filters.Filter | None,
-    keep: str | None,
-    parents: Sequence[str] | None,
-    dataset: str | None,
-) -> None:
-    """ScopeError unless everything that is given is what the scope was opened with."""
-    given: dict[str, tuple[object, object]] = {
-        "unit": (None if unit is None else Unit.read(unit), existing.unit),
-        "relation": (None if relation is None else Relation.read(relation), existing.relation),
-        "keep": (keep, existing.keep),
-        "parents": (None if parents is None else tuple(sorted(set(parents))), existing.parents),
-        "dataset": (dataset, existing.dataset),
-    }
-    for what, (asked, found) in given.items():
-        if asked is not None and asked != found:
-            raise ScopeError(f"scope {existing.scope!r} was opened with another {what}: {found}")
-    if budget is not None and budget not in (existing.budget, existing.filter):
-        raise ScopeError(f"scope {existing.scope!r} was opened with another budget: {existing.budget}")

@@ -1,7 +1,8 @@
 """Claims against their parts: what was recorded, priced again from the beginning, and what it comes to.
 
-`check_reserved` is step 8 of the verification: an entry's charge must cover its parts, and its claim must follow from them.
-`accounts` lists, scope by scope, every admission with the account and the price that carried it, and reads what was spent.
+`check_reserved` is step 8 of the verification: an entry's charge must cover its parts, and its claim must follow from
+them. `accounts` lists, scope by scope, every admission with the account and the price that carried it, and reads what
+was spent.
 """
 
 from __future__ import annotations
@@ -11,41 +12,38 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, assert_never
 
-from dpledger.accounting.profile import Bounds
-
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Filtered
 from dpledger.accounting.filters import BasicFilter, Coordinates, EitherFilter, Filter, PureFilter, Sums
-from dpledger.accounting.guarantees import ApproxDP, Failure, Guarantee
-from dpledger.decimals import ZERO
-from dpledger.errors import VerificationError
-from dpledger.ledger import readings
+from dpledger.accounting.guarantees import RDP, ApproxDP, Failure, Guarantee
+from dpledger.accounting.profile import Bounds
+from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
-from dpledger.ledger.state import ScopeState, State, held
+from dpledger.ledger.standing import Form, ScopeState, State, held
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved", "settled_parts"]
 
 
 def check_reserved(state: State, body: Reserved) -> None:
-    """Raises unless each level is charged what its filter asks for the parts, and the claim follows from the parts."""
+    """Raises unless each level is charged what its filter asks for the parts, the claim follows from the parts, and its
+    delta is the sum of its causes. `state`: after the entry."""
     for level in body.levels:
-        scope = state.scopes[level.scope]
-        needed = filters.charge(
-            scope.filter, rules.cost(body.parts, scope.relation, orders=filters.orders(scope.filter))
-        )
-        if not _covers(level.amounts, needed):
-            raise VerificationError(f"scope {level.scope}: charged less than its parts cost")
-    own = state.scopes[state.open[body.charge].scope]
-    rules.check(body.claim, body.parts, own.relation)
+        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts)
+    own = state.scope(state.charge(body.charge).scope)
+    rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
+    gate.check_failures(body.claim, body.failures)
 
 
-def _covers(charged: Coordinates, needed: Coordinates) -> bool:
-    """A coordinate that is absent counts as infinite: more than any price."""
-    return all(name not in charged or charged[name] >= price for name, price in needed.items()) and not (
-        set(charged) - set(needed)
-    )
+def _own_lower_bound(claim: Guarantee) -> Guarantee:
+    """The claim that a verifier holds the parts against: Renyi prices may differ in the last digit between machines."""
+    match claim:
+        case RDP(orders=orders, epsilons=epsilons):
+            return RDP(orders, tuple(round_up(multiply(one, 1 + settling.LEEWAY)) for one in epsilons))
+        case _:
+            return claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ class Admission:
     key: str
     charge: str
     mechanism: MechanismNote
-    form: Literal["release", "interaction", "training"]
+    form: Form
     claim: Guarantee
     failures: tuple[Failure, ...]
     parts: Composition
@@ -109,6 +107,11 @@ class ScopeAccount:
     delta: Decimal
     spent: Bounds
     composition: Composition | None
+
+
+def settled_parts(admissions: Iterable[Admission]) -> tuple[Composition, ...]:
+    """What is known to have run, with its outcomes: the parts of what was committed within its guarantee."""
+    return tuple(one.parts for one in admissions if one.status == "committed" and not one.outside_guarantee)
 
 
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
@@ -207,7 +210,7 @@ class _Book:
             held_by_account=filters.spent(scope.filter, held(state, scope.scope)),
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
-            spent=readings.spent(scope, ran, delta),
+            spent=readings.spent(scope, settled_parts(admissions), delta),
             composition=Filtered(scope.filter, ran) if ran else None,
         )
 
@@ -221,7 +224,7 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
         priced, unpriced = sums["pure"]
         if not unpriced and priced <= rule.epsilon:
             return "pure"
-    return "mixed_rdp" if amounts["mixed_rdp"] else "mixed_pure"
+    return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
 
 
 def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates) -> Admission:

@@ -27,7 +27,7 @@ from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
-from dpledger.ledger.stores.protocol import Transaction
+from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Release, Steps
 from dpledger.relations import Relation, Unit
 
@@ -87,7 +87,8 @@ class Scope:
 
     def spent(self, delta: Number) -> Bounds:
         """What was spent so far, read at `delta`: see `ledger.readings`."""
-        return readings.spent(self._scope, recomposition.settled_parts(self.account()), delta)
+        account = self.account()
+        return readings.spent(self._scope, recomposition.settled_parts(account.admissions), delta)
 
     def account(self) -> recomposition.ScopeAccount:
         """Every admission and refusal of the scope, with the account and price that carried it."""
@@ -145,9 +146,8 @@ class Scope:
         raise attempt.give_up(failure)
 
     def reserve(self, mechanism: Mechanism[Data, Value], *, key: str | None = None) -> Reservation[Data, Value]:
-        """Hold the charge of `mechanism` without reading data yet: release it later, or abort it and get all of it back.
-
-        It counts at its cap until then, also if the process dies. Raises as `release` does; a used key is
+        """Hold the charge of `mechanism` without reading data yet: release it later, or abort it and get all of it
+        back. It counts at its cap until then, also if the process dies. Raises as `release` does; a used key is
         AlreadySpent."""
         if not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once")
@@ -231,8 +231,7 @@ class Scope:
 
         def decide(state: State, transaction: Transaction) -> Sequence[Body]:
             row = transaction.charge_of(self.name, request.key)
-            known = row and Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
-            decision = gate.decide(state, request, known)
+            decision = gate.decide(state, request, None if row is None else _earlier(row))
             decisions.append(decision)
             match decision:
                 case Admitted(body=body):
@@ -303,6 +302,10 @@ class Reservation(Generic[Data, Value]):
     ) -> None:
         if not self._is_over:
             self.abort()
+
+
+def _earlier(row: ChargeRow) -> Earlier:
+    return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
 
 
 def _inspect(mechanism: Described, data: object) -> None:

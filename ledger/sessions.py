@@ -26,9 +26,7 @@ class Session(Generic[Query, Answer, Value]):
 
     It may be shared by threads, which then take turns."""
 
-    def __init__(
-        self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None
-    ) -> None:
+    def __init__(self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None) -> None:
         self._attempt = attempt
         self._conversation = conversation
         self._steps = steps

@@ -5,7 +5,7 @@
     `steps`    a plan priced by sum: steps that were never granted come back
 
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
-(docs/proofs/filters.md). The gate charges the price; a verifier accepts whatever is not below its own lower bound of it.
+(docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of a ledger read: its scopes, their sums, the charges that are open. Values; `ledger.state` folds them.
+"""What the rules of a ledger read: its scopes, their sums, the charges that are open. `ledger.state` folds them.
 
 The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
 is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states.
@@ -14,7 +14,6 @@ from typing import Literal
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import (
-    ZCDP,
     Composition,
     Filtered,
     Parallel,
@@ -24,7 +23,7 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.filters import Filter, Sums
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import ZCDP, Guarantee
 from dpledger.decimals import text
 from dpledger.errors import VerificationError
 from dpledger.ledger import wire
@@ -32,7 +31,18 @@ from dpledger.ledger.bodies import LedgerOpened, LevelCharge, Step
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
 
-__all__ = ["EMPTY", "Form", "OpenCharge", "ScopeState", "State", "held", "is_exclusive", "next_steps", "state_digest"]
+__all__ = [
+    "EMPTY",
+    "Form",
+    "OpenCharge",
+    "ScopeState",
+    "State",
+    "held",
+    "is_exclusive",
+    "next_steps",
+    "state_digest",
+    "state_payload",
+]
 
 Form = Literal["release", "interaction", "training"]
 """How a mechanism runs: it answers once, it answers a stream of queries, or it takes the steps of a plan."""
@@ -63,7 +73,7 @@ class ScopeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCharge:
-    """A charge that is reserved or started: what it holds, and what may settle it. `reserved`: the index of its entry."""
+    """A charge that is reserved or started: what it holds, what may settle it. `reserved`: the index of its entry."""
 
     charge: str
     reserved: int
@@ -148,9 +158,9 @@ def _holds_approximate_zcdp(parts: Composition) -> bool:
             return False
 
 
-def state_digest(state: State) -> str:
-    """The SHA-256 of the state in the byte profile. Sums, counts and epochs are written out; what an entry says (the
-    rules of a scope, the parts of a charge) is named by the index of that entry."""
+def state_payload(state: State) -> dict[str, Plain]:
+    """The state as an object of the byte profile. Sums, counts and epochs are written out; what an entry says (the rules
+    of a scope, the parts of a charge) is named by the index of that entry."""
     scopes: list[Plain] = [
         {
             "scope": name,
@@ -171,4 +181,9 @@ def state_digest(state: State) -> str:
         }
         for name, charge in sorted(state.open.items())
     ]
-    return hashlib.sha256(wire.dump({"size": state.size, "scopes": scopes, "open": charges})).hexdigest()
+    return {"size": state.size, "scopes": scopes, "open": charges}
+
+
+def state_digest(state: State) -> str:
+    """The SHA-256 of the bytes of `state_payload`: what a `snapshot` entry states."""
+    return hashlib.sha256(wire.dump(state_payload(state))).hexdigest()

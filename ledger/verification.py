@@ -3,32 +3,37 @@
     1  the parts are there: a head, and as many leaves as it says
     2  the head: a strict checkpoint, signed by the verifier's key
     3  the leaves hash to its root
-    4  it is consistent with every head that the verifier remembers        `quick` ends here: these are the signed bytes
+    4  it is consistent with every head that the verifier remembers     `quick` ends here: these are the signed bytes
     5  each envelope: strict, signed by the key in force at its index
-    6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf before
-    7  the fold: every transition legal, every key and charge once, every level within its filter at every prefix, refunds
-       only by rule, snapshots equal
+    6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
+       before
+    7  the fold: every transition legal, every key and charge once, every level within its filter at every prefix,
+       refunds only by rule, snapshots equal
     8  the charges: each level is charged at least what its filter asks for the recorded parts; claims follow from parts
     9  what is left over is reported: open charges, refusals, entries that no witness has seen
 
 Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
+
+What no verifier can see without a head of its own (`since`): that the tail was cut back to an older genuine head, and
+that whoever stole the key wrote another history.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpledger.errors import DpledgerError, VerificationError
+from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger import checkpoint, envelope, merkle, recomposition, wire
 from dpledger.ledger.bodies import LedgerOpened, Reserved
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, parse_entry
+from dpledger.ledger.heads import FIRST_PREVIOUS
 from dpledger.ledger.keys import VerifyingKey
-from dpledger.ledger.state import EMPTY, State, step
-from dpledger.ledger.writing import FIRST_PREVIOUS
+from dpledger.ledger.standing import EMPTY, State
+from dpledger.ledger.state import step
+from dpledger.progress import Advance
 
 __all__ = ["Verified", "verify", "verify_quick"]
 
@@ -37,8 +42,9 @@ __all__ = ["Verified", "verify", "verify_quick"]
 class Verified:
     """What was verified, and how far.
 
-    `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under a
-    head that somebody else holds; what follows could still be cut off unseen. `entries` and `state` are empty in quick."""
+    `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under
+    a head that somebody else holds; what follows could still be cut off unseen. `entries` and `state` are empty in
+    quick."""
 
     mode: Literal["quick", "full"]
     head: Checkpoint
@@ -46,6 +52,11 @@ class Verified:
     witnessed: int
     entries: tuple[Entry, ...]
     state: State
+
+    @property
+    def unwitnessed(self) -> int:
+        """How many entries follow the last one that somebody else holds a head of."""
+        return self.head.size - self.witnessed
 
 
 def verify_quick(
@@ -62,7 +73,7 @@ def verify(
     key: VerifyingKey,
     *,
     since: Sequence[Checkpoint] = (),
-    advance: Callable[[int], None] | None = None,
+    advance: Advance | None = None,
 ) -> Verified:
     """Steps 1 to 9. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
     signed, stored = _signed_leaves(leaves, head, key, since)
@@ -71,7 +82,7 @@ def verify(
     used = _Used()
     for index, leaf in enumerate(stored):
         entry = _entry_at(index, leaf, previous, signed.origin, key)
-        state = _step_at(index, state, entry, used)
+        state = _step_at(index, state, entry, key, used)
         previous = merkle.leaf_hash(leaf).hex()
         entries.append(entry)
         if advance is not None:
@@ -91,25 +102,31 @@ def _signed_leaves(
         )
     if len(stored) > signed.size:
         raise VerificationError(f"beyond the signed head, which covers {signed.size} entries", index=signed.size)
-    tree = merkle.CompactRange()
-    remembered = {other.size: other for other in since}
-    for index, leaf in enumerate(stored):
+    sizes = {other.size for other in since}
+    tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
+    for leaf in stored:
         tree = tree.append(merkle.leaf_hash(leaf))
-        _require_remembered(remembered.pop(index + 1, None), tree, signed.origin)
-    if not hmac.compare_digest(tree.root(), signed.root):
+        if tree.size in sizes:
+            roots[tree.size] = tree.root()
+    if tree.root() != signed.root:
         _name_the_entry(stored, key, signed)
-    for other in remembered.values():
-        raise VerificationError(f"a remembered head covers {other.size} entries; this record has {signed.size}")
+    for other in since:
+        _require_consistent(other, signed, roots)
     return signed, stored
 
 
-def _require_remembered(other: Checkpoint | None, tree: merkle.CompactRange, origin: str) -> None:
-    if other is None:
-        return
-    if other.origin != origin:
+def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, bytes]) -> None:
+    if other.origin != signed.origin:
         raise VerificationError(f"a remembered head is of another ledger: {other.origin}")
-    if tree.root() != other.root:
-        raise VerificationError(f"not the record that a remembered head of {other.size} entries is of")
+    if other.size > signed.size:
+        raise VerificationError(
+            f"the record ends here, a remembered head covers {other.size} entries", index=signed.size
+        )
+    if roots[other.size] != other.root:
+        raise VerificationError(
+            f"at or before this entry, the record is not the one that a remembered head of {other.size} entries is of",
+            index=max(0, other.size - 1),
+        )
 
 
 def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> None:
@@ -126,9 +143,9 @@ def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoi
 def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:
     """Steps 5 and 6."""
 
-    def in_force(keyid: str) -> VerifyingKey:
-        if keyid != key.key_id_hex:
-            raise VerificationError(f"signed by key {keyid}, the key in force is {key.key_id_hex}")
+    def in_force(key_id: str) -> VerifyingKey:
+        if key_id != key.key_id_hex:
+            raise VerificationError(f"signed by key {key_id}, the key in force is {key.key_id_hex}")
         return key
 
     try:
@@ -160,12 +177,12 @@ class _Used:
         self.keys.add((scope, key))
 
 
-def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
+def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
     """Steps 7 and 8."""
     body = entry.body
     try:
-        if isinstance(body, LedgerOpened) and VerifyingKey.parse(body.public_key).name != entry.ledger:
-            raise VerificationError("names a key of another ledger")
+        if isinstance(body, LedgerOpened):
+            _require_keys(body, key)
         after = step(state, body)
         if isinstance(body, Reserved):
             used.note(after.open[body.charge].scope, body.key, body.charge)
@@ -173,6 +190,18 @@ def _step_at(index: int, state: State, entry: Entry, used: _Used) -> State:
     except DpledgerError as error:
         raise VerificationError(getattr(error, "reason", str(error)), index=index) from None
     return after
+
+
+def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
+    """The ledger names the key that signs it, and another one of its own that can revoke it."""
+    try:
+        public, recovery = VerifyingKey.parse(body.public_key), VerifyingKey.parse(body.recovery_key)
+    except ParameterError as error:
+        raise VerificationError(f"a key cannot be used: {error}") from None
+    if public != key:
+        raise VerificationError("names another signing key than the one it is signed by")
+    if recovery.name != key.name or recovery == key:
+        raise VerificationError("names no recovery key of its own")
 
 
 def _witnessed(since: Sequence[Checkpoint]) -> int:

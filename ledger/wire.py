@@ -70,7 +70,8 @@ _HIDDEN = re.compile(
     "["
     "\u0000-\u0009\u000b-\u001f"  # control characters, LF excepted
     "\u007f-\u009f"  # DEL and the second block of control characters
-    "\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff"  # invisible, line-breaking and direction-changing characters
+    # invisible, line-breaking and direction-changing characters
+    "\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\U000e0000-\U000e007f"
     "\ud800-\udfff"  # halves of surrogate pairs: not characters, no UTF-8
     "]"
 )
@@ -162,7 +163,8 @@ def _path(place: _Place) -> str:
 
 def check_text(text: str, field: str) -> str:
     """`text`, if it is free text of the profile: at most 4,096 characters, none of them U+0000-001F except LF,
-    U+007F-009F, U+200B-200F, U+2028-202F, U+2060-206F, U+FEFF, or half of a surrogate pair. Else ParameterError."""
+    U+007F-009F, U+00AD, U+061C, U+180E, U+200B-200F, U+2028-202F, U+2060-206F, U+FEFF, U+E0000-E007F, or half of a
+    surrogate pair. Else ParameterError."""
     _check_is_text(text, field)
     if len(text) > LONGEST_TEXT:
         raise ParameterError(field, f"{len(text)} characters", f"at most {LONGEST_TEXT} characters")

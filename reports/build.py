@@ -1,4 +1,4 @@
-"""A verified ledger as a report's model. Pure: no clock, host or locale, so that the same record gives the same report."""
+"""A verified ledger as a report's model. Pure: no clock, host or locale; the same record gives the same report."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def _evidence_fact(verified: Verified) -> Fact:
         label="Audits",
         text=words.count(found, "violation"),
         note=f"of {words.count(len(verdicts), 'audit')}; not refuted is not proved",
+        tone="warning" if found else "plain",
     )
 
 

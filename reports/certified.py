@@ -19,8 +19,9 @@ from dpledger.reports.model import Point
 __all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
 
 MOST = 48  # distinct trees that one report composes; more would make a report of a long ledger slow
-ALPHAS = tuple(Decimal(a) for a in "0 0.001 0.01 0.03 0.06 0.1 0.15 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1".split())
-"""False-positive rates at which a curve is drawn."""
+ALPHAS = tuple(Decimal(rate) for rate in ["0", "0.02", "0.05", "0.1", "0.2", "0.35", "0.5", "0.7", "0.9"])
+"""False-positive rates at which a curve is drawn, before its end."""
+END = Point(Decimal(1), Decimal(0))
 
 
 class Engine:
@@ -68,13 +69,15 @@ class Engine:
         profile = self.profile(tree, relation)
         if profile is None:
             return ()
-        return tuple(Point(alpha, decimals.round_down(profile.tradeoff(alpha).lower, digits=6)) for alpha in ALPHAS)
+        points = (Point(alpha, decimals.round_down(profile.tradeoff(alpha).lower, digits=6)) for alpha in ALPHAS)
+        return (*points, END)
 
 
 def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:
     """The trade-off curve of (epsilon, delta)-DP: two straight lines that meet where both error rates are equal."""
     alphas = sorted({*ALPHAS, _meeting(epsilon, delta)})
-    return tuple(Point(alpha, decimals.round_down(missed_at_least(epsilon, delta, alpha), digits=6)) for alpha in alphas)
+    missed = (decimals.round_down(missed_at_least(epsilon, delta, alpha), digits=6) for alpha in alphas)
+    return (*(Point(alpha, beta) for alpha, beta in zip(alphas, missed, strict=True)), END)
 
 
 def _meeting(epsilon: Decimal, delta: Decimal) -> Decimal:

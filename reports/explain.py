@@ -1,8 +1,8 @@
 """Epsilon in odds: what a guarantee lets somebody learn about one unit, in sentences that people get right.
 
-Numbers come from a certified `Profile`, or from (epsilon, delta) alone as the worst case, and are rounded up. Odds were the best understood of the explanations
-compared by Nanayakkara, Smart, Cummings, Kaptchuk and Redmiles, "What are the chances? Explaining the epsilon parameter in
-differential privacy", USENIX Security 2023.
+Numbers come from a certified `Profile`, or from (epsilon, delta) alone as the worst case, and are rounded up. Odds
+were the best understood of the explanations compared by Nanayakkara, Smart, Cummings, Kaptchuk and Redmiles, "What are
+the chances? Explaining the epsilon parameter in differential privacy", USENIX Security 2023.
 
 >>> at_one = worst_case(Decimal(1), Decimal(0))
 >>> words.percent(at_one.guess), words.percent(at_one.suspicion)
@@ -82,8 +82,8 @@ def worst_case(epsilon: Decimal, delta: Decimal) -> Odds:
 def missed_at_least(epsilon: Decimal, delta: Decimal, alpha: Decimal) -> Decimal:
     """The least false-negative rate at false-positive rate `alpha` under (epsilon, delta)-DP, rounded down.
 
-    Claim: max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)). Source: Wasserman-Zhou 2010, Theorem 2.4;
-    Kairouz-Oh-Viswanath 2015, section 2.1.
+    Claim: max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)). Source: Wasserman-Zhou 2010, Theorem
+    2.4; Kairouz-Oh-Viswanath 2015, section 2.1.
     """
     with localcontext(prec=PRECISION):
         raised, rest = _exponential(epsilon), ONE - delta
@@ -109,17 +109,15 @@ def _odds(*, advantage: Decimal, epsilon: Decimal, delta: Decimal, missed: tuple
 def _suspicion(epsilon: Decimal, delta: Decimal) -> Decimal:
     """What a suspicion of 1 % becomes at most, but for an event of probability p = EXCEPTION * delta.
 
-    Claim: p' e^e' / (1 - p' + p' e^e') with p' = 1 % and e' = epsilon - log(1 - delta/p). Source: Bayes' rule; the set where
-    the likelihood ratio exceeds e^e' has probability at most delta / (1 - e^(epsilon - e')) = p (Kasiviswanathan-Smith
-    2014, Lemma 3.3, with this constant).
+    Claim: p' e^e' / (1 - p' + p' e^e') with p' = 1 % and e' = epsilon - log(1 - delta/p). Source: Bayes' rule; the set
+    where the likelihood ratio exceeds e^e' has probability at most delta / (1 - e^(epsilon - e')) = p
+    (Kasiviswanathan-Smith 2014, Lemma 3.3, with this constant).
     """
     with localcontext(prec=PRECISION):
         ratio = _exponential(epsilon)
         if delta:
             ratio = ratio * EXCEPTION / (EXCEPTION - 1) * (ONE + ULP)
-        return _probability(
-            decimals.round_up(SUSPICION * ratio / (ONE - SUSPICION + SUSPICION * ratio) * (ONE + ULP))
-        )
+        return _probability(decimals.round_up(SUSPICION * ratio / (ONE - SUSPICION + SUSPICION * ratio) * (ONE + ULP)))
 
 
 def _probability(value: Decimal) -> Decimal:
@@ -133,12 +131,12 @@ def sentences(found: Odds, relation: Relation, unit: str, scope: str) -> tuple[s
         f"If someone guesses by coin flip {question}, they are right at most {words.percent(found.guess)} of the time "
         f"after seeing {scope}. Without it they are right 50 % of the time.",
         _suspicion_sentence(found),
-        f"Advantage over guessing: at most {words.at_most(found.advantage, 3)} on a scale from 0 (nothing is learnt) to "
-        "1 (everything is).",
+        f"Advantage over guessing: at most {words.at_most(found.advantage, 3)} on a scale from 0 (nothing is "
+        "learnt) to 1 (everything is).",
     ]
     lines += [
-        f"A test that accuses wrongly in {words.percent(rate)} of cases finds at most {words.percent(power)} of those whom "
-        "it looks for."
+        f"A test that accuses wrongly in {words.percent(rate)} of cases finds at most {words.percent(power)} of "
+        "those whom it looks for."
         for rate, power in zip(RATES, found.power, strict=True)
     ]
     return tuple(lines)

@@ -1,22 +1,24 @@
 """The report as one HTML file: no network, no script, its style inline; light, dark and print.
 
-The page's own content-security policy forbids everything but inline style. All text is escaped by the template; the only
-markup that enters unescaped is made by `pictures`, which escapes for itself.
+The page's own content-security policy forbids everything but inline style. All text is escaped by the template; the
+only markup that enters unescaped is made by `pictures`, which escapes for itself.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from importlib.resources import files
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from dpledger.reports.model import Item, Picture, ReportModel, blocks
 from dpledger.reports.pictures.charts import drawn
 
 __all__ = ["framed", "render"]
 
+_RELATION = re.compile(r"[εδρμηn] [=≤≥] [0-9](?:[0-9.e-]*[0-9])?|[0-9]e-[0-9]+")
 LONG_WORD = 24  # characters without a space from which a text is set in a fixed width
 
 
@@ -46,6 +48,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.tests["mono"] = _is_mono
+    environment.filters["tied"] = _tied
     return environment
 
 
@@ -56,6 +59,11 @@ def _template(name: str) -> str:
 @functools.cache
 def _style() -> Markup:
     return Markup(_template("report.css"))  # noqa: S704  # our own file
+
+
+def _tied(text: str) -> Markup:
+    """`text`, escaped, with each symbol, its relation and its number kept on one line."""
+    return Markup(_RELATION.sub(r'<span class="n">\g<0></span>', str(escape(text))))  # noqa: S704  # escaped here
 
 
 def _is_mono(item: Item) -> bool:

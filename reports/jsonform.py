@@ -1,10 +1,10 @@
 """The report as JSON in the ledger's byte profile: sorted keys, no float, numbers as exact decimal text, one form.
 
-    {"facts": [...], "ledger": "...", "root": "...", "schema": "dpledger.report.v1", "sections": [...], "size": 214, ...}
+    {"facts": [...], "ledger": "...", "root": "...", "schema": "dpledger.report.v1", "sections": [...], ...}
 
-A section is `id`, `heading`, `blocks`, `sections`; a block is told apart by its `kind` (items, table, prose, picture). An
-item's `origin.status` is measured, declared or unknown. What is absent is absent: there is no null. `digest` is what a
-`reported` entry records.
+A section is `id`, `heading`, `blocks`, `sections`; a block is told apart by its `kind` (items, table, prose, picture).
+An item's `origin.status` is measured, declared or unknown. What is absent is absent: there is no null. `digest` is
+what a `reported` entry records.
 """
 
 from __future__ import annotations

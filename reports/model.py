@@ -7,8 +7,8 @@ word comes from:
     declared    somebody's word: by whom, when, under whose signature
     unknown     nobody has said it; it is printed all the same
 
-Text that comes from a ledger passes through `visible`, so that no character of it can hide, reorder or end a line. Numbers
-beside text are exact decimals, for programs; the text shows them rounded to the safe side.
+Text that comes from a ledger passes through `visible`, so that no character of it can hide, reorder or end a line.
+Numbers beside text are exact decimals, for programs; the text shows them rounded to the safe side.
 
 >>> visible("pa\\u200btient")
 'pa[U+200B]tient'
@@ -33,8 +33,8 @@ __all__ = [
     "Block",
     "Cell",
     "Chart",
-    "Claimed",
     "ClaimChart",
+    "Claimed",
     "Column",
     "Curve",
     "CurveChart",
@@ -133,6 +133,7 @@ class Cell:
     value: Decimal | str | int | None = None
     status: Status | None = None
     note: str = ""
+    tone: Tone = "plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +187,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpentChart:
-    """The reading at `delta` over the entries of a ledger, against the budget. `refused`: entries that were refusals."""
+    """The reading over the entries of a ledger, against the budget. `refused`: entries that were refusals."""
 
     points: tuple[Spent, ...]
     budget: Decimal
@@ -281,6 +282,7 @@ class Fact:
     text: str
     note: str
     status: Status = "measured"
+    tone: Tone = "plain"
     share: Decimal | None = None
 
 

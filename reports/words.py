@@ -33,7 +33,10 @@ __all__ = [
     "name",
     "parameters",
     "percent",
+    "percent_at_least",
     "relation",
+    "relation_name",
+    "tag",
     "variant",
 ]
 
@@ -58,6 +61,11 @@ def percent(number: Decimal, digits: int = 3) -> str:
     return f"{at_most(share, digits)} %"
 
 
+def percent_at_least(number: Decimal, digits: int = 3) -> str:
+    """A probability that is at least this many per cent."""
+    return f"{at_least(decimals.multiply(number, 100), digits)} %"
+
+
 def _written(number: Decimal) -> str:
     if number.is_infinite():
         return "no bound"
@@ -74,7 +82,17 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def name(word: str) -> str:
     """A word of the wire as people read it."""
-    return visible(word).replace("_", " ")
+    return word.replace("_", " ")
+
+
+def tag(word: str) -> str:
+    """The tag of a mechanism, as it stands in its entry."""
+    return visible(word)
+
+
+def relation_name(which: Relation) -> str:
+    """A relation in two words."""
+    return {"add_remove": "add/remove", "replace_one": "replace one"}.get(which.value, name(which.value))
 
 
 def relation(which: Relation) -> str:
@@ -150,8 +168,8 @@ def filter_rule(rule: Filter) -> str:
             return f"{_mixed(rule)}; parameters may be chosen adaptively"
         case EitherFilter():
             return (
-                f"a release is admitted while the sum of epsilons stays at most {at_most(rule.epsilon)}, or while {_mixed(rule)}; "
-                "parameters may be chosen adaptively"
+                f"a release is admitted while the sum of epsilons stays at most {at_most(rule.epsilon)}, or while "
+                f"{_mixed(rule)}; parameters may be chosen adaptively"
             )
         case _:
             assert_never(rule)
@@ -159,16 +177,17 @@ def filter_rule(rule: Filter) -> str:
 
 def _mixed(rule: MixedFilter | EitherFilter) -> str:
     return (
-        f"the mixed account (pure epsilons, and Rényi divergences of order 1 + {at_most(rule.order_minus_one)}) stays at "
-        f"most {at_least(decimals.subtract(rule.epsilon, rule.offset))}, which is epsilon {at_most(rule.epsilon)} less an "
-        f"offset of {at_most(rule.offset)}, with δ = {at_most(rule.delta_boundary)} for its boundary and a sum of deltas "
-        f"of at most {at_most(rule.delta_sum)}"
+        f"the mixed account (pure epsilons, and Rényi divergences of order 1 + {at_most(rule.order_minus_one)}) "
+        f"stays at most {at_least(decimals.subtract(rule.epsilon, rule.offset))}, which is epsilon "
+        f"{at_most(rule.epsilon)} less an offset of {at_most(rule.offset)}, with δ = "
+        f"{at_most(rule.delta_boundary)} for its boundary and a sum of deltas of at most {at_most(rule.delta_sum)}"
     )
 
 
-def parameters(words: Mapping[str, Plain]) -> str:
+def parameters(words: Mapping[str, Plain], *, without: Sequence[str] = ()) -> str:
     """The public parameters of a mechanism, in one line; cut where it grows long (the entry holds all)."""
-    return visible(", ".join(f"{key} {_plain(value)}" for key, value in words.items()).replace("\n", " "), SHORT)
+    shown = ", ".join(f"{name(key)} {_plain(value)}" for key, value in words.items() if key not in without)
+    return visible(shown.replace("\n", " "), SHORT)
 
 
 def _plain(value: Plain) -> str:

@@ -81,6 +81,8 @@ def _finite_part(delta: float, mass: float, side: float) -> float:
     """(delta - m)/(1 - m), moved outward by more than its rounding; 0 for a lower value that is not clearly above 0."""
     if mass == 0:
         return delta
+    if mass >= 1:
+        return 0.0 if side < 0 else 1.0
     value = (delta - mass) / (1 - mass)
     error = 16 * UNIT * (delta + mass) / (1 - mass)
     if side > 0:

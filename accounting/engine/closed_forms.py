@@ -37,7 +37,7 @@ def laplace_delta(e0: float, epsilon: float) -> Interval:
         return Interval(0.0, 0.0)
     error = 4 * UNIT * (e0 + epsilon)  # of the exponent, the rounding of e0 included
     lower, upper = -math.expm1(min(0.0, (epsilon - e0) / 2 + error)), -math.expm1((epsilon - e0) / 2 - error)
-    return Interval(lower * (1 - 8 * UNIT), upper * (1 + 8 * UNIT))
+    return Interval(lower * (1 - 8 * UNIT), min(1.0, upper * (1 + 8 * UNIT)))
 
 
 def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:

@@ -19,7 +19,17 @@ import numpy.typing as npt
 
 from dpledger.errors import CannotCertify
 
-__all__ = ["CIRCULAR", "UNIT", "Array", "ComplexArray", "down", "require_assumptions", "up"]
+__all__ = [
+    "CIRCULAR",
+    "ULPS",
+    "UNIT",
+    "Array",
+    "ComplexArray",
+    "down",
+    "fixed_point_circle",
+    "require_assumptions",
+    "up",
+]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 ComplexArray: TypeAlias = npt.NDArray[np.complex128]
@@ -31,7 +41,7 @@ ULPS = 4
 CIRCULAR = 8 * UNIT
 """The absolute error that is assumed of sin and cos."""
 
-_POINTS = 48  # points a function; the tests check ten thousand against an independent library
+_POINTS = 48  # points a function; the tests check thousands against an independent library
 _BITS = 200  # of the fixed-point sine and cosine
 _WIDE = Context(prec=45)
 
@@ -70,12 +80,12 @@ def _require(name: str, computed: Array, exact: list[Decimal]) -> None:
 
 def _require_circular(name: str, computed: Array, angles: Array, pick: Callable[[tuple[int, int]], int]) -> None:
     for value, angle in zip(computed.tolist(), angles.tolist(), strict=True):
-        truth = pick(_cosine_and_sine(angle)) / 2**_BITS
+        truth = pick(fixed_point_circle(angle)) / 2**_BITS
         if not abs(value - truth) <= CIRCULAR - UNIT:
             raise CannotCertify(f"numpy's {name} is less accurate here than the engine's error bounds assume")
 
 
-def _cosine_and_sine(angle: float) -> tuple[int, int]:
+def fixed_point_circle(angle: float) -> tuple[int, int]:
     """cos and sin of `angle` in units of 2^-200: Taylor's series of angle/2^r, then r doublings, in whole numbers."""
     numerator, denominator = angle.as_integer_ratio()
     halvings = max(0, math.frexp(angle)[1]) + 8

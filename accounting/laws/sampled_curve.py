@@ -12,10 +12,9 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 
-__all__ = ["FRACTIONS", "LossCurve", "log_growth", "loss_curve", "short_step", "strip_error"]
+__all__ = ["LossCurve", "loss_curve", "quadrature_step", "short_step"]
 
-FRACTIONS = np.geomspace(1e-6, 0.97, 40)
-"""Heights tried for the strip, as fractions of its half width pi s^2."""
+_FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # heights tried for the strip, in units of its half width pi s^2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +34,15 @@ def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
     Assumes: x is exact.
     """
     u = (x - 0.5) / sigma**2
-    near = np.minimum(u, 700.0)
-    gains = rate * np.expm1(near)
+    gains = rate * np.expm1(np.minimum(u, 700.0))
     values = np.log1p(gains)
-    slopes = (gains + rate) / (1 + gains)
-    gain_errors = UNIT * (8 * np.abs(gains) + 8 * np.abs(u) * (gains + rate))
-    errors = UNIT * 4 * np.abs(values) + gain_errors / (1 + gains)
-    far = u > 700
-    if far.any():
+    whole = gains + 1
+    odds = gains + rate
+    slopes = odds / whole
+    gain_errors = (8 * UNIT) * (np.abs(gains) + np.abs(u) * odds)
+    errors = (4 * UNIT) * np.abs(values) + gain_errors / whole
+    if u[-1] > 700 or u[0] > 700:
+        far = u > 700
         values[far], slopes[far] = u[far] + math.log(rate), 1.0
         gains[far], gain_errors[far] = math.inf, math.inf
         errors[far] = UNIT * (8 * np.abs(values[far]) + 8 * u[far] + 8 * abs(math.log(rate)))
@@ -55,23 +55,15 @@ def short_step(step: float) -> float:
     return math.ldexp(math.floor(math.ldexp(mantissa, 20)), exponent - 20)
 
 
-def log_growth(sigma: float, power: float, heights: Array) -> Array:
-    """log of the most by which |e^{w L(x)} N(x; 0, s^2)| grows from the real line to Im x = height, w = `power`."""
-    growth: Array = heights**2 / (2 * sigma**2)
-    if power < 0:
-        growth = growth + power * np.log(np.cos(heights / (2 * sigma**2)))
-    return growth
+def quadrature_step(sigma: float, power: float, frequency: float, digits: float) -> float:
+    """A step h for which the trapezoid rule integrates e^{(w + it) L} N(0, s^2), w = `power`, to e^-digits.
 
-
-def strip_error(sigma: float, power: float, step: float, t: Array) -> Array:
-    """log of the trapezoid rule's error on e^{(w + it) L} N(0, s^2), relative to the integral at t = 0.
-
-    Claim: at least log(|rule - integral| / I(w)), for each t. Source: Trefethen-Weideman 2014, Theorem 5.1;
-    docs/proofs/engine.md, section 4.
+    Claim: |rule - integral| <= 1.01 e^-digits I(w) for every |t| <= frequency, and for every power between 0 and w
+    (where w > 0: for every positive power). Source: Trefethen-Weideman 2014, Theorem 5.1; docs/proofs/engine.md,
+    section 4.
     """
-    heights = FRACTIONS * math.pi * sigma**2
-    ratio = 2 * math.pi * heights / step
-    fall = np.where(ratio > 40, ratio * (1 - 1e-12), np.log(np.expm1(np.minimum(ratio, 40.0))))
-    levels = log_growth(sigma, power, heights) * (1 + 1e-12) - fall + math.log(2) + 1e-9
-    bounds: Array = np.min(levels + np.multiply.outer(t, heights / sigma**2 * (1 + 1e-9)), axis=-1)
-    return bounds
+    heights = _FRACTIONS * (math.pi * sigma**2)
+    exponents = heights * heights / (2 * sigma**2) + heights * (frequency / sigma**2) + (math.log(2) + digits)
+    if power < 0:
+        exponents = exponents + power * np.log(np.cos(heights / (2 * sigma**2)))
+    return short_step(min(float(np.max(2 * math.pi * heights / exponents)), 0.7 * sigma))

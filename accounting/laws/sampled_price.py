@@ -13,14 +13,7 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import price
-from dpledger.accounting.laws.sampled_curve import (
-    FRACTIONS,
-    LossCurve,
-    log_growth,
-    loss_curve,
-    short_step,
-    strip_error,
-)
+from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadrature_step
 
 __all__ = ["divergence_upper"]
 
@@ -34,7 +27,7 @@ def divergence_upper(rate: float, sigma: float, power: float, c: float) -> float
     need more than MOST_POINTS points, or I overflows. Source: docs/proofs/engine.md, section 5.
     """
     digits = 75 + 2 * math.log(1 / rate)
-    step = _step(sigma, power, digits)
+    step = quadrature_step(sigma, power, 0.0, digits)
     reach = sigma * math.sqrt(2 * (digits + 12))
     low, high = min(power, 0.0) - reach, max(power, 1.0) + reach
     if not (high - low) / step < MOST_POINTS:
@@ -48,17 +41,11 @@ def divergence_upper(rate: float, sigma: float, power: float, c: float) -> float
         scale = step / (sigma * math.sqrt(2 * math.pi))
         missing = float(np.sum(errors)) + _tails(curve, power, x, square, step / sigma**2)
         excess = scale * (total * (1 + UNIT * (x.size + 20)) + missing) * (1 + 8 * UNIT)
-    alias = _alias(sigma, power, step, 1 + excess)
+    alias = 1.01 * math.exp(-digits) * (2 * (1 + excess) + 1 + 2 * abs(power))
     bound = excess + alias
     if not bound < math.inf:
         return math.inf
     return price(math.log1p(bound), 4 * UNIT * math.log1p(bound), c)
-
-
-def _step(sigma: float, power: float, digits: float) -> float:
-    heights = FRACTIONS * math.pi * sigma**2
-    finest = 2 * math.pi * heights / (log_growth(sigma, power, heights) + math.log(2) + digits)
-    return short_step(min(float(np.max(finest)), 0.7 * sigma))
 
 
 def _terms(curve: LossCurve, w: float, square: Array) -> tuple[Array, Array]:
@@ -97,12 +84,3 @@ def _tails(curve: LossCurve, w: float, x: Array, square: Array, scale: float) ->
     before = powered[0] / -math.expm1(-scale * left_power) + single[0] / -math.expm1(-scale * left_single)
     after = powered[1] / -math.expm1(-scale * right_power) + single[1] / -math.expm1(-scale * right_single)
     return float(before + after) * (1 + 1e-6)
-
-
-def _alias(sigma: float, w: float, step: float, integral: float) -> float:
-    """Claim: at least the trapezoid rule's error on the integrand, part by part. `integral`: at least the rule's sum
-    of e^{wL}, within a factor of 2."""
-    at_zero = np.zeros(1)
-    powered = math.exp(float(strip_error(sigma, w, step, at_zero)[0]))
-    single = math.exp(float(strip_error(sigma, 1.0, step, at_zero)[0]))
-    return 2 * powered * integral + single * (1 + 2 * abs(w))

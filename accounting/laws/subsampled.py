@@ -9,6 +9,7 @@ docs/proofs/engine.md, section 4 (the strip bounds).
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,7 +22,7 @@ from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
-from dpledger.accounting.laws.sampled_curve import FRACTIONS, log_growth, loss_curve, short_step, strip_error
+from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
 from dpledger.accounting.laws.sampled_price import divergence_upper
 from dpledger.decimals import float_up
 from dpledger.errors import WorkLimit
@@ -30,11 +31,12 @@ __all__ = ["Direction", "SampledGaussianLoss", "rdp_upper"]
 
 Direction = Literal["add", "remove"]
 
+DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
+ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 MOST_WORK = 1 << 24  # points times nodes
 CELLS = 160
-DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
-LARGE = 0.7  # K from here on is summed as it is; below, as log1p(I - 1)
+LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,40 +65,26 @@ class SampledGaussianLoss:
         return c + 1 if self.direction == "remove" else -c
 
     def cumulants(self, c: float) -> Cumulants:
-        return self.quadrature(c, 0.0).cumulants
+        return _weighted(_grid_up_to(self, _power_of_two(c)), c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
+        grid = _grid_up_to(self, _power_of_two(float(np.max(c))))
+        w = c + 1 if self.direction == "remove" else -c
+        exponents = np.multiply.outer(w, grid.values) - grid.squares
+        top = np.max(exponents, axis=1)
+        weights = np.exp(exponents - top[:, None])
+        total = np.sum(weights, axis=1)
+        slack = grid.errors + (8 * UNIT) * np.abs(grid.values)
+        each = np.abs(w) * (weights @ slack) + (8 * UNIT) * (weights @ grid.squares)
+        rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
+        missing = ALIAS + rounding + _tails(grid, w, weights / total[:, None])
+        values = top + np.log(total * grid.scale)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bounds: Array = values - np.log1p(-np.minimum(missing, 1.0)) + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
+        return np.where(missing < 0.5, bounds, math.inf)
 
     def tilted(self, c: float) -> TiltedSampled:
-        return TiltedSampled(self, c, self.quadrature(c, 0.0))
-
-    def quadrature(self, c: float, t: float) -> Quadrature:
-        """The trapezoid rule, fine enough for frequencies up to t."""
-        heights = FRACTIONS * math.pi * self.sigma**2
-        exponents = log_growth(self.sigma, self.power(c), heights) + t * heights / self.sigma**2
-        step = float(np.max(2 * math.pi * heights / (exponents + math.log(2) + DIGITS)))
-        step = short_step(min(step, 0.7 * self.sigma))
-        low, high = self._range(c)
-        if not (high - low) / step < MOST_POINTS:
-            raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {MOST_POINTS} points")
-        return Quadrature(self, c, step, math.floor(low / step), math.ceil(high / step))
-
-    def _range(self, c: float) -> tuple[float, float]:
-        reach = self.sigma * math.sqrt(2 * (DIGITS + 12))
-        if self.direction == "remove":
-            return -reach, c + 1 + reach
-        low, high = -c * self._slope(0.0), 0.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if -c * self._slope(middle) > middle else (low, middle)
-        return low - reach, reach
-
-    def _slope(self, x: float) -> float:
-        """s(x) = sigma^2 L'(x), in (0, 1)."""
-        u = (x - 0.5) / self.sigma**2
-        odds = math.log(self.rate) - math.log1p(-self.rate) + u
-        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+        return TiltedSampled(self, c, _weighted(_grid_up_to(self, _power_of_two(c)), c))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
@@ -108,49 +96,118 @@ class SampledGaussianLoss:
         return divergence_upper(self.rate, self.sigma, self.power(c), c)
 
 
-class Quadrature:
-    """Normalised weights of the trapezoid rule at x = step * (first..last), for e^{w L(x)} N(0, sigma^2)."""
+# ---- quadrature -----------------------------------------------------------------------------------------------------
 
-    __slots__ = ("c", "cumulants", "curve", "defect", "law", "step", "weights", "x")
 
-    def __init__(self, law: SampledGaussianLoss, c: float, step: float, first: int, last: int) -> None:
-        self.law, self.c, self.step = law, c, step
-        w, variance = law.power(c), law.sigma**2
-        self.x = x = np.arange(first, last + 1, dtype=np.float64) * step
-        self.curve = curve = loss_curve(law.rate, law.sigma, x)
-        square = x * x / (2 * variance)
-        gain = w * curve.values
-        exponents = gain - square
-        top = float(np.max(exponents))
-        weights = np.exp(exponents - top)
-        total = float(np.sum(weights))
-        self.weights = weights = weights / total
-        each = abs(w) * curve.errors + 8 * UNIT * (np.abs(gain) + square + abs(top) + 4)
-        rounding = float(weights @ each) * (1 + 1e-6) + UNIT * (x.size + 20)
-        tails = self._tails(w)
-        self.defect = tails + rounding
-        value = top + math.log(total * step / (law.sigma * math.sqrt(2 * math.pi)))
-        missing = math.exp(float(strip_error(law.sigma, w, step, np.zeros(1))[0])) + self.defect
-        if not missing < 0.5:
-            raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
-        sign = 1.0 if law.direction == "remove" else -1.0
-        mean = sign * float(weights @ curve.values)
-        spread = float(weights @ (sign * curve.values - mean) ** 2)
-        error = -math.log1p(-missing) + 8 * UNIT * (abs(value) + abs(top) + 2)
-        self.cumulants = Cumulants(value, error, mean, spread)
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Points x and all that depends on x alone; good for every tilt in (0, c_top] and frequency up to t_top.
 
-    def _tails(self, w: float) -> float:
-        """Claim: at least the relative weight beyond both ends. Source: docs/proofs/engine.md, section 4."""
-        x, slopes, scale = self.x, self.curve.slopes, self.step / self.law.sigma**2
-        if self.law.direction == "remove":
-            right, left = x[-1] - w, -x[0]
-        else:
-            right, left = x[-1], -x[0] + w * slopes[0]
-        if not (right > 0 and left > 0):
-            return math.inf
-        after = self.weights[-1] / -math.expm1(-scale * right)
-        before = self.weights[0] / -math.expm1(-scale * left)
-        return float(after + before) * (1 + 1e-6)
+    `squares`: x^2 / 2 sigma^2. `scale`: step / (sigma sqrt(2 pi)).
+    """
+
+    law: SampledGaussianLoss
+    step: float
+    scale: float
+    x: Array
+    values: Array
+    slopes: Array
+    errors: Array
+    squares: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """The normalised tilted weights on a grid, their defect (tails and rounding, relative) and the cumulants."""
+
+    grid: Grid
+    weights: Array
+    defect: float
+    cumulants: Cumulants
+
+
+def _power_of_two(c: float) -> float:
+    """The least power of two that is at least c: neighbouring tilts share a grid."""
+    mantissa, exponent = math.frexp(c)
+    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
+
+
+@functools.lru_cache(maxsize=16)
+def _grid_up_to(law: SampledGaussianLoss, c_top: float) -> Grid:
+    return make_grid(law, c_top, 0.0)
+
+
+def make_grid(law: SampledGaussianLoss, c_top: float, t_top: float) -> Grid:
+    """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top.
+
+    Raises WorkLimit where it needs more than MOST_POINTS points.
+    """
+    step = quadrature_step(law.sigma, law.power(c_top), t_top, DIGITS)
+    low, high = _range(law, c_top)
+    if not (high - low) / step < MOST_POINTS:
+        raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {MOST_POINTS} points")
+    x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
+    curve = loss_curve(law.rate, law.sigma, x)
+    scale = step / (law.sigma * math.sqrt(2 * math.pi))
+    return Grid(law, step, scale, x, curve.values, curve.slopes, curve.errors, x * x / (2 * law.sigma**2))
+
+
+def _range(law: SampledGaussianLoss, c: float) -> tuple[float, float]:
+    """Where the tilted weights are, for every tilt up to c: from the mode of the tilted density outward."""
+    reach = law.sigma * math.sqrt(2 * (DIGITS + 12))
+    if law.direction == "remove":
+        return -reach, c + 1 + reach
+    low, high = -c * _slope(law, 0.0), 0.0
+    while high - low > 0.1 * law.sigma:
+        middle = (low + high) / 2
+        low, high = (middle, high) if -c * _slope(law, middle) > middle else (low, middle)
+    return low - reach, reach
+
+
+def _slope(law: SampledGaussianLoss, x: float) -> float:
+    """s(x) = sigma^2 L'(x), in (0, 1)."""
+    odds = math.log(law.rate) - math.log1p(-law.rate) + (x - 0.5) / law.sigma**2
+    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+
+
+def _weighted(grid: Grid, c: float) -> Weighted:
+    """The rule's weights for e^{w L(x)} N(0, sigma^2); WorkLimit where the range does not hold them."""
+    law, w = grid.law, grid.law.power(c)
+    exponents = w * grid.values - grid.squares
+    top = float(exponents.max())
+    weights = np.exp(exponents - top)
+    total = float(weights.sum())
+    weights /= total
+    size = abs(w) * float(weights @ (grid.errors + (8 * UNIT) * np.abs(grid.values)))
+    rounding = (size + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
+    defect = rounding + UNIT * (grid.x.size + 20) + float(_tails(grid, np.array([w]), weights[None, :])[0])
+    if not defect < 0.25:
+        raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
+    sign = 1.0 if law.direction == "remove" else -1.0
+    value = top + math.log(total * grid.scale)
+    mean = sign * float(weights @ grid.values)
+    variance = float(weights @ (sign * grid.values - mean) ** 2)
+    error = -math.log1p(-ALIAS - defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
+    return Weighted(grid, weights, defect, Cumulants(value, error, mean, variance))
+
+
+def _tails(grid: Grid, w: Array, weights: Array) -> Array:
+    """For each power (row) the relative weight beyond both ends, infinite where it is not seen to fall.
+
+    Claim: at least the sum of the terms left out. Source: docs/proofs/engine.md, section 4.
+    """
+    x, scale = grid.x, grid.step / grid.law.sigma**2
+    right = x[-1] - np.maximum(w, 0.0)
+    left = -x[0] + np.minimum(w, 0.0) * grid.slopes[0]
+    if not (right > 0).all() or not (left > 0).all():
+        return np.full(w.shape, math.inf)
+    after = weights[:, -1] / -np.expm1(-scale * right)
+    before = weights[:, 0] / -np.expm1(-scale * left)
+    bounds: Array = (after + before) * (1 + 1e-6)
+    return bounds
+
+
+# ---- the tilted law -------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +216,7 @@ class TiltedSampled:
 
     law: SampledGaussianLoss
     c: float
-    base: Quadrature
+    base: Weighted
     _layers: Layers | None = None
 
     @property
@@ -168,45 +225,44 @@ class TiltedSampled:
 
     def log_decay(self, t: Array) -> Array:
         if self._layers is None:
-            self._layers = self._find_layers()
+            self._layers = _layers(self.law, self.law.power(self.c), self.base)
         return self._layers.log_decay(t)
-
-    def _find_layers(self) -> Layers:
-        """Cells in x between far quantiles; below the density of the loss by its log-Lipschitz constant on each."""
-        law, base = self.law, self.base
-        variance, w = law.sigma**2, law.power(self.c)
-        kept = np.flatnonzero(base.weights > 1e-8)
-        low, high = float(base.x[kept[0]]), float(base.x[kept[-1]])
-        edges = np.linspace(low - 0.5 * base.step, high + 0.5 * base.step, CELLS + 1)
-        at_edges = loss_curve(law.rate, law.sigma, edges)
-        middles = (edges[1:] + edges[:-1]) / 2
-        at = loss_curve(law.rate, law.sigma, middles)
-        log_constant = base.cumulants.value + base.cumulants.error + math.log(law.sigma * math.sqrt(2 * math.pi))
-        log_density = w * at.values - middles**2 / (2 * variance) - log_constant
-        with np.errstate(divide="ignore"):
-            log_density = log_density - np.log(at.slopes / variance)
-        rising = np.stack([(w + 1) * at_edges.slopes[:-1], (w + 1) * at_edges.slopes[1:]])
-        most = np.abs(rising.max(axis=0) - edges[:-1] - 1)
-        least = np.abs(rising.min(axis=0) - edges[1:] - 1)
-        lipschitz = np.maximum(most, least) / variance
-        floor = np.exp(np.minimum(log_density - lipschitz * np.diff(edges) / 2 - 1e-9, 700.0))
-        widths = np.diff(at_edges.values) - at_edges.errors[1:] - at_edges.errors[:-1]
-        usable = (widths > 0) & np.isfinite(floor)
-        return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
 
     def nodes(self, step: float, count: int) -> Nodes:
         t = step * np.arange(count, dtype=np.float64)
-        fine = self.law.quadrature(self.c, float(t[-1]))
-        if fine.x.size * count > MOST_WORK:
+        grid = make_grid(self.law, self.c, float(t[-1]))
+        if grid.x.size * count > MOST_WORK:
             raise WorkLimit(f"the nodes of a sampled Gaussian need more than {MOST_WORK} terms")
+        fine = _weighted(grid, self.c)
         sign = 1.0 if self.law.direction == "remove" else -1.0
-        points = sign * fine.curve.values - self.cumulants.mean
+        points = sign * grid.values - self.cumulants.mean
         phi = node_sums(fine.weights, points, step, count)
-        sizes = np.abs(fine.curve.values) + abs(self.cumulants.mean)
-        displaced = float(fine.weights @ (fine.curve.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
-        alias = np.exp(np.minimum(strip_error(self.law.sigma, self.law.power(self.c), fine.step, t), 0.0))
-        error = alias + fine.defect + 1.01 * fine.cumulants.error + t * displaced
-        return spread_of(phi, error + rounding_of_node_sums(fine.weights, points, step, count))
+        sizes = np.abs(grid.values) + abs(self.cumulants.mean)
+        displaced = float(fine.weights @ (grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
+        fixed = ALIAS + fine.defect + 1.01 * fine.cumulants.error
+        return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
+
+
+def _layers(law: SampledGaussianLoss, w: float, base: Weighted) -> Layers:
+    """Cells in x between far quantiles; below the density of the loss by its log-Lipschitz constant on each."""
+    variance, grid = law.sigma**2, base.grid
+    kept = np.flatnonzero(base.weights > 1e-8)
+    ends = np.linspace(grid.x[kept[0]] - 0.5 * grid.step, grid.x[kept[-1]] + 0.5 * grid.step, 2 * CELLS + 1)
+    curve = loss_curve(law.rate, law.sigma, ends)
+    edges, middles = ends[::2], ends[1::2]
+    slopes, loss = curve.slopes[::2], curve.values[::2]
+    at = base.cumulants
+    log_constant = at.value + at.error + math.log(law.sigma * math.sqrt(2 * math.pi))
+    log_density = w * curve.values[1::2] - middles**2 / (2 * variance) - log_constant
+    log_density -= np.log(np.maximum(curve.slopes[1::2], 1e-300) / variance)
+    bends = (w + 1) * slopes
+    most = np.abs(np.maximum(bends[:-1], bends[1:]) - edges[:-1] - 1)
+    least = np.abs(np.minimum(bends[:-1], bends[1:]) - edges[1:] - 1)
+    slack = np.maximum(most, least) / variance * np.diff(edges) / 2
+    floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
+    widths = np.diff(loss) - curve.errors[2::2] - curve.errors[:-2:2]
+    usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
+    return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
 
 
 def rdp_upper(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> float:

@@ -11,6 +11,7 @@ takes part. Statement and proof: docs/proofs/audit.md, sections 1 and 2.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -22,12 +23,14 @@ __all__ = ["lower_limit", "tail_at_least", "tail_at_most", "upper_limit"]
 MOST_TRIALS = 10**12
 SLACK = 1e-8  # relative; the tail's rounding error is below that for up to 10^12 trials (docs/proofs/audit.md 2)
 LEAST_ALPHA = 1e-200
+UNDERFLOW = 1e-290  # added to every tail: more than a first term that became 0
 _STEPS = 200  # halvings: more than the exponents and digits of a float below 1 need
 _CLOSE = 1e-13  # the bisection ends at this relative width
 _BLOCK = 4096  # terms of a tail that are summed at a time
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 
 
+@functools.lru_cache(maxsize=4096)
 def lower_limit(hits: int, trials: int, alpha: float) -> float:
     """A lower confidence limit of the probability of an event seen `hits` times in `trials` independent runs.
 
@@ -49,6 +52,7 @@ def lower_limit(hits: int, trials: int, alpha: float) -> float:
     return inside
 
 
+@functools.lru_cache(maxsize=4096)
 def upper_limit(hits: int, trials: int, alpha: float) -> float:
     """An upper confidence limit of the probability of an event seen `hits` times in `trials` independent runs.
 
@@ -115,7 +119,7 @@ def _tail(hits: int, trials: int, p: float, q: float) -> float:
         if ratio < 1 and term < 1e-12 * total * (1 - ratio):
             total += term / (1 - ratio)  # the ratios fall, so the rest is at most this geometric sum
             break
-    return min(1.0, first * total * (1 + SLACK))
+    return min(1.0, first * total * (1 + SLACK) + UNDERFLOW)
 
 
 def _log_term(hits: int, trials: int, p: float, q: float) -> float:

@@ -277,7 +277,9 @@ def _require_ledger(connection: sqlite3.Connection, file: Path) -> None:
 def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
-        raise ForeignLedger(f"{file} is not in WAL mode, but {mode}: its file system does not support it, or it was changed")
+        raise ForeignLedger(
+            f"{file} is not in WAL mode, but {mode}: its file system does not support it, or it was changed"
+        )
 
 
 def _sync_folder(file: Path) -> None:

@@ -84,9 +84,8 @@ def draw(law: Law, value: int | Cells, *, sensitivity: Sensitivity, entropy: Ent
     tape = _TAPE.get()
     if tape is None:
         return _added(law, value, entropy)
-    output = _scripted(tape, law, value)
-    if output is None:
-        output = _added(law, value, entropy)
+    fresh = _added(law, value, entropy)  # drawn in a replay too, so that whatever else reads the entropy reads the same
+    output = _scripted(tape, law, fresh)
     tape.draws.append(
         Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(output), size=int(np.size(output)))
     )
@@ -103,7 +102,8 @@ def recording() -> Iterator[list[Draw]]:
 @contextmanager
 def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
     """As `recording`, but the n-th call returns the n-th output of `script` as long as it has the law and the shape of
-    that call; a call that the script does not hold draws afresh. Compare the lists to see where two runs part."""
+    that call; a call that the script does not hold draws afresh. The entropy advances as in the recorded run. Compare
+    the lists to see where two runs part."""
     with _taped(_Tape(script=tuple(script))) as tape:
         yield tape.draws
 
@@ -117,13 +117,14 @@ def _taped(tape: _Tape) -> Iterator[_Tape]:
         _TAPE.reset(token)
 
 
-def _scripted(tape: _Tape, law: Law, value: int | Cells) -> int | Cells | None:
+def _scripted(tape: _Tape, law: Law, fresh: int | Cells) -> int | Cells:
+    """What the script holds for this call; `fresh` where it holds nothing that fits."""
     position = len(tape.draws)
     if position >= len(tape.script):
-        return None
+        return fresh
     then = tape.script[position]
-    if then.law != law or np.shape(then.output) != np.shape(value):
-        return None
+    if then.law != law or np.shape(then.output) != np.shape(fresh):
+        return fresh
     return _copy(then.output)
 
 

@@ -190,7 +190,7 @@ def _polar_factors(squares: _Floats, ratio: float) -> _Floats:
 def _with_exact_pairs(
     cells: _Floats, unsure: npt.NDArray[np.intp], prefix: _Ints, ratio: Fraction, entropy: Entropy
 ) -> Cells:
-    """All pairs of cells, those at `unsure` computed exactly from their `prefix`, or left out where they are rejected."""
+    """All pairs of cells; those at `unsure` are computed exactly from their `prefix`, or left out where it rejects."""
     keep = np.ones(cells.shape[1], dtype=np.bool_)
     exact: list[tuple[int, int]] = []
     for place, (first, second) in zip(unsure, prefix.T.tolist(), strict=True):

@@ -113,16 +113,14 @@ class Gaussian(OneShot):
 
     def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
         """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
-        value = self.sample(data, 1, entropy)[0]
-        return Release(value=float(value) if self.dimension == 1 else value, parts=self.parts())
+        noisy = draw(self.noise, self._steps(data), sensitivity=self._declared, entropy=entropy)
+        value = to_floats(noisy, self._plan.grid)
+        return Release(value=float(value[0]) if self.dimension == 1 else value, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size], or float64[size, dimension]."""
-        if self.dimension == 1:
-            steps = np.array([to_steps(data, self._map)])
-        else:
-            steps = vector_to_steps(data, self._map, self.dimension)
-        noisy = draw(self.noise, np.tile(steps, (size, 1)), sensitivity=self._declared, entropy=entropy)
+        steps = np.tile(self._steps(data), (size, 1))
+        noisy = draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
         return to_floats(noisy[:, 0] if self.dimension == 1 else noisy, self._plan.grid)
 
     def interval(self, confidence: Number) -> float:
@@ -132,6 +130,12 @@ class Gaussian(OneShot):
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._plan.grid}
+
+    def _steps(self, data: object) -> npt.NDArray[Any]:
+        """The entries of `data` in whole steps: integers [dimension]."""
+        if self.dimension == 1:
+            return np.array([to_steps(data, self._map)])
+        return vector_to_steps(data, self._map, self.dimension)
 
     @property
     def _map(self) -> TotalMap:

@@ -123,7 +123,9 @@ def vector_to_steps(values: object, how: TotalMap, dimension: int) -> npt.NDArra
     Total: never raises, whatever `values` is; what is no vector of this length counts as all missing.
     """
     if isinstance(values, np.ndarray) and values.size == dimension and values.dtype.kind == "f":
-        return _floats_to_steps(values.reshape(-1).astype(np.float64), how)
+        with np.errstate(all="ignore"):  # a wider float may overflow: it counts as infinite
+            floats = values.reshape(-1).astype(np.float64)
+        return _floats_to_steps(floats, how)
     entries: list[object] = [None] * dimension
     if isinstance(values, np.ndarray) and values.size == dimension:
         entries = list(values.reshape(-1))

@@ -30,7 +30,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["Geometric", "IntegerGaussian", "geometric_scale"]
+__all__ = ["Geometric", "IntegerGaussian", "geometric_scale", "share_of"]
 
 _ONE = Decimal(1)
 _Whole = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
@@ -44,6 +44,11 @@ def geometric_scale(sensitivity: int, epsilon: Decimal) -> Decimal:
     """
     share = derived(round_down(epsilon), epsilon=epsilon)
     return derived(round_up(Fraction(sensitivity) / Fraction(share)), epsilon=epsilon)
+
+
+def share_of(epsilon: Decimal, parts: int) -> Decimal:
+    """epsilon / parts, rounded down to the digits that are kept of a price."""
+    return derived(round_down(Fraction(epsilon) / parts), epsilon=epsilon)
 
 
 @record

@@ -19,10 +19,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["interval_positions", "numbers", "tally", "word_positions"]
+from dpledger.mechanisms.noise import Sensitivity
+from dpledger.relations import Unit
+
+__all__ = ["count_sensitivity", "interval_positions", "numbers", "rows_of", "tally", "word_positions"]
 
 _FLOAT_KINDS = "fiu"
 _LARGEST = 1.7e308  # what is beyond a float counts as this, with its sign
+
+
+def rows_of(unit: Unit | None) -> int:
+    """How many rows one unit may contribute; one, while no unit is fixed."""
+    return 1 if unit is None else unit.max_contributions
+
+
+def count_sensitivity(unit: Unit | None) -> Sensitivity:
+    """How far one unit moves a count of rows, under every relation."""
+    return Sensitivity(rows_of(unit), "l1", "a unit changes a count by at most the rows it contributes")
 
 
 def tally(data: object) -> int:
@@ -39,7 +52,8 @@ def numbers(data: object, *, missing: float) -> npt.NDArray[np.float64]:
     """One float64 a row; NaN, and what is no number, as `missing`. float64[rows]."""
     rows = _rows(data)
     if isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in _FLOAT_KINDS:
-        values = rows.astype(np.float64)
+        with np.errstate(all="ignore"):  # a wider float may overflow: it counts as infinite
+            values = rows.astype(np.float64)
     else:
         values = np.array([_number(row) for row in rows], dtype=np.float64)
     return np.where(np.isnan(values), missing, values)

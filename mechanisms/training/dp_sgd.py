@@ -206,8 +206,8 @@ def _root_up(number: int) -> Fraction:
 @functools.lru_cache(maxsize=512)
 def _default_grid(noise_multiplier: Decimal, clip_norm: Decimal, dimension: int) -> Decimal:
     clip = Fraction(clip_norm)
-    fine_enough = _DEFAULT_SHARE * clip / _root_up(dimension)
-    return default_grid(noise_multiplier=Fraction(noise_multiplier) * clip, clip_norm=fine_enough)
+    length = min(Fraction(noise_multiplier) * clip, _DEFAULT_SHARE * clip / _root_up(dimension))
+    return default_grid(clip_norm=length)
 
 
 @functools.lru_cache(maxsize=64)

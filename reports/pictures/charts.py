@@ -14,8 +14,8 @@ from dpledger.reports import words
 from dpledger.reports.model import (
     Bar,
     BarChart,
-    Claimed,
     ClaimChart,
+    Claimed,
     Curve,
     CurveChart,
     Picture,
@@ -36,7 +36,9 @@ def drawn(picture: Picture, id_: str) -> Markup:
     return svg.picture(id_, picture.title, picture.description, size, parts)
 
 
-def _chart(chart: SpentChart | BarChart | CurveChart | ClaimChart, id_: str) -> tuple[tuple[int, int], Iterator[Markup]]:
+def _chart(
+    chart: SpentChart | BarChart | CurveChart | ClaimChart, id_: str
+) -> tuple[tuple[int, int], Iterator[Markup]]:
     match chart:
         case SpentChart():
             return (WIDTH, 320), _spent(chart)
@@ -117,8 +119,8 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
 
 def _bar(bar: Bar, x: Scale, top: float, id_: str) -> Iterator[Markup]:
     charged, whole = x.at(bar.charged), x.at(bar.charged + bar.returned)
-    yield svg.label(bar.label, 10, top + 10)
-    yield svg.label(words.at_most(bar.charged), WIDTH - 10, top + 10, anchor="end", style="label strong")
+    said = svg.element("tspan", words.at_most(bar.charged), class_="strong") + f"  {bar.label}"
+    yield svg.element("text", said, x=10, y=top + 10, class_="label")
     yield svg.element("rect", x=10, y=top + 17, width=max(charged - 10, 1.0), height=14, class_="bar")
     if bar.returned:
         width = max(whole - charged, 1.0)

@@ -86,7 +86,9 @@ def ticks(high: float, most: int = 5) -> tuple[float, ...]:
     """Round numbers from 0 to `high`, at most `most` + 1 of them."""
     if not high > 0:
         return (0.0,)
-    power = 10.0 ** (len(str(int(high))) - 1) if high >= 1 else 10.0 ** -next(n for n in range(1, 400) if high * 10**n >= 1)
+    power = (
+        10.0 ** (len(str(int(high))) - 1) if high >= 1 else 10.0 ** -next(n for n in range(1, 400) if high * 10**n >= 1)
+    )
     step = next(power * factor for factor in (0.1, 0.2, 0.25, 0.5, 1, 2, 2.5, 5, 10) if high / (power * factor) <= most)
     return tuple(step * place for place in range(int(high / step + 1e-9) + 1))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 
 from dpledger.ledger.bodies import Audited, Reserved
 from dpledger.ledger.entries import Entry
@@ -14,8 +13,8 @@ from dpledger.reports.grouping import Group, grouped, indices
 from dpledger.reports.model import (
     Block,
     Cell,
-    Claimed,
     ClaimChart,
+    Claimed,
     Column,
     Curve,
     CurveChart,
@@ -35,9 +34,9 @@ MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
 
 PROVES_NOTHING = (
-    "An audit runs a mechanism many times on two neighbouring datasets and tries to refute its claim. A violation refutes "
-    "it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power says what it could "
-    "have found.",
+    "An audit runs a mechanism many times on two neighbouring datasets and tries to refute its claim. A violation "
+    "refutes it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power "
+    "says what it could have found.",
 )
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
@@ -92,7 +91,7 @@ def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
 
 
 def _kind(one: AuditEntry) -> str:
-    return words.name(one.body.mechanism.kind)
+    return words.tag(one.body.mechanism.kind)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ def _table(found: tuple[Group[AuditEntry], ...]) -> Table:
             Column("Verdict"),
             Column("ε is at least", numeric=True),
             Column("Runs", numeric=True),
-            Column("Power"),
+            Column("Would have refuted"),
             Column("Evidence"),
         ),
         rows=tuple(_row(group) for group in found),
@@ -120,7 +119,7 @@ def _table(found: tuple[Group[AuditEntry], ...]) -> Table:
 def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
-    verdict = Cell(VERDICTS[body.verdict], body.verdict)
+    verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
     if not group.alike:
         differs = Cell("differs: see the entries")
         return (Cell(group.times(_kind(group.first))), place, differs, verdict, differs, differs, differs, differs)
@@ -132,7 +131,7 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
         Cell(
             words.at_least(body.epsilon_lower),
             body.epsilon_lower,
-            note=f"at δ = {words.at_most(body.delta)}, confidence {_percent_down(body.confidence)}",
+            note=f"at δ = {words.at_most(body.delta)}, confidence {words.percent_at_least(body.confidence)}",
         ),
         Cell(f"{body.trials_left:,} + {body.trials_right:,}", body.trials_left + body.trials_right),
         _power(body),
@@ -140,17 +139,11 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
     )
 
 
-def _percent_down(share: Decimal) -> str:
-    return f"{words.at_least(share * 100)} %"
-
-
 def _power(body: Audited) -> Cell:
     if body.power is None:
         return Cell("none is stated", status="unknown")
-    chance = _percent_down(body.power.probability)
-    return Cell(
-        f"ε = {words.at_most(body.power.epsilon)} would be refuted with probability {chance}", body.power.epsilon
-    )
+    chance = words.percent_at_least(body.power.probability)
+    return Cell(f"ε = {words.at_most(body.power.epsilon)}", body.power.epsilon, note=f"with probability {chance}")
 
 
 def _method(body: Audited) -> str:
@@ -165,7 +158,7 @@ def _never_audited(entries: tuple[Entry, ...]) -> Item:
     missing = sorted(ran - tested)
     if not missing:
         return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")
-    shown = ", ".join(words.name(kind) for kind in missing[:20])
+    shown = ", ".join(words.tag(kind) for kind in missing[:20])
     more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
     return unknown(id_, label, f"{shown}{more}: no evidence beside the proof")
 
@@ -206,7 +199,7 @@ def _curve_picture(number: int, group: Group[AuditEntry], engine: Engine) -> Pic
         curves.append(Curve(label="claimed", role="promise", points=curve_of_guarantee(claimed, body.delta)))
     audited = curve_of_guarantee(body.epsilon_lower, body.delta)
     curves.append(Curve(label="audited", role="audit", points=audited))
-    confidence = _percent_down(body.confidence)
+    confidence = words.percent_at_least(body.confidence)
     return Picture(
         id=f"audits/tradeoff_{number}",
         title=f"The audit of {_kind(group.first)} in entry {group.first.index}",

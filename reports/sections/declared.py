@@ -1,7 +1,8 @@
 """What people declared, and what nobody has said: a fixed list of items, each printed whether or not it was declared.
 
 The layers follow NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). Of several
-declarations of an item the last one counts; it says how many it replaced. Items that are not on the list are printed too.
+declarations of an item the last one counts; it says how many it replaced. Items that are not on the list are printed
+too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "contribution_bounding": "How contributions are bounded",
             "population_size": "Number of units, if it is public",
             "epoch_policy": "When the bound starts anew, and who bears the sum",
-            "parameters_chosen_without_data": "Clipping, bins, hyper-parameters, looks at the data: chosen without it, or charged",
+            "parameters_chosen_without_data": "Clipping, bins, hyper-parameters: chosen without the data, or charged",
             "sampler": "The sampler that really ran",
             "accuracy": "Accuracy: intervals, bias from clipping, effect on small groups",
             "floating_point": "Floating-point side channels",

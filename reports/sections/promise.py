@@ -87,7 +87,8 @@ def _guarantee(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
         Item(
             id=f"{prefix}/guarantee",
             label="Guarantee, fixed when the scope opened",
-            text=f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}, for everything that this scope ever releases",
+            text=f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}, for everything that this scope ever "
+            "releases",
             value=epsilon,
         ),
         Item(id=f"{prefix}/delta", label="δ of the guarantee", text=words.at_most(delta), value=delta),
@@ -113,9 +114,9 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     return Item(
         id=f"{prefix}/delta_meaning",
         label=label,
-        text="how much probability may escape the bound. A release may lose everything with that probability if its own "
-        f"claim has a δ; causes named by what ran: {named}. The rest of δ pays for composing adaptively, where the loss "
-        "grows beyond ε by degrees and is not total",
+        text="how much probability may escape the bound. A release may lose everything with that probability if "
+        f"its own claim has a δ; causes named by what ran: {named}. The rest of δ pays for composing adaptively, "
+        "where the loss grows beyond ε by degrees and is not total",
     )
 
 
@@ -131,8 +132,7 @@ def _delta_against_population(account: ScopeAccount, population: Item | None, pr
     return Item(
         id=id_,
         label=label,
-        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}"
-        + (" 1/n" if share < 1 else ""),
+        text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if share < 1 else ""),
         value=share,
         origin=population.origin,
     )
@@ -203,7 +203,9 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
         Item(
             id=f"{prefix}/open",
             label="State",
-            text="closed: nothing more can be released" if scope.closed else "open: more may be released within the budget",
+            text="closed: nothing more can be released"
+            if scope.closed
+            else "open: more may be released within the budget",
         ),
         _sampler(account, prefix),
     )
@@ -279,7 +281,7 @@ def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[str, Compositio
     found: dict[Composition, str] = {}
     for admission in account.admissions:
         if admission.status != "aborted":
-            found.setdefault(planned(admission.parts), words.name(admission.mechanism.kind))
+            found.setdefault(planned(admission.parts), words.tag(admission.mechanism.kind))
     known = []
     for tree, name in found.items():
         bounds = engine.epsilon(tree, account.relation, account.delta)
@@ -304,7 +306,7 @@ def _odds_table(
             rows.append(_odds_row(f"{name}, alone", note, explain.odds(profile, account.delta)))
     return Table(
         id=f"{prefix}/odds",
-        caption="The odds, each an upper bound",
+        caption=f"The odds in {account.scope}, each an upper bound",
         columns=(
             Column("Of"),
             Column("Right guess after a coin flip", numeric=True),
@@ -333,9 +335,7 @@ def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
     )
 
 
-def _curves(
-    account: ScopeAccount, plans: tuple[tuple[str, Composition], ...], engine: Engine, prefix: str
-) -> Picture:
+def _curves(account: ScopeAccount, plans: tuple[tuple[str, Composition], ...], engine: Engine, prefix: str) -> Picture:
     epsilon, delta = bounds_of(account)
     curves = [Curve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
     for name, tree in plans:
@@ -344,7 +344,7 @@ def _curves(
             curves.append(Curve(label=f"{name}, alone", role="plan", points=points))
     return Picture(
         id=f"{prefix}/tradeoff",
-        title=f"What a test can learn about one {account.unit.name}",
+        title=f"What a test can learn about one {account.unit.name} in {account.scope}",
         description="For each rate of false alarms, the share of true cases that any test must miss. The diagonal is "
         "guessing; the closer a curve is to it, the less can be learnt. "
         + " ".join(_curve_words(curve) for curve in curves),
@@ -354,7 +354,8 @@ def _curves(
 
 def _curve_words(curve: Curve) -> str:
     at = max((point for point in curve.points if point.alpha <= Decimal("0.1")), key=_alpha)
-    return f"{curve.label}: at {words.percent(at.alpha)} false alarms at least {words.at_least(at.beta)} are missed."
+    missed = words.percent_at_least(at.beta)
+    return f"For {curve.label}, at {words.percent(at.alpha)} false alarms, at least {missed} are missed."
 
 
 def _alpha(point: Point) -> Decimal:

@@ -1,4 +1,4 @@
-"""The record itself: what was verified and how to repeat it, what a witness has seen, what is new, what it cannot show."""
+"""The record itself: what was verified, how to repeat it, what a witness has seen, what is new, what it cannot show."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Ta
 __all__ = ["limits_section", "record_section", "verified_section"]
 
 MODES = {
-    "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from its parts",
+    "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
+    "its parts",
     "quick": "quick: the bytes are those that were signed. What they say was not checked, and is not reported",
 }
+TRUST = (
+    "The key is worth as much as the way it reached you: take it from its owner, not from the bundle and not from this "
+    "page. Give the command the bundle, and the key or its file."
+)
 POLICIES = {
     "off": "off: no witness is asked",
     "after": "after: witnesses cosign heads after the fact",
@@ -39,22 +44,16 @@ def verified_section(verified: Verified) -> Section:
                 items=(
                     Item(id="verified/mode", label="Verified", text=MODES[verified.mode], value=verified.mode),
                     Item(id="verified/range", label="Range", text=f"{last} ({head.size:,} in all)", value=head.size),
-                    Item(
-                        id="verified/key", label="Key", text=f"{key.text} (key id {key.key_id_hex})", value=key.text
-                    ),
+                    Item(id="verified/key", label="Key", text=f"{key.text} (key id {key.key_id_hex})", value=key.text),
                     Item(
                         id="verified/command",
                         label="Command to repeat it",
                         text=f"dpledger verify BUNDLE --key '{key.text}'",
                         value=f"dpledger verify BUNDLE --key '{key.text}'",
                     ),
-                    Item(
-                        id="verified/trust",
-                        label="What the key is worth",
-                        text="as much as the way it reached you: take it from its owner, not from the bundle or this page",
-                    ),
                 )
             ),
+            Prose(id="verified/trust", lines=(TRUST,), tone="note"),
             Items(items=_since_previous(verified.entries)),
         ),
     )
@@ -138,8 +137,8 @@ def _predecessor(verified: Verified) -> Item:
     return Item(
         id=id_,
         label=label,
-        text=f"{before.ledger}, last known head of {before.size:,} entries, root {before.root}; what it held after that "
-        "head is lost",
+        text=f"{before.ledger}, last known head of {before.size:,} entries, root {before.root}; what it held after "
+        "that head is lost",
     )
 
 
@@ -178,7 +177,9 @@ def _kinds(entries: tuple[Entry, ...]) -> Table:
         id="record/kinds",
         caption="Entries by kind",
         columns=(Column("Kind"), Column("Entries", numeric=True)),
-        rows=tuple((Cell(words.name(kind), kind), Cell(f"{number:,}", number)) for kind, number in sorted(counted.items())),
+        rows=tuple(
+            (Cell(words.name(kind), kind), Cell(f"{number:,}", number)) for kind, number in sorted(counted.items())
+        ),
         empty="No entry was read.",
     )
 
@@ -193,7 +194,8 @@ NOT_SHOWN = (
     "That the code which ran is the code which was reviewed, or that the machine it ran on was sound.",
     "That a mechanism is private because no audit refuted it.",
     "What was released: no value and no data is in the ledger or in this report.",
-    "Whether the processing is lawful, fair or wise. Those are decisions of people; this report supplies evidence and gaps.",
+    "Whether the processing is lawful, fair or wise. Those are decisions of people; this report supplies evidence "
+    "and gaps.",
 )
 
 

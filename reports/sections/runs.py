@@ -1,4 +1,4 @@
-"""What a scope ran: every admission with the account and the price that carried it, refusals, and what is still open."""
+"""What a scope ran: each admission with the account and the price that carried it, refusals, and what is open."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ RULES = {
     "steps": "steps never granted came back",
 }
 MOST_BARS = 12
+SHOWN_BESIDE = ("sensitivity", "justification")  # parameters with a column of their own
 PROMISES = (
     promises.PureDP,
     promises.ApproxDP,
@@ -63,10 +64,8 @@ def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
             Column("Entries"),
             Column("Sensitivity"),
             Column("Claim"),
-            Column("Account"),
             Column("Reserved", numeric=True),
             Column("Charged", numeric=True),
-            Column("Refund"),
             Column("Status"),
             Column("Basis"),
         ),
@@ -105,14 +104,12 @@ def _all_but_names(one: Admission) -> tuple[object, ...]:
 def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
     first = group.first
     return (
-        Cell(group.times(words.name(first.mechanism.kind)), first.mechanism.kind, note=_parameters(group)),
+        Cell(group.times(words.tag(first.mechanism.kind)), first.mechanism.kind, note=_parameters(group)),
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
-        Cell(account_name(first.account), first.account),
-        _price([member.reserved.get(member.account) for member in group.members]),
-        _price([_charged(member) for member in group.members]),
-        _refund(group),
+        _price([member.reserved.get(member.account) for member in group.members], note=account_name(first.account)),
+        _price([_charged(member) for member in group.members], note=_refund(first)),
         _status(group),
         _basis(group),
     )
@@ -121,7 +118,7 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
 def _parameters(group: Admitted) -> str:
     if not group.alike:
         return "parameters differ: each stands in its entry"
-    return words.parameters(group.first.mechanism.parameters)
+    return words.parameters(group.first.mechanism.parameters, without=SHOWN_BESIDE)
 
 
 def _sensitivity(group: Admitted) -> Cell:
@@ -181,22 +178,20 @@ def _charged(one: Admission) -> Decimal | None:
     return ZERO if one.status == "aborted" else one.charged.get(one.account)
 
 
-def _price(numbers: Sequence[Decimal | None]) -> Cell:
-    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None)
+def _price(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
+    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None, note=note)
 
 
-def _refund(group: Admitted) -> Cell:
-    first = group.first
-    match first.status:
+def _refund(one: Admission) -> str:
+    match one.status:
         case "aborted":
-            return Cell("all of it: never started", "aborted")
+            return "all came back: never started"
         case "reserved" | "started":
-            return Cell("not settled", "open")
+            return "not settled: held at its cap"
         case "committed":
-            rule = first.rule or "cap"
-            return Cell(RULES[rule], rule)
+            return RULES[one.rule or "cap"]
         case _:
-            assert_never(first.status)
+            assert_never(one.status)
 
 
 def _status(group: Admitted) -> Cell:
@@ -249,7 +244,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
     found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
     rows = (
         (
-            Cell(group.times(words.name(group.first.mechanism.kind)), group.first.mechanism.kind),
+            Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
             Cell(account_name(group.first.account), group.first.account),
@@ -292,7 +287,7 @@ def _refused(group: Group[Refusal]) -> tuple[Cell, ...]:
     first = group.first
     differs = Cell("differs: see the entries")
     return (
-        Cell(group.times(words.name(first.mechanism.kind)), first.mechanism.kind, note=_words(first, group.alike)),
+        Cell(group.times(words.tag(first.mechanism.kind)), first.mechanism.kind, note=_words(first, group.alike)),
         Cell(indices([member.index for member in group.members]), len(group.members)),
         Cell(_asked(first.asked)) if group.alike else differs,
         Cell(_asked(first.spent)) if group.alike else differs,
@@ -345,7 +340,7 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
 def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]:
     kinds: dict[str, list[Admission]] = {}
     for one in standing:
-        kinds.setdefault(words.name(one.mechanism.kind), []).append(one)
+        kinds.setdefault(words.tag(one.mechanism.kind), []).append(one)
     bars = []
     for kind, members in kinds.items():
         reserved = total(member.reserved.get(name, ZERO) for member in members for name in side)
@@ -356,9 +351,7 @@ def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]
     if len(bars) <= MOST_BARS:
         return tuple(bars)
     rest = bars[MOST_BARS - 1 :]
-    others = Bar(
-        f"{len(rest)} other kinds", total(bar.charged for bar in rest), total(bar.returned for bar in rest)
-    )
+    others = Bar(f"{len(rest)} other kinds", total(bar.charged for bar in rest), total(bar.returned for bar in rest))
     return (*bars[: MOST_BARS - 1], others)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
 from dpledger import decimals
 from dpledger.ledger.recomposition import ScopeAccount, accounts
@@ -13,7 +14,7 @@ from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.promise import bounds_of, meaning, promised
 from dpledger.reports.sections.runs import admissions, contributions, open_charges, refusals
-from dpledger.reports.sections.spending import Histories, spending, upper_text
+from dpledger.reports.sections.spending import Histories, spending, upper
 
 __all__ = ["Scopes"]
 
@@ -106,25 +107,29 @@ class Scopes:
     def facts(self) -> tuple[Fact, ...]:
         """The promise and the reading: of the one scope, or of the one that has spent the greatest share."""
         if not self.accounts:
-            return (Fact(id="facts/promise", label="Promised", text="unknown", note="no scope was read", status="unknown"),)
+            return (
+                Fact(id="facts/promise", label="Promised", text="unknown", note="no scope was read", status="unknown"),
+            )
         leading = max(self.accounts, key=_share)
         epsilon, delta = bounds_of(leading)
         others = len(self.accounts) - 1
         which = f"scope {leading.scope}" + (f", and {words.count(others, 'other scope')}" if others else "")
         share = _share(leading)
-        spent = upper_text(leading)
+        spent = words.at_most(upper(leading))
         return (
             Fact(
                 id="facts/promise",
                 label="Promised",
                 text=f"ε ≤ {words.at_most(epsilon)}",
-                note=f"δ = {words.at_most(delta)}, per {leading.unit.name}, {words.name(leading.relation.value)}; {which}",
+                note=f"δ = {words.at_most(delta)}, per {leading.unit.name}, "
+                f"{words.relation_name(leading.relation)}; {which}",
             ),
             Fact(
                 id="facts/spent",
                 label="Spent, as a reading",
                 text=f"ε ≤ {spent}" if spent != "no bound" else "no bound",
-                note=f"δ = {words.at_most(leading.delta)}; {words.percent(share)} of the budget, which is what is guaranteed",
+                note=f"δ = {words.at_most(leading.delta)}; {words.percent(share)} of the budget, which is what is "
+                "guaranteed",
                 share=share,
             ),
         )
@@ -132,22 +137,21 @@ class Scopes:
 
 def _share(account: ScopeAccount) -> Decimal:
     """Which part of the budget the reading is, rounded up; at most 1."""
-    upper = decimals.round_up(account.spent.upper)
-    budget = account.filter.epsilon
-    return Decimal(1) if upper >= budget else decimals.round_up(upper / budget, digits=3)
+    spent, budget = upper(account), account.filter.epsilon
+    return Decimal(1) if spent >= budget else decimals.round_up(Fraction(spent) / Fraction(budget), digits=3)
 
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
     epsilon, delta = bounds_of(account)
     waiting = sum(one.status in ("reserved", "started") for one in account.admissions)
-    spent = upper_text(account)
+    spent = words.at_most(upper(account))
     return (
         Cell(account.scope, account.scope),
-        Cell(f"one {account.unit.name}", note=words.name(account.relation.value)),
+        Cell(f"one {account.unit.name}", note=words.relation_name(account.relation)),
         Cell(f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}", epsilon),
         Cell(
             spent if spent == "no bound" else f"ε ≤ {spent}",
-            decimals.round_up(account.spent.upper),
+            upper(account),
             note=f"at δ = {words.at_most(account.delta)}",
         ),
         Cell(f"{len(account.admissions):,}", len(account.admissions)),

@@ -1,4 +1,4 @@
-"""What a scope has spent: the ledger's reading with both bounds, by account and over the entries. It is no guarantee."""
+"""What a scope has spent: the ledger's reading, both bounds, by account and over the entries. It is no guarantee."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dpledger.reports.model import (
 )
 from dpledger.reports.sections.runs import account_name
 
-__all__ = ["Histories", "spending", "upper_text"]
+__all__ = ["Histories", "spending", "upper"]
 
 T = TypeVar("T")
 
@@ -67,7 +67,9 @@ class _History:
     changes: list[_Change] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
 
-    def change(self, index: int, before: Coordinates | None, after: Coordinates | None, ran: Composition | None) -> None:
+    def change(
+        self, index: int, before: Coordinates | None, after: Coordinates | None, ran: Composition | None
+    ) -> None:
         rule = self.scope.filter
         if before is not None:
             self.sums = filters.without_charge(rule, self.sums, before)
@@ -179,17 +181,17 @@ def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Sectio
     )
 
 
-def upper_text(account: ScopeAccount) -> str:
-    """The reading's upper bound in words; a number or "no bound"."""
-    return words.at_most(decimals.round_up(account.spent.upper))
+def upper(account: ScopeAccount) -> Decimal:
+    """The reading's upper bound, exactly as the filter gives it; it may be infinite."""
+    return filters.reading(account.filter, account.sums, account.delta)
 
 
 def _reading_items(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
     delta = words.at_most(account.delta)
-    upper, lower = decimals.round_up(account.spent.upper), decimals.round_down(account.spent.lower)
-    at_most = f"ε ≤ {words.at_most(upper)}, δ = {delta}" if not upper.is_infinite() else f"no bound at δ = {delta}"
+    most, lower = upper(account), decimals.round_down(account.spent.lower)
+    at_most = f"no bound at δ = {delta}" if most.is_infinite() else f"ε ≤ {words.at_most(most)}, δ = {delta}"
     return (
-        Item(id=f"{prefix}/spent_upper", label="Spent at most", text=at_most, value=upper),
+        Item(id=f"{prefix}/spent_upper", label="Spent at most", text=at_most, value=most),
         Item(
             id=f"{prefix}/spent_lower",
             label="Spent at least",
@@ -206,9 +208,9 @@ def _picture(account: ScopeAccount, histories: Histories, prefix: str) -> Pictur
     return Picture(
         id=f"{prefix}/spent_picture",
         title=f"Spent in {account.scope}, over the entries of the ledger",
-        description=f"The reading of epsilon at δ = {delta} after each entry: at most {upper_text(account)} now, of a "
-        f"budget of {words.at_most(chart.budget)}. The solid line is the upper bound, the dotted one the lower bound, "
-        f"the dashed one the budget.{refused}",
+        description=f"The reading of epsilon at δ = {delta} after each entry: at most "
+        f"{words.at_most(upper(account))} now, of a budget of {words.at_most(chart.budget)}. The solid line is the "
+        f"upper bound, the dotted one the lower bound, the dashed one the budget.{refused}",
         chart=chart,
     )
 

@@ -21,7 +21,7 @@ from dpledger.schema import Plain
 
 KEYS = st.builds(str.__add__, st.sampled_from("abz"), st.text("az09_", max_size=4))
 HIDDEN = [*range(10), *range(11, 32), *range(0x7F, 0xA0), *range(0x200B, 0x2010), *range(0x2028, 0x2030)]
-HIDDEN += [*range(0x2060, 0x2070), 0xFEFF]
+HIDDEN += [*range(0x2060, 0x2070), 0xFEFF, 0xAD, 0x61C, 0x180E, *range(0xE0000, 0xE0080)]
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters=[chr(point) for point in HIDDEN])
 TEXTS = st.text(CHARACTERS, max_size=40)
 LEAVES = st.one_of(TEXTS, st.booleans(), st.integers(1 - 2**53, 2**53 - 1))

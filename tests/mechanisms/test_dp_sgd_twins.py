@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpledger.accounting.composition import Repeated
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.training import DPSGD
@@ -123,6 +124,7 @@ def test_b5_a_forgotten_step_shows_in_the_parts_that_ran() -> None:
         for _ in run.steps():
             run.ask(rows)
         parts = run.close().parts
+        assert isinstance(parts, Repeated)
         assert (parts.times == plan.parts().times) is honest
         assert parts.done == PLAN["steps"]
 

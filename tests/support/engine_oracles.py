@@ -220,3 +220,23 @@ def holds_epsilon(lower: float, upper: float, profile: Any, delta: Real) -> bool
 def holds_delta(lower: float, upper: float, exact: Real) -> bool:
     """Whether an exact delta lies in [lower, upper]."""
     return bool(mp.mpf(lower) <= exact <= mp.mpf(upper))
+
+
+class _Balls:
+    """Between mpmath numbers and balls."""
+
+    def __call__(self, value: Any) -> Any:
+        return mp.mpc(_decimal(value.real), _decimal(value.imag))
+
+    def to_ball(self, value: Any) -> Any:
+        z = mp.mpc(value)
+        with _precision(300):
+            return flint.acb(flint.arb(mp.nstr(z.real, DIGITS)), flint.arb(mp.nstr(z.imag, DIGITS)))
+
+
+def _decimal(value: Any) -> Real:
+    return mp.mpf(value.mid().str(DIGITS, radius=False))
+
+
+flint_number = _Balls()
+"""Read a ball as an mpmath number."""

@@ -59,6 +59,7 @@ def _payloads_outside_the_profile() -> list[Vector]:
     form = "not in its one form"
     hidden = "without control, invisible"
     code_points = [0x7F, 0x85, 0x9F, 0x200B, 0x200E, 0x202E, 0x2028, 0x2066, 0x206F, 0xFEFF]
+    code_points += [0xAD, 0x61C, 0x180E, 0xE0001]
     return [
         bad("null", '{"a":null}', f"payload.a: {kinds}"),
         bad("null in a list", '{"a":[1,null]}', f"payload.a[1]: {kinds}"),

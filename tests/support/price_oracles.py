@@ -168,11 +168,13 @@ def best_attack(
 ) -> float:
     """The delta at `epsilon` that the best adaptive analyst reaches: exact, by value iteration over (state, loss)."""
 
+    admit = functools.cache(accountant.admit)
+
     @functools.cache
     def value(state: State, loss: int) -> float:
         best = max(0.0, 1 - math.exp(epsilon - loss * unit))
         for move in moves:
-            after = accountant.admit(state, move)
+            after = admit(state, move)
             if after is not None:
                 pairs = zip(move.outcomes, after, strict=True)
                 best = max(best, sum(mass * value(next_, loss + gain) for (mass, gain), next_ in pairs))

@@ -214,8 +214,12 @@ def sample() -> Record:
     """Something of everything: two scopes, refunds, refusals, open and lost charges, audits of both verdicts."""
     record = Record()
     record.declare("product_name", "Breast cancer screening, statistics for the regional registry", "A. Lindqvist")
-    record.declare("intended_use", "Yearly figures on screening quality.\nNo decision about one person.", "A. Lindqvist")
-    record.declare("decision_owner", "Dr. M. Okafor, head of data protection", "A. Lindqvist", envelope="eyJwYXlsb2FkIjoiIn0")
+    record.declare(
+        "intended_use", "Yearly figures on screening quality.\nNo decision about one person.", "A. Lindqvist"
+    )
+    record.declare(
+        "decision_owner", "Dr. M. Okafor, head of data protection", "A. Lindqvist", envelope="eyJwYXlsb2FkIjoiIn0"
+    )
     record.scope("patients-2026", ApproxDP(3, "1e-6"), dataset="screening visits of 2026, one row a patient")
     record.declare("population_size", "569", "A. Lindqvist", scope="patients-2026")
     record.declare("output_recipients", "The public", "A. Lindqvist")

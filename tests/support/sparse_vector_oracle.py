@@ -77,7 +77,7 @@ class Law:
         """Every transcript that a run with this many queries can end with."""
         for bits in itertools.product("01", repeat=length):
             text = "".join(bits)
-            charged = list(itertools.accumulate(bit == "0" for bit in text))
+            charged = list(itertools.accumulate(int(bit == "0") for bit in text))
             if self.cutoff not in charged:
                 yield text
             elif charged.index(self.cutoff) == length - 1 or set(text[charged.index(self.cutoff) + 1 :]) == {"0"}:

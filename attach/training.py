@@ -1,0 +1,105 @@
+"""Three lines around a training loop of your own: `private_sgd` accounts for it, draws its batches and its noise.
+
+    with private_sgd(scope, rows, lambda batch: gradients(weights, batch), rate="0.1", steps=100, ...) as run:
+        for mean_gradient in run:
+            weights -= 0.5 * mean_gradient
+
+The function is given once and called anew in each step, so it sees the weights as they are then. It returns one
+gradient for each item of the batch (of a record, or of a whole user), and a batch may be empty. What the loop gets is
+the noisy mean of the clipped gradients; weights, schedules and models made of it are free. The whole run is charged
+before the first step, and steps are granted in blocks before they run; leaving the block settles the charge.
+
+>>> import numpy as np
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+>>> rows, weights = np.ones((50, 2)), np.zeros(2)
+>>> with private_sgd(
+...     scope, rows, lambda batch: weights - batch,
+...     rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=2, expected_batch_size=5,
+... ) as run:
+...     for mean_gradient in run:
+...         weights -= 0.5 * mean_gradient
+>>> run.receipt.value
+StepsTaken(done=3, planned=3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.decimals import Number
+from dpledger.ledger.attempts import Receipt
+from dpledger.ledger.scope import Scope
+from dpledger.ledger.sessions import Session
+from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+
+__all__ = ["PrivateSGD", "private_sgd"]
+
+
+def private_sgd(
+    scope: Scope,
+    data: object,
+    gradients: Gradients,
+    *,
+    rate: Number,
+    steps: int,
+    noise_multiplier: Number,
+    clip_norm: Number,
+    dimension: int,
+    expected_batch_size: Number,
+    grid: Number | None = None,
+    key: str | None = None,
+) -> PrivateSGD:
+    """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
+
+    The parameters are those of `DPSGD`; `key` is the scope's. First `gradients` is tried on an empty batch: if it
+    raises or returns another shape than (0, dimension), ParameterError, and nothing is spent. Raises BudgetRefused,
+    ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
+    ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
+    """
+    plan = DPSGD(
+        rate=rate,
+        steps=steps,
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        dimension=dimension,
+        expected_batch_size=expected_batch_size,
+        grid=grid,
+    )
+    plan.probe(gradients, data)
+    return PrivateSGD(scope.open(plan, data, key=key), gradients)
+
+
+class PrivateSGD:
+    """An open run: iterate over it for the noisy mean gradients, float64[dimension], with a progress bar.
+
+    Leaving the `with` block closes the run and commits the steps that were started, also by an exception.
+    """
+
+    def __init__(self, session: Session[Gradients, npt.NDArray[np.float64], StepsTaken], gradients: Gradients) -> None:
+        self._session = session
+        self._gradients = gradients
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
+        for _ in self._session.steps():
+            yield self._session.ask(self._gradients)
+
+    @property
+    def receipt(self) -> Receipt[StepsTaken]:
+        """How many steps were started, and the signed entry of the commit; once closed."""
+        return self._session.receipt
+
+    def __enter__(self) -> Self:
+        self._session.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.__exit__(kind, error, trace)

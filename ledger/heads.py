@@ -1,0 +1,118 @@
+"""The end of a log as a handle knows it, and how it follows what the store holds.
+
+A handle remembers the last leaf that it saw. A store with another leaf at that index, or with fewer leaves, lost entries:
+it is never continued, since its next head would contradict a signed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
+from dpledger.ledger import checkpoint, merkle
+from dpledger.ledger.bodies import Aborted, Body, Committed, Reserved
+from dpledger.ledger.entries import entry_of
+from dpledger.ledger.keys import Signer, VerifyingKey
+from dpledger.ledger.standing import EMPTY, State
+from dpledger.ledger.state import step
+from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
+
+__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_charge", "resumed"]
+
+FIRST_PREVIOUS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a handle knows of the end of the log: the folded state, the tree, the last leaf."""
+
+    state: State
+    tree: merkle.CompactRange
+    last_leaf: bytes | None
+
+    def after(self, leaf: bytes, body: Body) -> Head:
+        """The head once `leaf`, which holds `body`, is at the end."""
+        return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
+
+    def after_all(self, leaves: Iterable[bytes], told: Transaction | None = None) -> Head:
+        """The head once `leaves` follow; their charges go into the table of `told`. No signature is verified: check the
+        root. Raises VerificationError with the index of the leaf that cannot follow."""
+        head = self
+        for leaf in leaves:
+            index = head.tree.size
+            try:
+                body = entry_of(leaf).body
+                head = head.after(leaf, body)
+            except VerificationError as error:
+                raise VerificationError(error.reason, index=index) from None
+            if told is not None:
+                index_charge(told, index, body, head.state)
+        return head
+
+    @property
+    def previous(self) -> str:
+        """What the next entry names as the one before it."""
+        return FIRST_PREVIOUS if self.last_leaf is None else merkle.leaf_hash(self.last_leaf).hex()
+
+
+START = Head(EMPTY, merkle.CompactRange(), None)
+
+
+def resumed(reader: Reader, signer: Signer | None) -> Head:
+    """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
+    the store's own table of charges. Raises ForeignLedger for no ledger of this key, StoreBehind for a changed one."""
+    if reader.checkpoint() is None or reader.size == 0:
+        raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+    with MemoryStore().transaction() as told:
+        head = START.after_all(reader.leaves(), told)
+        charges = list(told.charges())
+    _require_signed(head, reader, signer)
+    if list(reader.charges()) != charges:
+        raise StoreBehind("the stored charges are not those of the entries: the file was changed")
+    return head
+
+
+def caught_up(head: Head, reader: Reader, signer: Signer | None) -> Head:
+    """`head`, and what others appended since. StoreBehind for a store that lost what this handle has seen."""
+    known = head.tree.size
+    if reader.size < known:
+        raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
+    if known and reader.leaf(known - 1) != head.last_leaf:
+        raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
+    if reader.size == known:
+        return head
+    after = head.after_all(reader.leaves(known))
+    _require_signed(after, reader, signer)
+    return after
+
+
+def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
+    """Raises unless the stored head is that of `head`, signed by the key that the ledger names, and `signer` is it."""
+    opened, stored = head.state.opened, reader.checkpoint()
+    if opened is None or stored is None:
+        raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+    try:
+        public = VerifyingKey.parse(opened.public_key)
+    except ParameterError as error:
+        raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
+    if signer is not None and signer.public != public:
+        raise ForeignLedger("the signing key is not the key of this ledger")
+    signed = checkpoint.verify(stored, public)
+    if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
+        raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
+
+
+def index_charge(transaction: Transaction, index: int, body: Body, after: State) -> None:
+    """Keep the store's table of charges and keys in step with the entry that holds `body`, at `index`."""
+    match body:
+        case Reserved(charge=charge, key=key, request=request):
+            scope = after.open[charge].scope
+            transaction.add_charge(ChargeRow(charge=charge, scope=scope, key=key, request=request, status="open"))
+        case Committed(charge=charge):
+            transaction.end_charge(charge, "committed", index)
+        case Aborted(charge=charge):
+            transaction.end_charge(charge, "aborted", index)
+        case _:
+            pass

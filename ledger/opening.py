@@ -1,0 +1,92 @@
+"""What a scope is opened with, and whether a scope that is there was opened with the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dpledger.accounting import filters
+from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.errors import ScopeError
+from dpledger.ledger import wire
+from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
+from dpledger.ledger.standing import ScopeState
+from dpledger.relations import Relation, Unit
+
+__all__ = ["Keep", "Rules"]
+
+Keep = Literal["value", "digest", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a caller says about a scope; None: nothing."""
+
+    name: str
+    unit: Unit | None
+    relation: Relation | None
+    budget: Guarantee | Filter | None
+    keep: Keep | None
+    parents: tuple[str, ...] | None
+    dataset: str | None
+
+    @classmethod
+    def read(
+        cls,
+        name: str,
+        unit: Unit | str | None,
+        relation: Relation | str | None,
+        budget: Guarantee | Filter | None,
+        keep: Keep | None,
+        parents: Sequence[str] | None,
+        dataset: str | None,
+    ) -> Rules:
+        """The rules in the caller's words. ParameterError for a name, unit or relation that is none."""
+        return cls(
+            name=wire.check_id(name, "scope"),
+            unit=None if unit is None else Unit.read(unit),
+            relation=None if relation is None else Relation.read(relation),
+            budget=budget,
+            keep=keep,
+            parents=None if parents is None else tuple(sorted(set(parents))),
+            dataset=dataset,
+        )
+
+    def require_same(self, existing: ScopeState) -> None:
+        """ScopeError unless everything that is said is what the scope was opened with."""
+        said: tuple[tuple[str, object, object], ...] = (
+            ("unit", self.unit, existing.unit),
+            ("relation", self.relation, existing.relation),
+            ("keep", self.keep, existing.keep),
+            ("parents", self.parents, existing.parents),
+            ("dataset", self.dataset, existing.dataset),
+        )
+        for what, asked, found in said:
+            if asked is not None and asked != found:
+                raise ScopeError(f"scope {self.name!r} was opened with another {what}: {found}")
+        if self.budget is not None and self.budget not in (existing.budget, existing.filter):
+            raise ScopeError(f"scope {self.name!r} was opened with another budget: {existing.budget}")
+
+    def opening(self) -> ScopeOpened:
+        """The body that opens the scope. ScopeError if unit, relation or budget was not said."""
+        if self.budget is None or self.relation is None or self.unit is None:
+            raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
+        rule, promise = _rule_and_promise(self.budget)
+        return ScopeOpened(
+            path=(Step(self.name, 0),),
+            unit=UnitNote(self.unit.name, self.unit.max_contributions),
+            relation=self.relation,
+            budget=promise,
+            filter=rule,
+            keep=self.keep if self.keep is not None else "value",
+            parents=self.parents if self.parents is not None else (),
+            dataset=self.dataset,
+        )
+
+
+def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
+    if isinstance(budget, (PureFilter, BasicFilter, MixedFilter, EitherFilter)):
+        return budget, filters.budget_guarantee(budget)
+    return filters.opened_by(budget), budget

@@ -1,0 +1,185 @@
+"""Each law's K, characteristic function and decay against 50-digit values: within the error bounds it states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.finite import approximate_pair, discrete_laplace_pair
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from engine_oracles import SampledTransform, flint_number, mp, real
+
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    loss: Loss
+    transform: Transform  # E e^{zL} given that L is finite, for complex z
+
+
+def gaussian(mu2: str) -> Case:
+    return Case(f"gaussian {mu2}", GaussianLoss(float(mu2)), lambda z: mp.exp(real(mu2) * z * (z + 1) / 2))
+
+
+def laplace(e0: str) -> Case:
+    """Integrated: atoms at e0 and -e0, a density between."""
+    e = real(e0)
+
+    def transform(z: Any) -> Any:
+        between = mp.exp(-e / 2) / 4 * (mp.exp((z + 0.5) * e) - mp.exp(-(z + 0.5) * e)) / (z + mp.mpf(1) / 2)
+        return mp.exp(z * e) / 2 + mp.exp(-e - z * e) / 2 + between
+
+    return Case(f"laplace {e0}", LaplaceLoss(float(e0)), transform)
+
+
+def bounded_range(eta: str) -> Case:
+    e = real(eta)
+
+    def transform(z: Any) -> Any:
+        rate = z + mp.mpf(1) / 2
+        return mp.exp(-e / 2) / (2 * -mp.expm1(-e)) * (mp.exp(rate * e) - mp.exp(-rate * e)) / rate
+
+    return Case(f"bounded range {eta}", BoundedRangeLoss(float(eta)), transform)
+
+
+def response(e0: str, delta0: str) -> Case:
+    e = real(e0)
+    p = 1 / (1 + mp.exp(-e))
+    loss = approximate_pair(float(e0), float(delta0)).loss()
+    return Case(f"response {e0} {delta0}", loss, lambda z: p * mp.exp(z * e) + (1 - p) * mp.exp(-z * e))
+
+
+def sampled_response(e0: str, delta0: str, rate: str, turned: bool) -> Case:
+    e, d, q = real(e0), real(delta0), real(rate)
+    likely, unlikely = (1 - d) / (1 + mp.exp(-e)), (1 - d) / (1 + mp.exp(e))
+    pairs = [((1 - q) * b + q * a, b) for a, b in ((likely, unlikely), (unlikely, likely), (0, d))]
+    if turned:
+        pairs = [(b, a) for a, b in pairs]
+    finite = mp.fsum(p for p, _ in pairs)
+    pair = approximate_pair(float(e0), float(delta0)).sampled(float(rate))
+    loss = (pair.turned() if turned else pair).loss()
+    return Case(
+        f"sampled response {e0} {delta0} {rate} {turned}",
+        loss,
+        lambda z: mp.fsum(p * mp.exp(z * mp.log(p / q_)) for p, q_ in pairs) / finite,
+    )
+
+
+def discrete_laplace(scale: str, shift: int) -> Case:
+    b = real(scale)
+    norm = mp.tanh(1 / (2 * b))
+    reach = range(-int(140 * float(b)) - 10, int(140 * float(b)) + shift + 10)
+
+    def transform(z: Any) -> Any:
+        return norm * mp.fsum(mp.exp((-abs(k) + z * (abs(k - shift) - abs(k))) / b) for k in reach)
+
+    return Case(f"discrete laplace {scale} {shift}", discrete_laplace_pair(float(scale), shift).loss(), transform)
+
+
+def discrete_gaussian(sigma: str, shift: int) -> Case:
+    s2 = real(sigma) ** 2
+    reach = range(-int(60 * float(sigma)) - 40 * shift, int(20 * float(sigma)) + 20)
+    norm = mp.fsum(mp.exp(-mp.mpf(k * k) / (2 * s2)) for k in range(-int(20 * float(sigma)) - 5, -reach.start))
+
+    def transform(z: Any) -> Any:
+        return mp.fsum(mp.exp((-(k * k) + z * (shift * shift - 2 * k * shift)) / (2 * s2)) for k in reach) / norm
+
+    return Case(f"discrete gaussian {sigma} {shift}", DiscreteGaussianLoss(float(sigma), shift), transform)
+
+
+def sampled_gaussian(rate: str, sigma: str, direction: Any) -> Case:
+    ball = SampledTransform(rate, sigma)
+
+    def transform(z: Any) -> Any:
+        return flint_number(ball([flint_number.to_ball(z + 1 if direction == "remove" else -z)])[0])
+
+    return Case(
+        f"sampled gaussian {rate} {sigma} {direction}",
+        SampledGaussianLoss(float(rate), float(sigma), direction),
+        transform,
+    )
+
+
+CASES = [
+    gaussian("1e-6"),
+    gaussian("2.3"),
+    laplace("0.1"),
+    laplace("1e-4"),
+    laplace("3.7"),
+    bounded_range("0.2"),
+    bounded_range("5"),
+    response("0.3", "0"),
+    response("4", "1e-5"),
+    sampled_response("1.1", "1e-4", "0.2", False),
+    sampled_response("1.1", "1e-4", "0.2", True),
+    discrete_laplace("0.8", 3),
+    discrete_gaussian("1.7", 2),
+    sampled_gaussian("0.01", "1", "remove"),
+    sampled_gaussian("0.01", "1", "add"),
+    sampled_gaussian("0.7", "0.4", "add"),
+    sampled_gaussian("0.2", "6", "remove"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_values_lie_within_the_stated_errors(case: Case) -> None:
+    rng = np.random.default_rng(len(case.name))
+    for c in (0.3, 4.0, float(np.float32(rng.uniform(1, 20)))):
+        tilted = case.loss.tilted(c)
+        at = tilted.cumulants
+        front = case.transform(mp.mpc(c))
+        assert abs(mp.mpf(at.value) - mp.log(front.real)) <= at.error
+        bound = case.loss.log_moments(np.array([c, 2 * c]))
+        assert mp.log(front.real) <= bound[0] <= mp.log(front.real) + 1e-9 * (1 + abs(bound[0]))
+        deviation = max(float(np.sqrt(at.variance)), 1e-3)
+        step = float(np.float32(0.6 / deviation))
+        count = 9
+        nodes = tilted.nodes(step, count)
+        decay = tilted.log_decay(step * np.arange(count))
+        for k in range(0, count, 2):
+            t = mp.mpf(step) * k
+            exact = case.transform(mp.mpc(c, t)) / front * mp.exp(mp.mpc(0, -t * mp.mpf(at.mean)))
+            computed = mp.exp(mp.mpc(nodes.log_phi[k]))
+            spread = mp.mpf(nodes.spread[k])
+            assert abs(exact - computed) <= abs(computed) * mp.expm1(spread), (case.name, c, k)
+            assert abs(exact) <= abs(computed) * mp.exp(spread)
+            assert mp.log(abs(exact) + mp.mpf("1e-300")) <= decay[k] + 1e-12, (case.name, c, k)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "sampled gaussian" in c.name], ids=lambda case: case.name)
+def test_decay_bounds_what_comes_later_too(case: Case) -> None:
+    """log_decay(t) holds for every s >= t, and is worth having."""
+    tilted = case.loss.tilted(6.0)
+    front = case.transform(mp.mpc(6))
+    deviation = float(np.sqrt(tilted.cumulants.variance))
+    t = np.array([0.5, 1.0, 2.0, 4.0]) / deviation
+    bounds = tilted.log_decay(t)
+    assert (np.diff(bounds) <= 0).all()
+    for s in (0.7, 1.3, 3.0, 6.0, 11.0):
+        exact = mp.log(abs(case.transform(mp.mpc(6, s / deviation)) / front))
+        for start, bound in zip(t, bounds, strict=True):
+            if s / deviation >= start:
+                assert exact <= bound
+    assert bounds[1] < -0.02
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_renyi_prices_are_tight_upper_bounds(case: Case) -> None:
+    for order in (1.25, 2.0, 9.5):
+        found = case.loss.rdp_upper(order)
+        if case.loss.infinite_mass > 0:
+            assert found == float("inf")
+            continue
+        exact = mp.log(case.transform(mp.mpc(order - 1)).real) / mp.mpf(order - 1)
+        assert exact <= found <= exact * (1 + mp.mpf("1e-6")) + mp.mpf("1e-15")

@@ -1,0 +1,51 @@
+"""Published cases: the exact epsilon of each document is bracketed by closed forms or 80-bit contour integrals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from dpledger.accounting.composition import Composition, parse_document
+from dpledger.accounting.profile import compose
+from dpledger.schema import read_json
+
+PATH = Path(__file__).parent.parent / "data" / "composition_vectors.json"
+VECTORS: list[Any] = read_json(PATH.read_bytes())["vectors"]  # type: ignore[index, call-overload, assignment]
+
+WIDE = {"sgm_q1e-06_s1_n100000000_d1e-08_both": 0.6}
+"""Bounds that are valid but wide, by vector, with the width allowed: one big jump among 10^8 steps."""
+
+
+def kinds(value: Any) -> set[str]:
+    """Every kind of node in a document."""
+    if isinstance(value, list):
+        return set().union(*map(kinds, value)) if value else set()
+    if isinstance(value, dict):
+        own = {value["kind"]} if "kind" in value else set()
+        return own.union(*map(kinds, value.values()))
+    return set()
+
+
+def known_kinds() -> set[str]:
+    union = get_args(Composition)[0] if hasattr(Composition, "__metadata__") else Composition
+    return {leaf.__dataclass_fields__["kind"].default for leaf in get_args(union)}
+
+
+READABLE = [v for v in VECTORS if kinds(v["document"]) <= known_kinds()]
+
+
+def test_every_kind_of_the_tree_is_read() -> None:
+    """Nothing is left out for another reason than a kind that the tree does not have."""
+    assert len(READABLE) >= 45
+    assert {kind for v in VECTORS for kind in kinds(v["document"])} - known_kinds() <= {"random_allocation"}
+
+
+@pytest.mark.parametrize("vector", READABLE, ids=lambda v: v["id"])
+def test_vector(vector: Any) -> None:
+    at = compose(parse_document(vector["document"])).epsilon(vector["delta"])
+    lower, upper = float(vector["epsilon_lower"]), float(vector["epsilon_upper"])
+    assert at.upper >= lower
+    assert at.lower <= upper
+    assert at.upper - at.lower <= WIDE.get(vector["id"], 2e-4 * at.upper)

@@ -1,0 +1,199 @@
+"""The golden ledger: small, deterministic, with an entry of every kind that this version writes.
+
+`python tests/support/ledger_golden.py` writes it to tests/data/ledger/golden/; a test compares byte for byte. Run it when
+SPEC.md changes, never to make a test pass: a change of these bytes is a change of the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+from ledger_mechanisms import Once, laplace, stream, training
+
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.errors import BudgetRefused, ContractViolation
+from dpledger.ledger import wire
+from dpledger.ledger.bodies import (
+    Audited,
+    Body,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    MechanismNote,
+    PlanRegistered,
+    PolicyChanged,
+    Power,
+    Reported,
+    Step,
+)
+from dpledger.ledger.entries import Entry, format_entry
+from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.standing import state_payload
+from dpledger.ledger.state import EMPTY, step
+from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.protocol import Store
+from dpledger.mechanisms.entropy import seeded
+from dpledger.relations import Relation
+
+DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden"
+LEDGER_ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
+KEY = SigningKey.from_seed(LEDGER_ID, bytes(range(32)))
+RECOVERY = SigningKey.from_seed(LEDGER_ID, bytes(range(32, 64)))
+SNAPSHOT_EVERY = 16
+
+
+def ticking() -> Callable[[], str]:
+    """A clock that is a second later each time it is read."""
+    seconds = iter(range(10**6))
+    start = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+    return lambda: (start + timedelta(seconds=next(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counted(label: str = "golden") -> Callable[[int], bytes]:
+    """Bytes that look random and are the same each time: SHA-256 of a label and a counter."""
+    numbers = iter(range(10**6))
+    return lambda count: hashlib.sha256(f"{label} {next(numbers)}".encode()).digest()[:count]
+
+
+def begin(store: Store | None = None) -> Ledger:
+    """An empty golden ledger."""
+    return Ledger.begin(
+        store if store is not None else MemoryStore(),
+        KEY,
+        RECOVERY.public,
+        clock=ticking(),
+        entropy=seeded(1),
+        draw=counted(),
+        snapshot_every=SNAPSHOT_EVERY,
+    )
+
+
+def build() -> Ledger:
+    """The golden ledger. The version of the library is part of it, and is fixed here."""
+    with patch("dpledger.ledger.scope.__version__", "0.1.0"):
+        book = begin()
+        _open_scopes(book)
+        _release(book)
+        _interact(book)
+        _reserve(book)
+        _note(book)
+    return book
+
+
+def _open_scopes(book: Ledger) -> None:
+    book.scope(
+        "clinic", unit="patient", relation="add_remove", budget=ApproxDP(3, "0.000001"), dataset="sha256:" + "ab" * 32
+    )
+    book.scope("ward-7", unit="patient", relation="add_remove", budget=PureDP(1), keep="digest", parents=["clinic"])
+
+
+def _release(book: Ledger) -> None:
+    book.scope("clinic").release(laplace("0.25"), 412, key="count/2026-11")
+    book.scope("ward-7").release(laplace("0.5"), 41.5, key="mean-age")
+    for _ in range(2):  # the second is refused again, and not recorded again
+        try:
+            book.scope("ward-7").release(laplace("0.75"), 0, key="too-much")
+        except BudgetRefused:
+            continue
+
+    def fail(data: object, parts: object) -> object:
+        raise KeyError(data)
+
+    try:
+        book.scope("clinic").release(Once(run=fail, kind="faulty"), 0, key="faulty")
+    except ContractViolation:
+        pass
+
+
+def _interact(book: Ledger) -> None:
+    clinic = book.scope("clinic")
+    with clinic.open(stream("0.5", 2), None, key="stream") as answers:
+        for query in (True, True, False, True):
+            answers.ask(query)
+    with clinic.open(training(40, "40"), None, key="train") as run:
+        for query in range(5):
+            run.ask(query)
+
+
+def _reserve(book: Ledger) -> None:
+    clinic = book.scope("clinic")
+    clinic.reserve(laplace("0.125"), key="later").release(7)
+    with clinic.reserve(laplace("0.125"), key="never-started"):
+        pass
+    clinic.reserve(laplace("0.125"), key="died")
+    charge = next(iter(book.state.open))
+    clinic.note_lost(charge, "the host of this process was switched off")
+
+
+def _note(book: Ledger) -> None:
+    book.scope("clinic").declare("sensitivity", "A patient is counted at most once.", by="Data protection officer")
+    book.declare(
+        "limits", "Reads of the raw data outside this program are not recorded here.", by="Data protection officer"
+    )
+    book.scope("clinic").record(
+        Audited(
+            mechanism=MechanismNote("laplace", {"epsilon": "0.25"}, "dpledger 0.1.0"),
+            claim=PureDP("0.25"),
+            relation=Relation.ADD_REMOVE,
+            verdict="not_refuted",
+            epsilon_lower="0.19",
+            delta="0",
+            confidence="0.95",
+            trials_left=100_000,
+            trials_right=100_000,
+            event="output >= 413",
+            method="threshold",
+            power=Power(epsilon="0.3", probability="0.9"),
+            seed=7,
+        )
+    )
+    book.record(Reported(digest=hashlib.sha256(b"a report").hexdigest(), schema="dpledger.report.v1"))
+    book.record(Heartbeat())
+    book.scope("ward-7").end("the study is over")
+    book.end("moved to a new ledger")
+
+
+def reserved_kinds() -> bytes:
+    """Entries of the kinds whose bytes are fixed and which no ledger of this version holds, one a line, unsigned."""
+    bodies: tuple[Body, ...] = (
+        PlanRegistered(path=(Step("clinic", 1),), plan="00" * 16, requests=("11" * 32, "22" * 32)),
+        PolicyChanged(
+            reason="each quarter has its own patients",
+            path=(Step("clinic", 2),),
+            epoch=1,
+            budget=ApproxDP(2, "0.000001"),
+        ),
+        KeyRotated(public_key=RECOVERY.public.text),
+        KeyRevoked(last_trusted=3, reason="the signing host was broken into"),
+    )
+    entries = (
+        Entry(ledger=LEDGER_ID, index=index, previous="00" * 32, body=body, time="2026-11-21T10:00:00Z")
+        for index, body in enumerate(bodies, start=4)
+    )
+    return b"".join(wire.dump(format_entry(entry)) + b"\n" for entry in entries)
+
+
+def files(book: Ledger) -> dict[str, bytes]:
+    """The golden files, by name: the bundle, the kinds that are not written yet, and what the first snapshot digests."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = book.export(Path(folder) / "bundle")
+        found = {file.name: file.read_bytes() for file in sorted(bundle.iterdir())}
+    state = EMPTY
+    for entry in book.entries():
+        if entry.body.kind == "snapshot":
+            found["snapshot_state.json"] = wire.dump(state_payload(state)) + b"\n"
+            break
+        state = step(state, entry.body)
+    return {**found, "reserved_kinds.jsonl": reserved_kinds()}
+
+
+if __name__ == "__main__":
+    DATA.mkdir(parents=True, exist_ok=True)
+    for name, content in files(build()).items():
+        (DATA / name).write_bytes(content)

@@ -1,0 +1,56 @@
+"""What the documentation shows, runs: every Python block of the README, and every file under examples/."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(BLOCKS) >= 3
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
+def test_each_block_of_the_readme_runs_by_itself(block: str, tmp_path: Path) -> None:
+    done = run([sys.executable, "-c", block], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_each_example_runs(example: Path, tmp_path: Path) -> None:
+    done = run([sys.executable, str(example)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_readme_names_every_command() -> None:
+    from dpledger.cli import app
+
+    text = (ROOT / "README.md").read_text()
+    names = [command.name for command in app.registered_commands]
+    assert names
+    assert [name for name in names if not re.search(rf"`(dpledger )?{name}\b", text)] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "ledger" / "SPEC.md"]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
