@@ -20,7 +20,7 @@ from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.keys import VerifyingKey
 from dpledger.progress import Advance
 
-__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "read", "verify", "write"]
+__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "lines", "read", "verify", "write"]
 
 ENTRIES = "entries.jsonl"
 CHECKPOINT = "checkpoint"
@@ -56,10 +56,16 @@ def read(folder: str | os.PathLike[str]) -> tuple[list[bytes], bytes]:
     except OSError as error:
         name = Path(error.filename or "").name
         raise ForeignLedger(f"{source} is not a bundle: {name}: {error.strerror}") from None
+    return lines(data), head
+
+
+def lines(data: bytes) -> list[bytes]:
+    """The leaves in the bytes of `entries.jsonl`: what stands before each line feed. VerificationError with the index
+    of an entry whose line does not end."""
     *leaves, rest = data.split(b"\n")
     if rest:
         raise VerificationError("its line does not end: the file was truncated", index=len(leaves))
-    return leaves, head
+    return leaves
 
 
 def verify(

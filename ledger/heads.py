@@ -1,7 +1,7 @@
 """The end of a log as a handle knows it, and how it follows what the store holds.
 
-A handle remembers the last leaf that it saw. A store with another leaf at that index, or with fewer leaves, lost entries:
-it is never continued, since its next head would contradict a signed one.
+A handle remembers the last leaf that it saw. A store with another leaf at that index, or with fewer, lost entries: it
+is never continued, since its next head would contradict a signed one.
 """
 
 from __future__ import annotations
@@ -81,11 +81,12 @@ def caught_up(head: Head, reader: Reader, signer: Signer | None) -> Head:
         raise StoreBehind(f"the store holds {reader.size} entries; this handle has seen {known}")
     if known and reader.leaf(known - 1) != head.last_leaf:
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
-    if reader.size == known:
-        return head
-    after = head.after_all(reader.leaves(known))
-    _require_signed(after, reader, signer)
-    return after
+    if reader.size > known:
+        head = head.after_all(reader.leaves(known))
+        _require_signed(head, reader, signer)
+    elif known:  # this handle saw that head signed: its bytes alone need a look
+        _require_covered(head, checkpoint.parse_unverified(reader.checkpoint() or b"")[0])
+    return head
 
 
 def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
@@ -99,7 +100,10 @@ def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
         raise ForeignLedger(f"the key that the ledger names cannot be used: {error}") from None
     if signer is not None and signer.public != public:
         raise ForeignLedger("the signing key is not the key of this ledger")
-    signed = checkpoint.verify(stored, public)
+    _require_covered(head, checkpoint.verify(stored, public))
+
+
+def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
     if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
         raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
 

@@ -159,8 +159,8 @@ def _holds_approximate_zcdp(parts: Composition) -> bool:
 
 
 def state_payload(state: State) -> dict[str, Plain]:
-    """The state as an object of the byte profile. Sums, counts and epochs are written out; what an entry says (the rules
-    of a scope, the parts of a charge) is named by the index of that entry."""
+    """The state as an object of the byte profile. Sums, counts and epochs are written out; what an entry says (the
+    rules of a scope, the parts of a charge) is named by the index of that entry."""
     scopes: list[Plain] = [
         {
             "scope": name,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger import checkpoint, envelope, merkle, recomposition, wire
@@ -96,12 +96,8 @@ def _signed_leaves(
     """Steps 1 to 4."""
     signed = checkpoint.verify(head, key)
     stored = list(leaves)
-    if len(stored) < signed.size:
-        raise VerificationError(
-            f"the record ends here, its signed head covers {signed.size} entries", index=len(stored)
-        )
-    if len(stored) > signed.size:
-        raise VerificationError(f"beyond the signed head, which covers {signed.size} entries", index=signed.size)
+    if len(stored) != signed.size:
+        _name_the_entry(stored, key, signed)
     sizes = {other.size for other in since}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
     for leaf in stored:
@@ -129,15 +125,19 @@ def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, 
         )
 
 
-def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> None:
+def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
     previous = FIRST_PREVIOUS
     for index, leaf in enumerate(stored):
         _entry_at(index, leaf, previous, signed.origin, key)
         previous = merkle.leaf_hash(leaf).hex()
-    raise VerificationError(
-        "each entry is signed and linked, and yet they are not those of the signed head", index=len(stored) - 1
-    )
+    if len(stored) < signed.size:
+        reason, index = f"the record ends here, its signed head covers {signed.size} entries", len(stored)
+    elif len(stored) > signed.size:
+        reason, index = f"beyond the signed head, which covers {signed.size} entries", signed.size
+    else:
+        reason, index = "each entry is signed and linked, and yet the signed head is of others", len(stored) - 1
+    raise VerificationError(reason, index=index)
 
 
 def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: VerifyingKey) -> Entry:

@@ -2,7 +2,7 @@
 
     what is asked                                      answered by
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
-    one Laplace, bounded range, sampled Gaussian       its closed form (`closed_forms`)
+    one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
     everything else                                    the contour (`solve`)
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import TypeAlias, assert_never
 
 from dpledger.accounting.engine.closed_forms import (
     added_delta,
@@ -37,11 +38,13 @@ from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.reading import Ingredients
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
 __all__ = ["delta_interval", "epsilon_interval"]
 
+SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
@@ -97,7 +100,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
             return laplace_epsilon(e0, down, up)
         case ((BoundedRangeLoss(eta=eta), 1),):
             return bounded_range_epsilon(eta, down, up)
-        case ((SampledGaussianLoss() as loss, 1),):
+        case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
             return _sampled_epsilon(loss, down, up)
         case _:
             outcomes = _outcomes(composed, math.log(down))
@@ -135,10 +138,10 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
     return crossing(lambda epsilon: ratio(outcomes, epsilon, scale), under, over, low, high)
 
 
-def _sampled_epsilon(loss: SampledGaussianLoss, down: float, up: float) -> Interval:
-    base = Composed(((GaussianLoss(1 / loss.sigma**2), 1),))
+def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
+    base = _sampled_from(loss)
     if loss.direction == "remove":
-        return removed_epsilon(loss.rate, lambda d, u: _gaussian_epsilon(base, d, u), down, up)
+        return removed_epsilon(loss.rate, lambda d, u: NOTHING if d >= 1 else _finite_epsilon(base, d, u), down, up)
 
     def answer(epsilon: float) -> Interval:
         return added_delta(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
@@ -148,8 +151,15 @@ def _sampled_epsilon(loss: SampledGaussianLoss, down: float, up: float) -> Inter
     return crossing(answer, down, up, 0.0, loss.largest)
 
 
-def _gaussian_epsilon(base: Composed, down: float, up: float) -> Interval:
-    return NOTHING if down >= 1 else finite_epsilon(base, *_logs(down, up))
+def _sampled_from(loss: SampledLoss) -> Composed:
+    """What is run on the batch."""
+    match loss:
+        case SampledGaussianLoss(sigma=sigma):
+            return Composed(((GaussianLoss(1 / sigma**2), 1),))
+        case SampledLaplaceLoss(epsilon=e0):
+            return Composed(((LaplaceLoss(e0), 1),))
+        case _:
+            assert_never(loss)
 
 
 def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
@@ -186,8 +196,8 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             return laplace_delta(e0, epsilon)
         case ((BoundedRangeLoss(eta=eta), 1),):
             return bounded_range_delta(eta, epsilon)
-        case ((SampledGaussianLoss() as loss, 1),):
-            base = Composed(((GaussianLoss(1 / loss.sigma**2), 1),))
+        case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
+            base = _sampled_from(loss)
             sampled = removed_delta if loss.direction == "remove" else added_delta
             return sampled(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
         case _:

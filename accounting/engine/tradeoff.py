@@ -18,6 +18,7 @@ from dpledger.accounting.engine.solve import Interval
 __all__ = ["tradeoff_interval"]
 
 _SLACK = 1e-13  # more than the roundings of the few operations on numbers below 1
+_FARTHEST = 690.0  # e^690 is a float
 _ROUNDS = 4
 _POINTS = 9  # new points a round
 
@@ -35,10 +36,11 @@ def tradeoff_interval(delta: Callable[[float], Interval], reach: float, alpha: f
     """
     if alpha >= 1:
         return Interval(0.0, 0.0)
+    floor, reach = delta(_FARTHEST).lower, min(reach, _FARTHEST)
     known = [_known(delta, reach * i / (4 * _POINTS)) for i in range(4 * _POINTS + 1)]
     found = Interval(0.0, 1.0)
     for _ in range(_ROUNDS):
-        steep, flat = _segments(known, alpha, _steep), _segments(known, alpha, _flat)
+        steep, flat = _segments(known, floor, alpha, _steep), _segments(known, floor, alpha, _flat)
         lower = max(0.0, *(max(1 - k.delta.upper - k.y * alpha, (1 - k.delta.upper - alpha) / k.y) for k in known))
         upper = max(0.0, max(steep), max(flat))
         found = Interval(max(0.0, lower - _SLACK), min(1 - alpha, upper) + _SLACK)
@@ -71,16 +73,20 @@ def _flat(y: float, delta: float, alpha: float) -> float:
     return (1 - delta - alpha) / y
 
 
-def _segments(known: list[_Known], alpha: float, line: Callable[[float, float, float], float]) -> list[float]:
-    """For each segment between neighbours, and the ray beyond the last, the largest value that convexity allows."""
+def _segments(
+    known: list[_Known], floor: float, alpha: float, line: Callable[[float, float, float], float]
+) -> list[float]:
+    """For each segment between neighbours, and the ray beyond the last, the largest value that convexity allows.
+
+    `floor`: a lower bound of delta at _FARTHEST, hence of delta up to there; beyond, a line is below 0."""
     values = []
     for i, (left, right) in enumerate(pairwise(known)):
         before = known[i - 1] if i > 0 else None
         after = known[i + 2] if i + 2 < len(known) else None
         corners = [(left.y, left.delta.lower), (right.y, right.delta.lower)]
         corners += _lowest_corner(before, left, right, after)
-        values.append(max(line(y, max(0.0, low), alpha) for y, low in corners))
-    values.append(line(known[-1].y, 0.0, alpha))
+        values.append(max(line(y, low, alpha) for y, low in corners))
+    values.append(max(line(known[-1].y, floor, alpha), line(math.exp(_FARTHEST), 0.0, alpha)))
     return values
 
 

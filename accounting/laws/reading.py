@@ -36,8 +36,9 @@ from dpledger.accounting.laws.finite import FinitePair, approximate_pair, discre
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
-from dpledger.decimals import add
+from dpledger.decimals import add, multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -46,8 +47,18 @@ __all__ = ["Ingredients", "read_losses"]
 MOST_LISTS = 64
 MOST_ATOMS = 1 << 13
 
+
+@dataclass(frozen=True, slots=True)
+class JointGaussian:
+    """Several Gaussians on one batch: mu^2 of all together."""
+
+    mu_squared: Fraction
+    kind: str = "gaussian"
+
+
 Leaf = (
-    PureDP
+    JointGaussian
+    | PureDP
     | ApproxDP
     | ZCDP
     | GDP
@@ -86,31 +97,32 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    lists = _lists(tree, relation, Decimal(1))
+    lists = _lists(tree, relation)
     return tuple(_ingredients(leaves, relation, direction) for leaves in lists)
 
 
 Leaves = dict[Sampled, int]
 
 
-def _lists(tree: Composition, relation: Relation, rate: Decimal) -> list[Leaves]:
+def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
     """Every list of leaves that one unit may meet."""
     match tree:
         case Repeated(of=of, times=times):
-            return _powers(_lists(of, relation, rate), times)
+            return _powers(_lists(of, relation), times)
         case Sequence(of=parts):
-            return _products([_lists(part, relation, rate) for part in _grouped(parts)])
+            return _products([_lists(part, relation) for part in _grouped(parts)])
         case PostProcessed(of=of):
-            return _lists(of, relation, rate)
-        case PoissonSampled(of=of, rate=inner):
-            _require_absence(relation, "poisson_sampled")
-            return [_one_batch(leaves, inner) for leaves in _lists(of, relation, rate * inner)]
+            return _lists(of, relation)
+        case PoissonSampled(of=of, rate=rate):
+            if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
+                raise CannotCertify(f"poisson_sampled is certified under add_remove and zero_out, not {relation.value}")
+            return _distinct(_one_batch(leaves, rate, relation) for leaves in _lists(of, relation))
         case Parallel(of=parts):
             if relation is not Relation.ADD_REMOVE:
                 raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
-            return _distinct(leaves for part in parts for leaves in _lists(part, relation, rate))
+            return _distinct(leaves for part in parts for leaves in _lists(part, relation))
         case _:
-            return [{Sampled(tree, rate): 1}]
+            return [{Sampled(tree, Decimal(1)): 1}]
 
 
 def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
@@ -121,24 +133,19 @@ def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
     return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
 
 
-def _one_batch(leaves: Leaves, rate: Decimal) -> Leaves:
+def _one_batch(leaves: Leaves, rate: Decimal, relation: Relation) -> Leaves:
     """What one secret batch shows. Several Gaussians on it are one Gaussian; no other mixture has a theorem here."""
-    if rate == 1 or (len(leaves) == 1 and set(leaves.values()) == {1}):
+    if rate == 1:
         return leaves
+    if list(leaves.values()) == [1]:
+        (sampled,) = leaves
+        return {Sampled(sampled.leaf, multiply(sampled.rate, rate)): 1}
     squares = Fraction(0)
-    rates = {sampled.rate for sampled in leaves}
     for sampled, count in leaves.items():
-        if not isinstance(sampled.leaf, GaussianLaw):
+        if sampled.rate != 1 or not isinstance(sampled.leaf, GaussianLaw | GDP | JointGaussian):
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        squares += count / Fraction(sampled.leaf.noise_multiplier) ** 2
-    if len(rates) != 1:
-        raise CannotCertify("one secret batch, sampled again at several rates, has no certified bound")
-    raise CannotCertify("one secret batch read several times: state the joint Gaussian noise multiplier")
-
-
-def _require_absence(relation: Relation, node: str) -> None:
-    if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
-        raise CannotCertify(f"{node} is certified under add_remove and zero_out, not under {relation.value}")
+        squares += count * _mu_squared(sampled.leaf, relation)
+    return {Sampled(JointGaussian(squares), rate): 1}
 
 
 def _products(factors: list[list[Leaves]]) -> list[Leaves]:
@@ -191,7 +198,7 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> In
             if rate != 1:
                 raise CannotCertify(f"{leaf.kind} on a secret batch has no certified bound: state what noise it adds")
             curves.append((leaf, count))
-        elif isinstance(leaf, GaussianLaw | GDP) and rate == 1:
+        elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and rate == 1:
             squares += count * _mu_squared(leaf, relation)
         else:
             loss = _loss(leaf, relation, rate, direction)
@@ -212,7 +219,9 @@ def _failure_of(leaf: Leaf) -> Decimal:
             return Decimal(0)
 
 
-def _mu_squared(leaf: GaussianLaw | GDP, relation: Relation) -> Fraction:
+def _mu_squared(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
+    if isinstance(leaf, JointGaussian):
+        return leaf.mu_squared
     if isinstance(leaf, GDP):
         return Fraction(leaf.mu) ** 2
     doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
@@ -222,12 +231,14 @@ def _mu_squared(leaf: GaussianLaw | GDP, relation: Relation) -> Fraction:
 def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> Loss | None:
     """The loss of one leaf on a batch; None where it shows nothing at all."""
     match leaf:
-        case GaussianLaw() | GDP():
+        case GaussianLaw() | GDP() | JointGaussian():
             return _gaussian(_mu_squared(leaf, relation), rate, direction)
         case LaplaceLaw(epsilon=epsilon):
-            if rate != 1 and epsilon:
-                raise CannotCertify("laplace on a secret batch has no certified bound yet: state it as pure_dp")
-            return LaplaceLoss(float(epsilon)) if epsilon else None
+            if not epsilon:
+                return None
+            if rate != 1:
+                return SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)
+            return LaplaceLoss(float(epsilon))
         case BoundedRange(eta=eta):
             if rate != 1 and eta:
                 raise CannotCertify("bounded_range on a secret batch has no certified bound: state it as pure_dp")

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 
-__all__ = ["LossCurve", "loss_curve", "quadrature_step", "short_step"]
+__all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step"]
 
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # heights tried for the strip, in units of its half width pi s^2
 
@@ -31,9 +31,16 @@ class LossCurve:
 def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
     """L(x), with bounds of |computed - exact| that include the rounding of q and sigma.
 
-    Assumes: x is exact.
+    Assumes: x is exact, and rises.
     """
-    u = (x - 0.5) / sigma**2
+    return mixed_curve(rate, (x - 0.5) / sigma**2)
+
+
+def mixed_curve(rate: float, u: Array) -> LossCurve:
+    """log(1 - q + q e^u), with error bounds that include the rounding of q and a relative error of 6 UNIT in u.
+
+    Assumes: u rises.
+    """
     gains = rate * np.expm1(np.minimum(u, 700.0))
     values = np.log1p(gains)
     whole = gains + 1
@@ -41,7 +48,7 @@ def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
     slopes = odds / whole
     gain_errors = (8 * UNIT) * (np.abs(gains) + np.abs(u) * odds)
     errors = (4 * UNIT) * np.abs(values) + gain_errors / whole
-    if u[-1] > 700 or u[0] > 700:
+    if u[-1] > 700:
         far = u > 700
         values[far], slopes[far] = u[far] + math.log(rate), 1.0
         gains[far], gain_errors[far] = math.inf, math.inf

@@ -132,8 +132,13 @@ def _power_of_two(c: float) -> float:
     return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
 
 
-@functools.lru_cache(maxsize=16)
 def _grid_up_to(law: SampledGaussianLoss, c_top: float) -> Grid:
+    """The grid at frequency 0, kept for the next call unless it is large."""
+    return _kept_grid(law, c_top) if c_top < 1000 * law.sigma else make_grid(law, c_top, 0.0)
+
+
+@functools.lru_cache(maxsize=1024)
+def _kept_grid(law: SampledGaussianLoss, c_top: float) -> Grid:
     return make_grid(law, c_top, 0.0)
 
 

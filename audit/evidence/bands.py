@@ -44,7 +44,8 @@ class CellCounts:
 @dataclass(frozen=True, slots=True)
 class Cells:
     """A partition of outcomes, fixed before the estimation part: by a feature and rising edges, or by one event (then
-    there is no feature). `order` lists cells by falling likelihood ratio."""
+    there is no feature). `order` lists the cells that the selection part saw, by falling likelihood ratio; all others
+    belong to the last of them."""
 
     event: Event
     feature: Feature | None
@@ -56,8 +57,9 @@ class Cells:
         return _counts(self.event, self.feature, np.array(self.edges), outcomes)
 
     def ordered(self, counts: Counts) -> tuple[int, ...]:
-        """Counts of cells by falling likelihood ratio."""
-        return tuple(int(counts[cell]) for cell in self.order)
+        """Counts of the listed cells, in their order."""
+        listed = [int(counts[cell]) for cell in self.order]
+        return (*listed[:-1], int(counts.sum()) - sum(listed[:-1]))
 
 
 def _counts(event: Event, feature: Feature | None, edges: Floats, outcomes: Outcomes) -> Counts:
@@ -85,7 +87,7 @@ def plan_cells(event: Event, direction: Direction, left: Outcomes, right: Outcom
     likelier, rarer = (left, right) if direction is Direction.LEFT else (right, left)
     first, second = _counts(event, feature, edges, likelier), _counts(event, feature, edges, rarer)
     ratios = (first + 0.5) / len(likelier) / ((second + 0.5) / len(rarer))
-    order = tuple(int(cell) for cell in np.argsort(-ratios, kind="stable"))
+    order = tuple(int(cell) for cell in np.argsort(-ratios, kind="stable") if first[cell] or second[cell])
     return Cells(event, feature, tuple(edges.tolist()), order)
 
 

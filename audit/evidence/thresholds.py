@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dpledger import decimals
 from dpledger.audit.claims import Point, Target
 from dpledger.audit.events import Event
-from dpledger.audit.evidence.binomial import lower_limit, tail_at_most, upper_limit
+from dpledger.audit.evidence.binomial import lower_limit, tail_at_least, tail_at_most, upper_limit
 from dpledger.audit.features.value import Candidates, candidates
 from dpledger.audit.outcomes import Outcomes
 
@@ -31,7 +31,9 @@ __all__ = ["Direction", "Look", "PlannedLook", "Tally", "look_at", "needed_epsil
 Scores: TypeAlias = npt.NDArray[np.float64]
 
 RANKING_Z = 3.0  # standard deviations taken off when thousands of candidates are ranked: guards against lucky ones
+BEYOND_LUCK = 4.0  # standard deviations: the best of thousands of candidates seldom gets as far without a fault
 POWER = Decimal("0.9")
+POWER_STEPS = (0.25, 0.5, 0.65, 0.75, 0.83, 0.89, 0.93, 0.96, 0.98, 0.99)  # of the likelier count, from above
 
 
 class Direction(Enum):
@@ -91,7 +93,7 @@ def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction)
     sizes = len(left), len(right)
     pool = list(candidates(left, right))
     found: list[tuple[float, Event, Direction, Point]] = [
-        (*_best(pool, direction, target.point, sizes, _bound_score), direction, target.point) for direction in Direction
+        (*_at_the_point(pool, direction, target.point, sizes), direction, target.point) for direction in Direction
     ]
     if target.knots:
         for direction in Direction:
@@ -102,6 +104,18 @@ def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction)
         PlannedLook(event=event, direction=direction, point=point, share=share, rank=rank)
         for rank, event, direction, point in found
     )
+
+
+def _at_the_point(
+    pool: Sequence[Candidates], direction: Direction, point: Point, sizes: tuple[int, int]
+) -> tuple[float, Event]:
+    """The event that should give the best bound; if that would not refute the claim, and another breaks it by more
+    than luck explains (a rare leak, say), that one."""
+    bound, event = _best(pool, direction, point, sizes, _bound_score)
+    if bound > float(point.epsilon):
+        return bound, event
+    margin, breaking = _best(pool, direction, point, sizes, _margin_score)
+    return (bound, breaking) if margin >= BEYOND_LUCK else (bound, event)
 
 
 def _best(
@@ -189,20 +203,59 @@ def needed_epsilon(look: Look) -> Decimal | None:
 
     Claim: if P(S) is the measured share and Q(S) = (P(S) - delta)/e^result, then the look refutes its point with
         probability at least 0.9 over the estimation part.
-    Source: docs/proofs/audit.md 5 (two exact binomial quantiles, each kept with probability sqrt(0.9)).
+    Source: docs/proofs/audit.md 5 (exact binomial probabilities, summed over steps of the likelier count).
     """
     (hits, runs), (_, rare_runs) = _by_direction(look.planned.direction, look.tally)
-    alpha = decimals.float_down(decimals.round_down(look.planned.share / 2))
-    delta, spare = decimals.float_up(look.planned.point.delta), 1 - math.sqrt(float(POWER)) - 1e-12
-    share = hits / runs
-    fewest = _greatest(0, hits, lambda x: x == 0 or tail_at_most(x - 1, runs, share) <= spare)
-    room = lower_limit(fewest, runs, alpha) - delta
-    ceiling = room / math.exp(min(decimals.float_up(look.planned.point.epsilon), 700.0)) * (1 - 1e-9)
-    if ceiling <= 0 or tail_at_most(0, rare_runs, min(ceiling, 1.0)) > alpha:
+    share, delta = hits / runs, decimals.float_up(look.planned.point.delta)
+    steps = _refuting(look.planned, hits, runs, rare_runs)
+    if sum(weight for weight, _ in steps) <= float(POWER) or share <= delta:
         return None
-    most = _greatest(0, rare_runs - 1, lambda y: tail_at_most(y, rare_runs, min(ceiling, 1.0)) <= alpha)
-    rarer = lower_limit(most + 1, rare_runs, spare)
-    return decimals.round_up(math.log((share - delta) / rarer) * (1 + 1e-12))
+    low, high = 0.0, share - delta
+    for _ in range(60):
+        middle = math.sqrt(low * high) if low > 0 else high / 64
+        if sum(weight * _chance_at_most(most, rare_runs, middle) for weight, most in steps) >= float(POWER):
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-6 * high:
+            break
+    return decimals.round_up(math.log((share - delta) / low) * (1 + 1e-12))
+
+
+def _refuting(planned: PlannedLook, hits: int, runs: int, rare_runs: int) -> list[tuple[float, int]]:
+    """Steps (w, y): with probability at least w each, and apart from each other, the likelier count is such that the
+    look refutes its point if the rarer count is at most y."""
+    alpha, point = decimals.float_down(decimals.round_down(planned.share / 2)), planned.point
+    growth = math.exp(min(decimals.float_up(point.epsilon), 700.0)) * (1 + 1e-9)
+    steps: list[tuple[float, int]] = []
+    higher = 0.0  # probability of the counts of earlier, higher steps
+    for level in POWER_STEPS:
+        fewest = _fewest(hits, runs, level)
+        ceiling = min((lower_limit(fewest, runs, alpha) - decimals.float_up(point.delta)) / growth, 1.0)
+        if ceiling > 0 and tail_at_most(0, rare_runs, ceiling) <= alpha:
+            reached = 1 - _chance_at_most(fewest - 1, runs, hits / runs)
+            steps.append((reached - higher, _most(rare_runs, ceiling, alpha)))
+            higher = reached
+    return steps
+
+
+def _fewest(hits: int, runs: int, level: float) -> int:
+    """A count that is reached with probability at least `level`, at the share that was measured."""
+    return _greatest(0, hits, lambda count: 1 - _chance_at_most(count - 1, runs, hits / runs) >= level)
+
+
+def _most(runs: int, ceiling: float, alpha: float) -> int:
+    """The largest count whose upper limit is at most `ceiling`."""
+    return _greatest(0, runs - 1, lambda count: tail_at_most(count, runs, ceiling) <= alpha)
+
+
+def _chance_at_most(hits: int, trials: int, probability: float) -> float:
+    """P(X <= hits), to 3e-8, from whichever tail is evaluated without loss."""
+    if hits < 0:
+        return 0.0
+    if hits >= trials * probability:
+        return 1 - tail_at_least(hits + 1, trials, probability) if hits < trials else 1.0
+    return tail_at_most(hits, trials, probability)
 
 
 def _greatest(low: int, high: int, holds: Callable[[int], bool]) -> int:

@@ -9,6 +9,7 @@ the noise alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias, assert_never
@@ -46,6 +47,7 @@ _HALF = Fraction(1, 2)
 # docs/proofs/noise.md, section 3: the largest errors of the float path, where the guards below hold.
 _SMALLEST_PREFIX = 2**43  # exponential: U >= 2^-20
 _EXPONENTIAL_ERROR = 2.0**-41
+_MARGIN_ERROR = 2.0**-40  # exponential minus threshold
 _EDGE = 2.0**-20  # polar: 2^-20 <= S <= 1 - 2^-20
 _NORMAL_ERROR = 2.0**-39
 _ROUNDING = 2.0**-51  # adding one half, and taking the fraction
@@ -63,7 +65,8 @@ def sample(law: Law, size: int, entropy: Entropy, *, coarse: float = 1.0) -> Cel
         case RoundedGaussian():
             return _collected(size, 0.78, lambda count: _gaussian(ratio, count, entropy, coarse))
         case DiscreteLaplace():
-            return _chunked(size, lambda count: _discrete_laplace(ratio, count, entropy, coarse))
+            rate = (1 + math.exp(-1 / max(float(ratio), 1e-3))) / 2
+            return _collected(size, rate, lambda count: _discrete_laplace(ratio, count, entropy, coarse))
         case DiscreteGaussian():
             return _collected(size, 0.7, lambda count: _discrete_gaussian(ratio, count, entropy, coarse))
         case _:
@@ -90,19 +93,22 @@ def _collected(size: int, rate: float, batch: Callable[[int], Cells]) -> Cells:
 
 def _laplace(ratio: Fraction, count: int, entropy: Entropy, coarse: float) -> Cells:
     words = entropy.words(count)
-    magnitude = _exponential_cells(ratio, _HALF, words, entropy, coarse)
-    negative = (words & np.uint64(1)).view(np.int64)
-    signs: _Ints = 1 - 2 * negative
-    result: Cells = magnitude * signs
+    result: Cells = _exponential_cells(ratio, _HALF, words, entropy, coarse) * _signs(words)
     return result
 
 
 def _discrete_laplace(ratio: Fraction, count: int, entropy: Entropy, coarse: float) -> Cells:
-    """The difference of two geometric variates floor(ratio E)."""
-    words = entropy.words(2 * count)
-    both = _exponential_cells(ratio, Fraction(0), words, entropy, coarse)
-    difference: Cells = both[:count] - both[count:]
-    return difference
+    """The accepted ones of `count` trials: a geometric variate floor(ratio E) with a fair sign, without -0."""
+    words = entropy.words(count)
+    magnitude, signs = _exponential_cells(ratio, Fraction(0), words, entropy, coarse), _signs(words)
+    signed: Cells = magnitude * signs
+    return signed.take(np.flatnonzero((magnitude > 0) | (signs > 0)))
+
+
+def _signs(words: npt.NDArray[np.uint64]) -> _Ints:
+    """1 or -1, by the lowest bit of each word."""
+    signs: _Ints = 1 - 2 * (words & np.uint64(1)).view(np.int64)
+    return signs
 
 
 def _exponential_cells(
@@ -208,21 +214,20 @@ def _with_exact_pairs(
 def _discrete_gaussian(sigma: Fraction, count: int, entropy: Entropy, coarse: float) -> Cells:
     """The accepted ones of `count` trials. Source: Canonne-Kamath-Steinke 2020, algorithm 3: a discrete Laplace y of
     scale t = floor(sigma) + 1 is kept if an exponential exceeds (|y| - sigma^2/t)^2 / (2 sigma^2)."""
-    scale = sigma.__floor__() + 1
+    scale = math.floor(sigma) + 1
     proposals = _discrete_laplace(Fraction(scale), count, entropy, coarse)
-    prefix, exponential = _exponentials(entropy.words(count))
+    prefix, exponential = _exponentials(entropy.words(len(proposals)))
     centre, halved = sigma * sigma / scale, 1 / (2 * sigma * sigma)
 
-    size = np.abs(proposals).astype(np.float64)
-    distance = size - float(centre)
-    threshold = distance * distance * float(halved)
-    slip = (size + float(centre)) * 2.0**-51  # bounds the error of `distance`
-    error = (2 * np.abs(distance) + slip) * slip * float(halved) + threshold * 2.0**-50
-    margin = exponential - threshold
-    sure = np.abs(margin) > coarse * (error + 2 * _EXPONENTIAL_ERROR)
+    threshold = np.abs(proposals).astype(np.float64)
+    threshold -= float(centre)
+    threshold *= threshold
+    threshold *= float(halved)
+    exponential -= threshold
+    accepted = exponential > 0
+    sure = np.abs(exponential, out=exponential) > coarse * _MARGIN_ERROR
     sure &= prefix >= _SMALLEST_PREFIX
-    accepted = margin > 0
     for i in np.flatnonzero(~sure):
         exact = (abs(int(proposals[i])) - centre) ** 2 * halved
         accepted[i] = exponential_exceeds(exact, Lazy(int(prefix[i]), _BITS, entropy))
-    return proposals[accepted]
+    return proposals.take(np.flatnonzero(accepted))

@@ -155,7 +155,7 @@ class Histogram(OneShot):
 
     def parts(self) -> Composition:
         """A discrete Laplace leaf in the l1 norm; two of them, for the counts that fall and those that rise, where a
-        unit is changed."""
+        unit is changed. Source: docs/proofs/noise.md, section 6."""
         leaf = DiscreteLaplaceLaw(scale=self.noise.scale, sensitivity=rows_of(self.unit))
         return leaf if self._times == 1 else Sequence((leaf, leaf))
 

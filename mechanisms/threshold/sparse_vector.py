@@ -30,7 +30,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
@@ -57,7 +57,8 @@ class SparseVector:
     under the relation; the caller vouches for it. `mode`: how the noise is set (`auto`: the most accurate for
     `max_queries` queries, or 1000 a charged answer). `grid`: a power of two to which queries are rounded; default: 1024
     times finer than sensitivity and noise. `max_queries`: the run halts after as many, if given. `charged`: the side
-    that is paid for. `missing`: the side on which a query counts that is NaN. Data never raise.
+    that is paid for. `missing`: the side on which a query counts that is NaN. `justification`: one
+    line that says why the sensitivity holds. Data never raise.
     """
 
     epsilon: Positive
@@ -70,6 +71,9 @@ class SparseVector:
     max_queries: Annotated[int, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: Side = given(default="below")
     missing: Side = given(default="below")
+    justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(
+        default="declared by the caller"
+    )
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["sparse_vector"] = tag(default="sparse_vector")
@@ -119,6 +123,7 @@ class SparseVector:
             "max_queries": self.max_queries,
             "charged": self.charged,
             "missing": self.missing,
+            "justification": self.justification,
         }
         result: dict[str, Plain] = plain(values)
         return result
@@ -146,7 +151,7 @@ def thresholding(mechanism: SparseVector) -> Thresholding:
         threshold=math.ceil(sign * Fraction(mechanism.threshold) / Fraction(grid)),
         threshold_noise=_noise(law.threshold_scale, steps) if law.threshold_scale else None,
         query_noise=_noise(law.query_scale, steps),
-        sensitivity=Sensitivity(steps, "linf", "declared by the caller for every query, in steps of the grid"),
+        sensitivity=Sensitivity(steps, "linf", mechanism.justification),
         max_queries=mechanism.max_queries,
         charged=mechanism.charged,
         missing=mechanism.missing,

@@ -11,83 +11,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpledger.accounting.composition import (
         Composition as Composition,
-    )
-    from dpledger.accounting.composition import (
         DiscreteGaussianLaw as DiscreteGaussianLaw,
-    )
-    from dpledger.accounting.composition import (
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
-    )
-    from dpledger.accounting.composition import (
         Document as Document,
-    )
-    from dpledger.accounting.composition import (
         GaussianLaw as GaussianLaw,
-    )
-    from dpledger.accounting.composition import (
         LaplaceLaw as LaplaceLaw,
-    )
-    from dpledger.accounting.composition import (
         Parallel as Parallel,
-    )
-    from dpledger.accounting.composition import (
         PoissonSampled as PoissonSampled,
-    )
-    from dpledger.accounting.composition import (
         PostProcessed as PostProcessed,
-    )
-    from dpledger.accounting.composition import (
         Repeated as Repeated,
-    )
-    from dpledger.accounting.composition import (
         Sequence as Sequence,
-    )
-    from dpledger.accounting.composition import (
         SparseVectorLaw as SparseVectorLaw,
     )
     from dpledger.accounting.filters import (
         BasicFilter as BasicFilter,
-    )
-    from dpledger.accounting.filters import (
         EitherFilter as EitherFilter,
-    )
-    from dpledger.accounting.filters import (
         MixedFilter as MixedFilter,
-    )
-    from dpledger.accounting.filters import (
         PureFilter as PureFilter,
     )
     from dpledger.accounting.guarantees import (
         GDP as GDP,
-    )
-    from dpledger.accounting.guarantees import (
         RDP as RDP,
-    )
-    from dpledger.accounting.guarantees import (
         ZCDP as ZCDP,
-    )
-    from dpledger.accounting.guarantees import (
         ApproxDP as ApproxDP,
-    )
-    from dpledger.accounting.guarantees import (
         BoundedRange as BoundedRange,
-    )
-    from dpledger.accounting.guarantees import (
         PureDP as PureDP,
     )
     from dpledger.accounting.profile import (
         Bounds as Bounds,
-    )
-    from dpledger.accounting.profile import (
         Profile as Profile,
-    )
-    from dpledger.accounting.profile import (
         compose as compose,
+    )
+    from dpledger.attach.training import (
+        private_sgd as private_sgd,
     )
     from dpledger.audit.experiment import (
         audit_mechanism as audit_mechanism,
-    )
-    from dpledger.audit.experiment import (
         audit_outputs as audit_outputs,
     )
     from dpledger.audit.verdict import (
@@ -95,14 +54,8 @@ if TYPE_CHECKING:
     )
     from dpledger.errors import (
         BudgetRefused as BudgetRefused,
-    )
-    from dpledger.errors import (
         DpledgerError as DpledgerError,
-    )
-    from dpledger.errors import (
         ParameterError as ParameterError,
-    )
-    from dpledger.errors import (
         VerificationError as VerificationError,
     )
     from dpledger.ledger.ledger import (
@@ -110,26 +63,14 @@ if TYPE_CHECKING:
     )
     from dpledger.ledger.scope import (
         Receipt as Receipt,
-    )
-    from dpledger.ledger.scope import (
         Scope as Scope,
-    )
-    from dpledger.ledger.scope import (
         Session as Session,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
-    )
-    from dpledger.mechanisms.numeric import (
         Count as Count,
-    )
-    from dpledger.mechanisms.numeric import (
         Gaussian as Gaussian,
-    )
-    from dpledger.mechanisms.numeric import (
         Histogram as Histogram,
-    )
-    from dpledger.mechanisms.numeric import (
         Laplace as Laplace,
     )
     from dpledger.mechanisms.threshold.sparse_vector import (
@@ -140,8 +81,6 @@ if TYPE_CHECKING:
     )
     from dpledger.relations import (
         Relation as Relation,
-    )
-    from dpledger.relations import (
         Unit as Unit,
     )
     from dpledger.reports import (
@@ -168,6 +107,7 @@ _HOME = {
     "dpledger.accounting.filters": ("BasicFilter", "EitherFilter", "MixedFilter", "PureFilter"),
     "dpledger.accounting.guarantees": ("GDP", "RDP", "ZCDP", "ApproxDP", "BoundedRange", "PureDP"),
     "dpledger.accounting.profile": ("Bounds", "Profile", "compose"),
+    "dpledger.attach.training": ("private_sgd",),
     "dpledger.audit.experiment": ("audit_mechanism", "audit_outputs"),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": ("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"),

@@ -55,8 +55,8 @@ class Product:
 
 
 def game(filter_: Filter, *names: str) -> tuple[Product, tuple[Move, ...]]:
-    """The moves that `names` say: "pure 4" (a randomized response of 4 units, declared as pure DP), "zcdp 2" (declared as
-    zCDP alone), "refunded 4 1" (losses of +4 and -1 units, charged what it reveals)."""
+    """The moves that `names` say: "pure 4" (a randomized response of 4 units, declared as pure DP), "zcdp 2" (declared
+    as zCDP alone), "refunded 4 1" (losses of +4 and -1 units, charged what it reveals)."""
     prices: dict[str, tuple[Cost, tuple[Cost, ...]]] = {}
     moves = []
     for name in names:
@@ -161,23 +161,33 @@ def test_choosing_the_order_afterwards_is_unsound() -> None:
 
 @dataclass(frozen=True)
 class Forgetful:
-    """The broken twin: a zCDP price is settled at half the square of the realised loss."""
+    """The broken twin: a zCDP price is settled at half the square of the realised loss. `state`: the sum of squares."""
 
     epsilon: float
     more: float
     offset: float
+    unit: float
 
     def admit(self, state: int, move: Move) -> tuple[int, ...] | None:
-        """`state`: the sum of squares of losses, in squared units."""
         cap = max(abs(gain) for _, gain in move.outcomes) ** 2
-        if (1 + self.more) * (state + cap) * UNIT**2 / 2 + self.offset > self.epsilon:
+        if (1 + self.more) * (state + cap) * self.unit**2 / 2 + self.offset > self.epsilon:
             return None
         return tuple(state + gain**2 for _, gain in move.outcomes)
 
 
 def test_settling_a_renyi_price_at_the_realised_loss_is_unsound() -> None:
-    filter_ = opened_by(ApproxDP(1, "0.02"))
+    """The common outcome costs nearly nothing, and always pushes the same way: delta above 0.015 for 0.01."""
+    filter_, unit = opened_by(ApproxDP(1, "0.02")), 0.04
     assert isinstance(filter_, EitherFilter)
-    twin = Forgetful(1.0, float(filter_.order_minus_one), float(filter_.offset))
-    moves = tuple(Move(f"{high}/{low}", lopsided(high, low, UNIT)) for high, low in ((1, 8), (8, 1), (4, 1), (1, 4)))
-    assert best_attack(twin, 0, moves, 1.0, UNIT) > 0.01
+    twin = Forgetful(1.0, float(filter_.order_minus_one), float(filter_.offset), unit)
+    moves = tuple(Move(f"{low}", lopsided(1, low, unit)) for low in (7, 4))
+    assert best_attack(twin, 0, moves, 1.0, unit) > 0.015
+
+
+def test_a_renyi_price_is_not_refunded_by_an_outcome() -> None:
+    filter_ = opened_by(ApproxDP(1, "0.02"))
+    cap = cost(PureDP("0.3"), filter_)
+    reserved = filters.charge(filter_, cap)
+    assert reserved["mixed_pure"] == 0 < reserved["mixed_rdp"]
+    settled = filters.settle(filter_, reserved, realised(cap, Decimal("0.01")))
+    assert settled == {**reserved, "pure": Decimal("0.01")}

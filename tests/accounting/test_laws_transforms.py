@@ -15,6 +15,7 @@ from dpledger.accounting.laws.finite import approximate_pair, discrete_laplace_p
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from engine_oracles import SampledTransform, flint_number, mp, real
 
@@ -111,7 +112,28 @@ def sampled_gaussian(rate: str, sigma: str, direction: Any) -> Case:
     )
 
 
+def sampled_laplace(rate: str, e0: str, direction: Any) -> Case:
+    """Two atoms and an integral over the density, under Q."""
+    q, e = real(rate), real(e0)
+
+    def transform(z: Any) -> Any:
+        w = z + 1 if direction == "remove" else -z
+
+        def powered(x: Any) -> Any:
+            return mp.exp(w * mp.log(1 - q + q * mp.exp(x)))
+
+        pieces = mp.linspace(-e, e, 2 + int(2 * float(e) * (1 + abs(z.imag) / 12)))
+        with mp.workdps(30):
+            between = mp.quad(lambda x: mp.exp(-(e + x) / 2) / 4 * powered(x), pieces)
+        return powered(-e) / 2 + mp.exp(-e) / 2 * powered(e) + between
+
+    loss = SampledLaplaceLoss(float(rate), float(e0), direction)
+    return Case(f"sampled laplace {rate} {e0} {direction}", loss, transform)
+
+
 CASES = [
+    sampled_laplace("0.1", "1", "remove"),
+    sampled_laplace("0.3", "2.5", "add"),
     gaussian("1e-6"),
     gaussian("2.3"),
     laplace("0.1"),
@@ -157,7 +179,9 @@ def test_values_lie_within_the_stated_errors(case: Case) -> None:
             assert mp.log(abs(exact) + mp.mpf("1e-300")) <= decay[k] + 1e-12, (case.name, c, k)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "sampled gaussian" in c.name], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name.startswith(("sampled gaussian", "sampled laplace"))], ids=lambda case: case.name
+)
 def test_decay_bounds_what_comes_later_too(case: Case) -> None:
     """log_decay(t) holds for every s >= t, and is worth having."""
     tilted = case.loss.tilted(6.0)

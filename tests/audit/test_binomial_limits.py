@@ -6,10 +6,10 @@ import math
 from fractions import Fraction
 
 import pytest
-from audit_oracles import exact_pmf, exact_tail, fifty_digit_tail, normal_lower_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audit_oracles import exact_pmf, exact_tail, fifty_digit_tail, normal_lower_limit
 from dpledger.audit.evidence.binomial import lower_limit, tail_at_least, tail_at_most, upper_limit
 from dpledger.errors import ParameterError
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from audit_oracles import at_most_so_often, gaussian_epsilon, outcomes_of_two
 
+from audit_oracles import at_most_so_often, gaussian_epsilon, outcomes_of_two
 from dpledger import decimals
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit import audit_mechanism
@@ -53,7 +54,7 @@ def test_one_look_exceeds_the_truth_at_most_at_its_share_by_enumeration(
     assert misses <= share
 
 
-@pytest.mark.parametrize("alpha", [Fraction(1, 5), Fraction(1, 2)])
+@pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(4, 5)])
 def test_the_whole_audit_of_a_coin_is_valid_by_enumeration(alpha: Fraction) -> None:
     """Randomised response at the boundary of its claim, log 3: all outcomes of both parts, with their probabilities."""
     p, q = Fraction(3, 4), Fraction(1, 4)
@@ -133,7 +134,7 @@ def test_the_stated_power_is_kept_in_the_world_that_it_describes() -> None:
     q = Fraction(math.exp(-float(epsilon))) * p
     refuted = [[look(x, y, runs, share, epsilon="0.2").refuted for y in range(runs + 1)] for x in range(runs + 1)]
     power = sum(chance for x, y, chance in outcomes_of_two(runs, p, q) if refuted[x][y])
-    assert 0.9 <= power <= 0.99
+    assert 0.9 <= power <= 0.95
 
 
 def test_power_is_unknown_where_no_epsilon_could_have_been_refuted() -> None:
@@ -161,7 +162,7 @@ def test_half_the_noise_is_found_with_the_stated_runs(name: str, trials: int) ->
         (ApproxDP(1, "1e-5"), decimals.read("1e-3"), 1),
     ],
 )
-def test_a_claim_at_one_delta_is_one_point(claim: Guarantee, delta: decimals.Decimal | None, points: int) -> None:
+def test_a_claim_at_one_delta_is_one_point(claim: Guarantee, delta: Decimal | None, points: int) -> None:
     aim = target(claim, None, Relation.ADD_REMOVE, delta)
     assert 1 + len(aim.knots) == points
 

@@ -132,6 +132,20 @@ def test_a_replay_hands_out_the_recorded_outputs_and_records_the_new_inputs() ->
     assert all(a.law == b.law and a.size == b.size for a, b in zip(left, right, strict=True))
 
 
+def test_a_replay_reads_as_much_entropy_as_the_recorded_run() -> None:
+    """So that whatever else a mechanism draws from it (a secret batch) is the same in both."""
+
+    def run() -> tuple[int, list[int]]:
+        entropy = seeded(9)
+        value = draw(DiscreteGaussian(3), 5, sensitivity=ONE, entropy=entropy)
+        return value, entropy.words(2).tolist()
+
+    with recording() as draws:
+        recorded = run()
+    with replaying(draws):
+        assert run() == recorded
+
+
 def test_a_replay_that_parts_from_the_script_draws_afresh() -> None:
     with recording() as left:
         noisy(10)

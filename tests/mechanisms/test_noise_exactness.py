@@ -57,6 +57,15 @@ def test_any_hand_over_between_the_paths_gives_the_same_draws(law: Law, coarse: 
     assert sample(law, 500, seeded(3)).tolist() == sample(law, 500, seeded(3), coarse=coarse).tolist()
 
 
+@pytest.mark.parametrize("make", [RoundedLaplace, RoundedGaussian])
+def test_a_twin_that_trusts_its_floats_is_caught(make: type[RoundedLaplace] | type[RoundedGaussian]) -> None:
+    """Without tolerances, and with 2^50 steps in a scale, the last bits of a logarithm show in some draws."""
+    law = make(2**50, 1)
+    trusting, exact = (sample(law, 400, seeded(6), coarse=coarse) for coarse in (0.0, NEVER_SURE))
+    assert np.count_nonzero(trusting != exact) > 2
+    assert np.array_equal(sample(law, 400, seeded(6)), exact)
+
+
 @settings(max_examples=40, deadline=None)
 @given(scale=scales, seed=st.integers(0, 2**32))
 def test_laplace_draws_are_those_of_the_definition(scale: Decimal, seed: int) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Geometric, Histogram, IntegerGaussian, Laplace
 from dpledger.relations import Relation, Unit
@@ -46,6 +47,11 @@ ROWS = (
     [NO_NUMBERS, [1, 2], [3]],
     np.array(ODD_NUMBERS, dtype=object),
     np.zeros((3, 2)),
+    np.array(["1e4000", "nan"], dtype=np.longdouble),
+    pd.Series([1, None, 3], dtype="Int64"),
+    pd.Series(["a", None], dtype="category"),
+    pd.DataFrame({"a": [1.0, NAN]}),
+    np.ma.masked_array([1.0, 2.0], mask=[True, False]),
     np.array([1, 2], dtype="datetime64[s]"),
     "text",
     range(3),
@@ -106,7 +112,14 @@ class TestGaussian(MechanismConformance):
 class TestGaussianVector(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.array([1.0, 2.0, 3.0])
-    bad_data = (*ODD_VALUES, np.full(3, np.nan), [NAN, "x", 10**400], np.array([1e308, -1e308, INF]), np.zeros((3, 3)))
+    bad_data = (
+        *ODD_VALUES,
+        np.full(3, np.nan),
+        [NAN, "x", 10**400],
+        np.array([1e308, -1e308, INF]),
+        np.full(3, np.longdouble("1e4000")),
+        np.zeros((3, 3)),
+    )
     bad_parameters = refused("sigma", 0, -2, NAN, INF)
 
     def make(self, **changes: Any) -> Gaussian:

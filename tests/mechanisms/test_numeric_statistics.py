@@ -58,7 +58,7 @@ def test_no_neighbour_moves_a_value_by_more_than_its_declared_sensitivity(
     mechanism: Any, data: list[object], own: list[object], other: list[object]
 ) -> None:
     unit = Unit("user", max_contributions=3)
-    neighbours = {
+    neighbours: dict[Relation, tuple[list[object], list[object]]] = {
         Relation.ADD_REMOVE: (own, []),
         Relation.ZERO_OUT: (own, [None] * len(own)),
         Relation.REPLACE_ONE: (own, other),
@@ -99,6 +99,21 @@ def test_the_order_of_rows_cannot_matter(data: list[float], seed: int) -> None:
     shuffled = np.random.default_rng(seed).permutation(data)
     first, second = (mechanism.release(rows, entropy=seeded(seed)).value for rows in (np.array(data), shuffled))
     assert first == second
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+def test_many_runs_at_once_are_as_many_independent_releases(mechanism: Any) -> None:
+    data = np.array([1.0, 7.0, 12.0] * 20)
+    at_once = mechanism.sample(data, 4000, seeded(37))
+    one_by_one = [mechanism.release(data, entropy=seeded(38, i)).value for i in range(400)]
+    flat = np.array([getattr(value, "counts", getattr(value, "mean", value)) for value in one_by_one], dtype=float)
+    assert at_once.shape == (4000, *flat.shape[1:])
+    assert len(np.unique(at_once, axis=0)) > 10
+    for many, few in zip(at_once.reshape(4000, -1).T, flat.reshape(400, -1).T, strict=True):
+        split = np.median(many)
+        below, at = np.mean(many < split), np.mean(many == split)
+        assert binom.cdf(np.count_nonzero(few < split), 400, max(below - 0.05, 0)) > SIGNIFICANCE
+        assert binom.sf(np.count_nonzero(few <= split) - 1, 400, min(below + at + 0.05, 1)) > SIGNIFICANCE
 
 
 # ---- count ----------------------------------------------------------------------------------------------------------
@@ -220,6 +235,30 @@ def test_a_changed_unit_moves_two_counts() -> None:
     assert mechanism.under(Relation.ADD_REMOVE, Unit()).parts() == DiscreteLaplaceLaw(scale=1, sensitivity=1)
     for relation in (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP):
         assert mechanism.under(relation, Unit()).parts() == Sequence((leaf, leaf))
+
+
+@pytest.mark.parametrize("scale", ["0.3", "1", "7.5"])
+@pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (3, 2)])
+def test_one_leaf_in_the_l1_norm_dominates_every_way_to_spread_it(scale: str, shifts: tuple[int, int]) -> None:
+    """By enumeration: the hockey-stick divergence of two counts that move by a and b is at most that of one count that
+    moves by a + b, at every epsilon."""
+    ratio = float(np.exp(-1 / float(scale)))
+    grid = np.arange(-400, 401)
+
+    def law(shift: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        weights: np.ndarray[Any, np.dtype[np.float64]] = ratio ** np.abs(grid - shift) * (1 - ratio) / (1 + ratio)
+        return weights
+
+    def divergence(p: Any, q: Any, epsilon: float) -> float:
+        return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+
+    spread = np.outer(law(shifts[0]), law(shifts[1])), np.outer(law(0), law(0))
+    single = law(sum(shifts)), law(0)
+    greatest = sum(shifts) / float(scale)
+    for epsilon in np.linspace(0, greatest, 23):
+        assert divergence(*spread, epsilon) <= divergence(*single, epsilon) + 1e-12
+    half = greatest / 2
+    assert divergence(*spread, half) > divergence(law(max(shifts)), law(0), half)  # the larger move alone is too little
 
 
 def test_edges_or_categories_not_both_and_not_neither() -> None:

@@ -73,6 +73,20 @@ def test_laplace_noise_is_never_less_than_its_epsilon_needs(
         assert moved <= Fraction(sensitivity) * (1 + Fraction(1, 1024))
 
 
+@settings(max_examples=30, deadline=None)
+@given(sensitivity=positives, epsilon=st.decimals("0.01", "20", places=3), grid=powers, cell=st.integers(-50, 50))
+def test_no_cell_tells_neighbours_apart_by_more_than_epsilon(
+    sensitivity: Decimal, epsilon: Decimal, grid: Decimal, cell: int
+) -> None:
+    """The likelihood of each rounded output, from the law's distribution function, at the two extreme neighbours."""
+    mechanism = Laplace(sensitivity=sensitivity, epsilon=epsilon, grid=grid)
+    steps = int(on_grid(sensitivity, grid) / grid)
+    cdf = cdf_of(mechanism.noise)
+    here, there = (cdf(at) - cdf(at - 1) for at in (cell, cell - steps))
+    assume(min(here, there) > 1e-9)  # below, the difference of two floats says nothing
+    assert abs(math.log(here / there)) <= float(epsilon) * (1 + 1e-5)
+
+
 @given(sensitivity=positives, scale=positives)
 def test_a_laplace_mechanism_of_given_scale_claims_what_that_scale_keeps(sensitivity: Decimal, scale: Decimal) -> None:
     mechanism = Laplace(sensitivity=sensitivity, scale=scale)

@@ -93,32 +93,11 @@ def _stopping_places(queries: int, value: float, threshold_scale: float, query_s
     if threshold_scale == 0:
         return [chance(place)(mpmath.mpf(0)) for place in range(queries + 1)]
     pieces = [-mpmath.inf, -20, -5, 0, 1, 5, 20, 60, mpmath.inf]
-    density = lambda r: mpmath.exp(-abs(r) / threshold_scale) / (2 * threshold_scale)  # noqa: E731
-    return [mpmath.quad(lambda r, place=place: density(r) * chance(place)(r), pieces) for place in range(queries + 1)]
 
+    def joint(place: int) -> Callable[[Any], Any]:
+        return lambda r: mpmath.exp(-abs(r) / threshold_scale) / (2 * threshold_scale) * chance(place)(r)
 
-def naive_threshold_bound(left: npt.NDArray[Any], right: npt.NDArray[Any], alpha: float) -> float:
-    """The textbook baseline: split in half, one-sided thresholds at 100 quantiles, Clopper-Pearson by scipy."""
-    from scipy.stats import beta
-
-    half = len(left) // 2
-    edges = np.quantile(np.concatenate([left[:half], right[:half]]), np.linspace(0.01, 0.99, 99))
-    best, chosen = -math.inf, (edges[0], 1, True)
-    for edge in edges:
-        for sign in (1, -1):
-            for first, second, order in ((left, right, True), (right, left, False)):
-                p = np.mean(sign * first[:half] > sign * edge) + 1 / half
-                q = np.mean(sign * second[:half] > sign * edge) + 1 / half
-                if np.log(p / q) - 2 / math.sqrt(half * min(p, q)) > best:
-                    best, chosen = np.log(p / q) - 2 / math.sqrt(half * min(p, q)), (edge, sign, order)
-    edge, sign, order = chosen
-    first, second = (left, right) if order else (right, left)
-    n = len(first) - half
-    x = int(np.sum(sign * first[half:] > sign * edge))
-    y = int(np.sum(sign * second[half:] > sign * edge))
-    lower = beta.ppf(alpha / 2, x, n - x + 1) if x else 0.0
-    upper = beta.ppf(1 - alpha / 2, y + 1, n - y) if y < n else 1.0
-    return float(np.log(lower / upper)) if lower > 0 else 0.0
+    return [mpmath.quad(joint(place), pieces) for place in range(queries + 1)]
 
 
 # ---- mechanisms that tests run in worker processes -------------------------------------------------------------------
@@ -144,8 +123,3 @@ def unruly(data: float, rng: Rng) -> object:
             return -math.inf
         case _:
             return float(rng.normal())
-
-
-def shared_seed_response(data: bool, size: int, rng: Rng) -> npt.NDArray[Any]:
-    """Randomised response at log 3."""
-    return np.equal(rng.random(size) < 0.75, data)

@@ -1,7 +1,7 @@
 """The golden ledger: small, deterministic, with an entry of every kind that this version writes.
 
-`python tests/support/ledger_golden.py` writes it to tests/data/ledger/golden/; a test compares byte for byte. Run it when
-SPEC.md changes, never to make a test pass: a change of these bytes is a change of the format.
+`python tests/support/ledger_golden.py` writes it to tests/data/ledger/golden/; a test compares byte for byte. Run it
+when SPEC.md changes, never to make a test pass: a change of these bytes is a change of the format.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
-
-from ledger_mechanisms import Once, laplace, stream, training
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import BudgetRefused, ContractViolation
@@ -40,6 +39,7 @@ from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.mechanisms.entropy import seeded
 from dpledger.relations import Relation
+from ledger_mechanisms import Once, laplace, stream, training
 
 DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden"
 LEDGER_ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
@@ -97,18 +97,14 @@ def _release(book: Ledger) -> None:
     book.scope("clinic").release(laplace("0.25"), 412, key="count/2026-11")
     book.scope("ward-7").release(laplace("0.5"), 41.5, key="mean-age")
     for _ in range(2):  # the second is refused again, and not recorded again
-        try:
+        with suppress(BudgetRefused):
             book.scope("ward-7").release(laplace("0.75"), 0, key="too-much")
-        except BudgetRefused:
-            continue
 
     def fail(data: object, parts: object) -> object:
         raise KeyError(data)
 
-    try:
+    with suppress(ContractViolation):
         book.scope("clinic").release(Once(run=fail, kind="faulty"), 0, key="faulty")
-    except ContractViolation:
-        pass
 
 
 def _interact(book: Ledger) -> None:
@@ -180,7 +176,7 @@ def reserved_kinds() -> bytes:
 
 
 def files(book: Ledger) -> dict[str, bytes]:
-    """The golden files, by name: the bundle, the kinds that are not written yet, and what the first snapshot digests."""
+    """The golden files by name: the bundle, the kinds that are not written yet, what the first snapshot digests."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = book.export(Path(folder) / "bundle")
         found = {file.name: file.read_bytes() for file in sorted(bundle.iterdir())}

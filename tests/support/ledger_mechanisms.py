@@ -23,13 +23,16 @@ from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, plain
 
+TENTH: Guarantee = PureDP("0.1")
+TENTH_PARTS: Composition = LaplaceLaw("0.1")
+
 
 @dataclass(frozen=True)
 class Told:
     """What the mechanisms here have in common: they are whatever they are told to be."""
 
-    claimed: Guarantee = PureDP("0.1")
-    made_of: Composition = LaplaceLaw("0.1")
+    claimed: Guarantee = TENTH
+    made_of: Composition = TENTH_PARTS
     kind: str = "told"
     relation: Relation | None = None
     unit: Unit | None = None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from typing import Any, Literal
 
@@ -42,8 +43,9 @@ from dpledger.mechanisms.protocol import Described
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.mechanisms.training.dp_sgd import DPSGD
 from dpledger.relations import Relation, Unit
+from dpledger.reports import Report, report
 
-__all__ = ["HOSTILE", "Record", "hostile", "long", "sample"]
+__all__ = ["HOSTILE", "Record", "audit", "hostile", "long", "report_on_hostile", "report_on_sample", "sample"]
 
 LEDGER = "clinic-" + "5a" * 16
 KEY = SigningKey.from_seed(LEDGER, bytes(range(32))).public
@@ -257,9 +259,10 @@ HOSTILE = (
     "</style></title><script>alert(1)</script><img src=x onerror=alert(1)>"
     '"\'><svg onload=alert(1)> {{ 7*7 }} {% raw %} ${7*7} =HYPERLINK("http://evil.example","x") '
     "[x](javascript:alert(1)) ![x](http://evil.example/p.png) <http://evil.example> www.evil.example a@evil.example "
-    "`code` *b* _i_ ~s~ # h | cell | $x^2$ &lt; &#x202e; \\ \u061c\u00ad\u180e\ufff9 \u05d0\u05d1 \U000e0041"
+    "`code` *b* _i_ ~s~ # h | cell | $x^2$ &lt; &#x202e; \\ \u0600\ufff9\ue000 \u05d0\u05d1"
 )
-"""Markup, templates, formulas, links, marks of direction, tags: everything that the wire lets through as text."""
+"""Markup, templates, formulas, links, format and private characters, letters of the other direction: everything that
+the wire lets through as text."""
 
 
 def hostile() -> Record:
@@ -277,3 +280,15 @@ def hostile() -> Record:
     record.lose("patients", lost, HOSTILE)
     record.add(audit("laplace", PureDP(1), "0.5", "not_refuted", event=HOSTILE))
     return record
+
+
+@functools.cache
+def report_on_sample() -> Report:
+    """The report on the sample, made once in a process."""
+    return report(sample().verified())
+
+
+@functools.cache
+def report_on_hostile() -> Report:
+    """The report on the hostile record, made once in a process."""
+    return report(hostile().verified())

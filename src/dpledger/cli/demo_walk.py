@@ -31,6 +31,7 @@ BUDGET = dpl.ApproxDP(epsilon=3, delta="0.000001")
 RADIUS, TEXTURE = 0, 1  # columns of the raw features
 WORST = range(20, 30)  # columns of the worst value of each measurement
 LEARNING_RATE = 2.0
+RATE, STEPS, NOISE, BATCH = "0.15", 99, 4, 60  # of the training run; 60: the expected batch, a declared number
 MANY = 310  # patients: the threshold of the stream of queries
 TRIALS = 200_000  # runs on each side of an audit
 DECLARED = (
@@ -115,23 +116,31 @@ class Walk:
     # ---- 3 ----------------------------------------------------------------------------------------------------------
 
     def _train(self) -> None:
-        self._title("3. Logistic regression by DP-SGD, all 99 steps reserved before the first")
+        self._title("3. Logistic regression by DP-SGD, the whole run reserved before the first step")
         rows, labels = self.private.features, self.private.malignant
         weights, average = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-        training = dpl.DPSGD(
-            rate="0.15", steps=99, noise_multiplier=4, clip_norm=1, dimension=rows.shape[1], expected_batch_size=60
-        )
 
         def gradients(batch: tuple[demo_data.Floats, demo_data.Floats]) -> demo_data.Floats:
             return demo_data.gradients(weights, *batch)
 
-        with self.scope.open(training, (rows, labels), key="train") as run:
-            for _ in run.steps():
-                weights -= LEARNING_RATE * run.ask(gradients)
+        with dpl.private_sgd(
+            self.scope,
+            (rows, labels),
+            gradients,
+            rate=RATE,
+            steps=STEPS,
+            noise_multiplier=NOISE,
+            clip_norm=1,
+            dimension=rows.shape[1],
+            expected_batch_size=BATCH,
+            key="train",
+        ) as run:
+            for mean_gradient in run:
+                weights -= LEARNING_RATE * mean_gradient
                 average += weights
         private = demo_data.accuracy(average, self.public)
         plain = demo_data.accuracy(self._plain_weights(), self.public)
-        profile = dpl.compose(training).epsilon(BUDGET.delta)
+        profile = dpl.compose(self._last_admission().parts).epsilon(BUDGET.delta)
         self.voice.say(f"   accuracy on {len(self.public.raw)} held-out, public patients: {private:.3f} with privacy,")
         self.voice.say(f"   {plain:.3f} without")
         self.voice.say(
@@ -177,7 +186,9 @@ class Walk:
 
     def _refused(self) -> None:
         self._title("5. One release too many")
-        second = dpl.DPSGD(rate="0.15", steps=99, noise_multiplier=2, clip_norm=1, dimension=31, expected_batch_size=60)
+        second = dpl.DPSGD(
+            rate=RATE, steps=STEPS, noise_multiplier=NOISE, clip_norm=1, dimension=31, expected_batch_size=BATCH
+        )
         before = self.book.state.scopes[self.scope.name].sums
         try:
             self.scope.open(second, (self.private.features, self.private.malignant), key="train-again")

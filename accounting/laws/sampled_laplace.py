@@ -1,0 +1,237 @@
+"""Poisson-sampled Laplace noise: the Laplace pair mixed with rate q, in both directions.
+
+With l the loss of the Laplace pair (P, Q), e0 = sensitivity / scale, and L(l) = log(1 - q + q e^l): under Q, l is e0 with
+mass e^{-e0}/2, -e0 with mass 1/2, and has density e^{-(e0 + l)/2}/4 in between. E e^{z loss} is I(z+1) for remove and I(-z)
+for add, I(w) = E_Q e^{w L(l)}; the integral is a Gauss-Legendre rule on panels, with a proven error.
+Source: Zhu-Dong-Wang 2022, Theorem 11 (the pairs); docs/proofs/engine.md, section 4, Lemma 8 (the rule).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.gauss_legendre import gauss_legendre
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.layers import Layers, layers_below
+from dpledger.accounting.laws.sampled_curve import mixed_curve
+from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, MOST_WORK, Direction
+from dpledger.errors import WorkLimit
+
+__all__ = ["SampledLaplaceLoss"]
+
+POINTS = 32  # of the rule, a panel
+CELLS = 160
+_ELLIPSES = np.array([1.5, 1.8, 2.1, 2.5, 3.0, 3.6, 4.5])  # parameters tried
+_FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic; -log cos(b/2) <= 0.31 b
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLaplaceLoss:
+    """`rate` in (0, 1), `epsilon` = sensitivity (l1) / scale, above 0."""
+
+    rate: float
+    epsilon: float
+    direction: Direction
+    infinite_mass: float = 0.0
+
+    @property
+    def largest(self) -> float:
+        return self._extreme(1.0)
+
+    @property
+    def largest_down(self) -> float:
+        return self._extreme(-1.0)
+
+    def _extreme(self, side: float) -> float:
+        """The loss at the favourable atom, moved outward by more than its rounding."""
+        sign = 1.0 if self.direction == "remove" else -1.0
+        at = mixed_curve(self.rate, np.array([sign * self.epsilon]))
+        return sign * float(at.values[0]) + side * 2 * float(at.errors[0])
+
+    def power(self, c: float) -> float:
+        """w, the power of the density ratio that e^{c loss} is under Q."""
+        return c + 1 if self.direction == "remove" else -c
+
+    def cumulants(self, c: float) -> Cumulants:
+        return _weighted(self, c, 0.0).cumulants
+
+    def log_moments(self, c: Array) -> Array:
+        return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
+
+    def tilted(self, c: float) -> TiltedSampledLaplace:
+        return TiltedSampledLaplace(self, c, _weighted(self, c, 0.0))
+
+    def rdp_upper(self, order: float) -> float:
+        """Claim: at least the Renyi divergence in this direction. Source: Mironov 2017, Definition 3; it is at most the
+        largest loss, its Proposition 9."""
+        c = excess(order)
+        try:
+            at = self.cumulants(c)
+        except WorkLimit:
+            return self.largest
+        return min(self.largest, price(at.value, at.error, c))
+
+
+# ---- quadrature -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Losses l of the pair: its two atoms (first and last), and the `points` of all panels between, with `log_masses`
+    under Q, each within `mass_errors`; `values` L(l)."""
+
+    points: Array
+    log_masses: Array
+    mass_errors: Array
+    values: Array
+    errors: Array
+    slopes: Array
+    half: float
+    middles: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """Normalised tilted weights, their relative defect (the rule's error and rounding), and the cumulants."""
+
+    grid: Grid
+    weights: Array
+    defect: float
+    cumulants: Cumulants
+
+
+def _half_width(power: float, frequency: float) -> float:
+    """The widest panels, as half lengths, for which some ellipse gives DIGITS; checked afterwards, not trusted."""
+    real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
+    room = (2 * POINTS - 1) * np.log(_ELLIPSES) - np.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
+    growth = imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1)
+    return float(np.max(np.minimum(room / growth, _FLATTEST / imaginary)))
+
+
+def _grid(law: SampledLaplaceLoss, power: float, frequency: float) -> Grid:
+    panels = math.ceil(law.epsilon / _half_width(power, frequency))
+    if panels * POINTS >= MOST_POINTS:
+        raise WorkLimit(f"the quadrature of sampled Laplace noise needs more than {MOST_POINTS} points")
+    return _grid_of(law.rate, law.epsilon, 1 << max(0, panels - 1).bit_length())
+
+
+@functools.lru_cache(maxsize=16)
+def _grid_of(rate: float, e0: float, panels: int) -> Grid:
+    nodes, weights = gauss_legendre(POINTS)
+    half = e0 / panels
+    middles = -e0 + half * (2 * np.arange(panels, dtype=np.float64) + 1)
+    inner = np.add.outer(middles, half * nodes).ravel()
+    points = np.concatenate([[-e0], inner, [e0]])
+    log_inner = np.tile(np.log(half * weights / 4), panels) - (e0 + inner) / 2
+    log_masses = np.concatenate([[-math.log(2)], log_inner, [-e0 - math.log(2)]])
+    moved = 6 * UNIT * e0  # of a point, absolutely: from the middle, the half width and e0
+    curve = mixed_curve(rate, points)
+    errors = curve.errors + np.where(curve.slopes < 1, curve.slopes, 1.0) * (1.01 * moved)
+    mass_errors = 8 * UNIT * (np.abs(log_masses) + 2) + 2 * moved
+    return Grid(points, log_masses, mass_errors, curve.values, errors, curve.slopes, half, middles)
+
+
+def _log_rule_error(law: SampledLaplaceLoss, grid: Grid, power: float, frequency: float) -> float:
+    """log of the rule's error, in the units of I.
+
+    Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
+    section 4, Lemma 8.
+    """
+    best = math.inf
+    for rho in _ELLIPSES.tolist():
+        across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
+        if height > _FLATTEST:
+            continue
+        edge = grid.middles + (across if power >= 0 else -across)
+        losses = mixed_curve(law.rate, edge).values * power
+        if power < 0:
+            losses = losses + power * math.log(math.cos(height / 2))
+        logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
+        top = float(np.max(logs))
+        total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
+        best = min(best, total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho))
+    return best + 1e-6
+
+
+def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
+    """The tilted weights for e^{w L} under Q, good up to a frequency."""
+    w = law.power(c)
+    grid = _grid(law, w, frequency)
+    exponents = w * grid.values + grid.log_masses
+    top = float(exponents.max())
+    weights = np.exp(exponents - top)
+    total = float(weights.sum())
+    weights /= total
+    each = abs(w) * grid.errors + grid.mass_errors + 8 * UNIT * (np.abs(exponents) + abs(top) + 4)
+    value = top + math.log(total)
+    rule = math.exp(min(0.0, _log_rule_error(law, grid, w, frequency) - value))
+    defect = 1.01 * rule + float(weights @ each) * (1 + 1e-6) + UNIT * (weights.size + 20)
+    if not defect < 0.25:
+        raise WorkLimit("the quadrature of sampled Laplace noise does not resolve its integrand")
+    sign = 1.0 if law.direction == "remove" else -1.0
+    mean = sign * float(weights @ grid.values)
+    variance = float(weights @ (sign * grid.values - mean) ** 2)
+    return Weighted(
+        grid, weights, defect, Cumulants(value, -math.log1p(-defect) + 8 * UNIT * (abs(value) + 2), mean, variance)
+    )
+
+
+# ---- the tilted law -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class TiltedSampledLaplace:
+    """A sampled Laplace loss tilted at c."""
+
+    law: SampledLaplaceLoss
+    c: float
+    base: Weighted
+    _layers: Layers | None = None
+
+    @property
+    def cumulants(self) -> Cumulants:
+        return self.base.cumulants
+
+    def log_decay(self, t: Array) -> Array:
+        if self._layers is None:
+            self._layers = _layers(self.law, self.law.power(self.c), self.base)
+        return self._layers.log_decay(t)
+
+    def nodes(self, step: float, count: int) -> Nodes:
+        t = step * np.arange(count, dtype=np.float64)
+        fine = _weighted(self.law, self.c, float(t[-1]))
+        if fine.weights.size * count > MOST_WORK:
+            raise WorkLimit(f"the nodes of sampled Laplace noise need more than {MOST_WORK} terms")
+        sign = 1.0 if self.law.direction == "remove" else -1.0
+        points = sign * fine.grid.values - self.cumulants.mean
+        phi = node_sums(fine.weights, points, step, count)
+        sizes = np.abs(fine.grid.values) + abs(self.cumulants.mean)
+        displaced = float(fine.weights @ (fine.grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
+        fixed = fine.defect + 1.01 * fine.cumulants.error
+        return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
+
+
+def _layers(law: SampledLaplaceLoss, w: float, base: Weighted) -> Layers:
+    """Cells in l between far quantiles; the log density of L has derivative -3/2 + (w + 1) s, s in (0, 1) rising."""
+    kept = base.grid.points[base.weights > 1e-8]
+    low, high = max(float(kept[0]), -law.epsilon * (1 - 1e-9)), min(float(kept[-1]), law.epsilon * (1 - 1e-9))
+    if not low < high:
+        return layers_below(np.zeros(1), np.ones(1))
+    ends = np.linspace(low, high, 2 * CELLS + 1)
+    curve = mixed_curve(law.rate, ends)
+    middles, slopes = ends[1::2], curve.slopes[::2]
+    at = base.cumulants
+    log_density = w * curve.values[1::2] - (law.epsilon + middles) / 2 - math.log(4) - at.value - at.error
+    log_density -= np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    bends = np.abs((w + 1) * slopes - 1.5)
+    slack = np.maximum(bends[:-1], bends[1:]) * np.diff(ends[::2]) / 2
+    floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
+    widths = np.diff(curve.values[::2]) - curve.errors[2::2] - curve.errors[:-2:2]
+    usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
+    return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))

@@ -1,0 +1,271 @@
+"""Laws of every filter: order does not matter, more never admits more, no prefix passes the budget, refusal changes
+nothing, settling never costs more than was reserved; and the constants and words of each."""
+
+import copy
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpledger.accounting import filters, rules
+from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter, opened_by
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.prices import Cost
+from dpledger.decimals import INFINITY
+from dpledger.errors import ParameterError
+from dpledger.relations import Relation
+from price_oracles import least, mp, real
+
+EITHER = opened_by(ApproxDP(3, "1e-6"))
+assert isinstance(EITHER, EitherFilter)
+MIXED = MixedFilter(3, "5e-7", "5e-7", EITHER.order_minus_one, EITHER.offset)
+FILTERS: tuple[Filter, ...] = (PureFilter(3), BasicFilter(3, "1e-6"), MIXED, EITHER)
+every_filter = pytest.mark.parametrize("filter_", FILTERS, ids=lambda f: f.kind)
+
+BASIC = SparseVectorLaw("basic", 2, 1, 0, 4, 8)
+small = st.integers(1, 200).map(lambda n: Decimal(n) / 100)
+requests: st.SearchStrategy[Composition] = st.one_of(
+    small.map(PureDP),
+    small.map(LaplaceLaw),
+    small.map(lambda e: ApproxDP(e, "1e-8")),
+    small.map(lambda z: GaussianLaw(10 * z)),
+    small.map(lambda r: ZCDP(r / 20)),
+    st.just(BASIC),
+)
+
+
+def price(filter_: Filter, tree: Composition) -> Cost:
+    return rules.cost(tree, Relation.ADD_REMOVE, orders=filters.orders(filter_))
+
+
+def charged(filter_: Filter, trees: Sequence[Composition]) -> filters.Sums:
+    sums = filters.opening(filter_)
+    for tree in trees:
+        sums = filters.with_charge(filter_, sums, filters.charge(filter_, price(filter_, tree)))
+    return sums
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------
+
+
+@every_filter
+@given(trees=st.lists(requests, max_size=6), data=st.data())
+@settings(max_examples=25)
+def test_sums_do_not_depend_on_the_order(filter_: Filter, trees: list[Composition], data: st.DataObject) -> None:
+    assert charged(filter_, trees) == charged(filter_, data.draw(st.permutations(trees)))
+
+
+@every_filter
+@given(trees=st.lists(requests, min_size=1, max_size=6))
+@settings(max_examples=25)
+def test_taking_a_charge_away_undoes_it(filter_: Filter, trees: list[Composition]) -> None:
+    last = filters.charge(filter_, price(filter_, trees[-1]))
+    assert filters.without_charge(filter_, charged(filter_, trees), last) == charged(filter_, trees[:-1])
+
+
+@every_filter
+@given(trees=st.lists(requests, max_size=5), more=requests)
+@settings(max_examples=25)
+def test_one_charge_more_never_helps(filter_: Filter, trees: list[Composition], more: Composition) -> None:
+    before, after = charged(filter_, trees), charged(filter_, [*trees, more])
+    assert filters.admits(filter_, before) or not filters.admits(filter_, after)
+    for delta in (Decimal("1e-6"), Decimal("0.01")):
+        assert filters.reading(filter_, before, delta) <= filters.reading(filter_, after, delta)
+
+
+@every_filter
+@given(trees=st.lists(requests, max_size=12))
+@settings(max_examples=25)
+def test_no_prefix_passes_the_budget_and_refusing_changes_nothing(filter_: Filter, trees: list[Composition]) -> None:
+    sums, admitted = filters.opening(filter_), []
+    for tree in trees:
+        kept = copy.deepcopy(sums)
+        wanted = filters.with_charge(filter_, sums, filters.charge(filter_, price(filter_, tree)))
+        if filters.admits(filter_, wanted):
+            sums = wanted
+            admitted.append(tree)
+        else:
+            assert sums == kept
+        assert filters.admits(filter_, sums)
+        budget = filters.budget_guarantee(filter_)
+        assert isinstance(budget, PureDP | ApproxDP)
+        delta = budget.delta if isinstance(budget, ApproxDP) else Decimal(0)
+        assert filters.reading(filter_, sums, delta) <= budget.epsilon
+    assert charged(filter_, admitted) == sums
+
+
+# ---- charges and refunds --------------------------------------------------------------------------------------------
+
+
+@every_filter
+@given(
+    closed=st.lists(st.integers(1, 20), max_size=2).map(tuple),
+    open_epoch=st.integers(0, 20),
+)
+@settings(max_examples=25)
+def test_settling_never_costs_more_and_never_returns_delta(
+    filter_: Filter, closed: tuple[int, ...], open_epoch: int
+) -> None:
+    outcome = SparseVectorOutcome(closed, 0 if len(closed) == 2 else open_epoch, len(closed) == 2)
+    for cap in (BASIC, SparseVectorLaw("kov", 2, 1, "1e-7", 4, 8)):
+        run = SparseVectorLaw(cap.mode, 2, 1, cap.delta, 4, 8, outcome=outcome)
+        reserved = filters.charge(filter_, price(filter_, cap))
+        settled = filters.settle(filter_, reserved, price(filter_, run))
+        assert settled.keys() == reserved.keys()
+        assert all(settled[name] <= reserved[name] for name in reserved)
+        assert settled.get("delta") == reserved.get("delta")
+        assert filters.settle(filter_, reserved, price(filter_, cap)) == reserved
+
+
+def test_a_request_with_both_currencies_pays_the_smaller_one_in_the_mixed_account() -> None:
+    fine, coarse = (
+        filters.charge(EITHER, price(EITHER, PureDP("0.01"))),
+        filters.charge(EITHER, price(EITHER, PureDP(2))),
+    )
+    assert fine["mixed_pure"] == 0 < fine["mixed_rdp"] < Decimal("0.01")
+    assert coarse["mixed_rdp"] == 0 < coarse["mixed_pure"] == 2
+    gaussian = filters.charge(EITHER, price(EITHER, GaussianLaw(10)))
+    assert gaussian.keys() == {"delta", "mixed_pure", "mixed_rdp"}
+    assert filters.charge(MIXED, price(MIXED, GaussianLaw(10))) == gaussian
+
+
+def test_a_renyi_charge_is_the_smaller_of_the_divergence_and_order_times_rho() -> None:
+    (order,) = filters.orders(EITHER)
+    for tree in (PureDP("0.05"), ZCDP("0.01"), GaussianLaw(10)):
+        found = price(EITHER, tree)
+        assert found.rho is not None
+        taken = filters.charge(EITHER, found)["mixed_rdp"]
+        divergence = found.rdp[order]
+        assert divergence is not None
+        assert taken == divergence <= found.rho * order * Decimal("1.0000000001")
+
+
+def test_the_pure_filter_takes_no_delta() -> None:
+    sums = charged(PureFilter(3), [ApproxDP("0.1", "1e-12")])
+    assert sums["pure"] == (0, 1)
+    assert not filters.admits(PureFilter(3), sums)
+    assert filters.reading(PureFilter(3), sums, Decimal("0.5")) == INFINITY
+
+
+def test_the_delta_of_a_run_stays_spent_on_every_path() -> None:
+    """A published coin that picks a large or a small delta may not claim the small one: deltas only ever add."""
+    filter_ = BasicFilter(3, "1e-6")
+    reserved = filters.charge(filter_, price(filter_, ApproxDP(1, "9e-7")))
+    settled = filters.settle(filter_, reserved, price(filter_, ApproxDP("0.1", "1e-9")))
+    assert settled == {"pure": Decimal("0.1"), "delta": Decimal("9e-7")}
+
+
+def test_admission_asks_for_the_cap_whatever_the_outcome_may_be() -> None:
+    """Testing the budget after a cheap outcome would claim 0.9 for a mechanism that reveals 1."""
+    filter_ = PureFilter("0.9")
+    assert not filters.admits(filter_, charged(filter_, [BASIC]))
+
+
+# ---- constants ------------------------------------------------------------------------------------------------------
+
+
+def held(more: object, epsilon: float, delta: object) -> object:
+    """Minus the zCDP that a boundary holds at order 1 + more."""
+    k = real(more)
+    offset = (-mp.log(real(delta)) + k * mp.log(k / (1 + k)) - mp.log(1 + k)) / k
+    return -(real(epsilon) - max(offset, mp.mpf(0))) / (1 + k)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("3", "1e-6"), ("1", "1e-9"), ("0.1", "1e-5"), ("20", "0.01"), ("1", "0.5")]
+)
+def test_a_budget_opens_the_either_filter_with_the_order_that_holds_most(epsilon: str, delta: str) -> None:
+    opened = opened_by(ApproxDP(epsilon, delta))
+    assert isinstance(opened, EitherFilter)
+    assert opened.delta_boundary + opened.delta_sum == Decimal(delta)
+    assert filters.budget_guarantee(opened) == ApproxDP(epsilon, delta)
+    best = least(lambda more: held(more, float(epsilon), opened.delta_boundary), 1e-4, 1e6)
+    assert held(opened.order_minus_one, float(epsilon), opened.delta_boundary) <= best * real("0.999999")
+    more, boundary = real(opened.order_minus_one), real(opened.delta_boundary)
+    exact = (-mp.log(boundary) + more * mp.log(more / (1 + more)) - mp.log(1 + more)) / more
+    assert max(exact, mp.mpf(0)) <= real(opened.offset) <= exact + real("1e-10")
+
+
+def test_a_pure_budget_opens_the_pure_filter() -> None:
+    assert opened_by(PureDP(2)) == opened_by(ApproxDP(2, 0)) == PureFilter(2)
+
+
+@pytest.mark.parametrize("budget", [ZCDP("0.1"), GDP(1), RDP((2,), (1,)), BoundedRange(1)])
+def test_budgets_without_a_filter_are_refused(budget: ZCDP | GDP | RDP | BoundedRange) -> None:
+    with pytest.raises(ParameterError, match=f"budget: expected pure_dp or approx_dp .* got {budget.kind}"):
+        opened_by(budget)
+
+
+@pytest.mark.parametrize("budget", [PureDP(0), ApproxDP(0, 0), ApproxDP(0, "1e-6"), ApproxDP(1, "1e-60")])
+def test_budgets_of_nothing_are_refused(budget: PureDP | ApproxDP) -> None:
+    with pytest.raises(ParameterError):
+        opened_by(budget)
+
+
+@pytest.mark.parametrize("kind", [MixedFilter, EitherFilter])
+def test_an_unsound_boundary_cannot_be_built(kind: type[MixedFilter] | type[EitherFilter]) -> None:
+    least_offset = boundary_offset(Decimal(5), Decimal("1e-6"))
+    kind(3, "1e-6", 0, 5, str(round(least_offset + Decimal("1e-12"), 12)))
+    with pytest.raises(ParameterError, match=rf"{kind.__name__}\.offset: expected at least"):
+        kind(3, "1e-6", 0, 5, str(round(least_offset - Decimal("1e-11"), 12)))
+    with pytest.raises(
+        ParameterError, match=rf"{kind.__name__}\.delta_sum: expected a number below 1 - delta_boundary"
+    ):
+        kind(3, "0.5", "0.5", 5, 10)
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "NaN", "Infinity", "one"])
+def test_bad_numbers_name_their_field(bad: str) -> None:
+    with pytest.raises(ParameterError, match=r"PureFilter\.epsilon"):
+        PureFilter(bad)
+    with pytest.raises(ParameterError, match=r"EitherFilter\.order_minus_one"):
+        EitherFilter(1, "1e-6", 0, bad, 1)
+
+
+# ---- readings and words ---------------------------------------------------------------------------------------------
+
+
+def test_readings_say_what_the_theorem_of_each_filter_allows() -> None:
+    trees = [PureDP("0.01")] * 40
+    basic, either = BasicFilter(3, "1e-6"), charged(EITHER, trees)
+    assert filters.reading(PureFilter(3), charged(PureFilter(3), trees), Decimal(0)) == Decimal("0.4")
+    assert filters.reading(basic, charged(basic, trees), Decimal("1e-6")) == Decimal("0.4")
+    assert filters.reading(basic, charged(basic, trees), Decimal("9e-7")) == INFINITY
+    assert filters.reading(EITHER, either, Decimal("1e-6")) == Decimal("0.4")
+    assert filters.reading(EITHER, either, Decimal("1e-7")) == INFINITY
+    gaussians = charged(EITHER, [GaussianLaw(10)] * 4)
+    at_budget = filters.reading(EITHER, gaussians, Decimal("1e-6"))
+    assert at_budget == gaussians["mixed_rdp"][0] + EITHER.offset
+    assert filters.reading(EITHER, gaussians, Decimal("1e-3")) < at_budget
+    assert filters.reading(EITHER, gaussians, Decimal("5e-7")) == INFINITY
+    assert filters.reading(EITHER, gaussians, Decimal("5.1e-7")) > at_budget
+
+
+def test_a_reading_is_an_epsilon_that_the_engine_does_not_contradict() -> None:
+    from dpledger.accounting.composition import Repeated
+    from dpledger.accounting.profile import compose
+
+    sums = charged(EITHER, [GaussianLaw(10)] * 30)
+    for delta in ("1e-6", "1e-4", "0.01"):
+        truth = compose(Repeated(GaussianLaw(10), times=30), Relation.ADD_REMOVE).epsilon(delta)
+        assert Decimal(truth.lower) <= filters.reading(EITHER, sums, Decimal(delta))
+
+
+def test_a_refusal_can_be_told_account_by_account() -> None:
+    sums = charged(EITHER, [PureDP(1), GaussianLaw(10)])
+    asked = filters.asked(EITHER, filters.charge(EITHER, price(EITHER, GaussianLaw("0.5"))))
+    assert asked == {"pure": "inf", "mixed": "18.7128543861", "delta": "0"}
+    assert filters.spent(EITHER, sums)["pure"] == "inf"
+    assert filters.left(EITHER, sums)["pure"] == "0"
+    spent, left = (Decimal(words(EITHER, sums)["mixed"]) for words in (filters.spent, filters.left))
+    assert spent + left == EITHER.epsilon - EITHER.offset
+    assert filters.left(PureFilter(3), charged(PureFilter(3), [PureDP("0.1")])) == {"pure": "2.9"}
+    assert filters.left(BasicFilter(3, "1e-6"), filters.opening(BasicFilter(3, "1e-6"))) == {
+        "pure": "3",
+        "delta": "0.000001",
+    }
+    assert set(filters.spent(MIXED, filters.opening(MIXED))) == {"mixed", "delta"}

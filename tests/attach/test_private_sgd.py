@@ -1,0 +1,160 @@
+"""The three-line attachment: what it charges, when it refuses, and that leaving the block settles the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dpledger.accounting.composition import Repeated
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.attach.training import private_sgd
+from dpledger.errors import BudgetRefused, ContractViolation, Halted, ParameterError, RelationError
+from dpledger.ledger.bodies import Committed, Progress
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.training import StepsTaken
+
+PLAN: dict[str, Any] = {
+    "rate": "0.1",
+    "steps": 40,
+    "noise_multiplier": 4,
+    "clip_norm": 1,
+    "dimension": 2,
+    "expected_batch_size": 20,
+}
+ROWS = np.ones((200, 2))
+
+
+def scope_of(relation: str = "add_remove", epsilon: int = 3) -> tuple[Ledger, Scope]:
+    book = Ledger.in_memory(entropy=seeded(51))
+    budget = ApproxDP(epsilon, "0.000001")
+    return book, book.scope("rows", unit="record", relation=relation, budget=budget)
+
+
+def rows(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return batch
+
+
+def test_a_loop_of_ones_own_learns_and_is_accounted_for() -> None:
+    """Least squares towards the mean of the rows, (1, 1): the weights arrive, and the entry holds the run."""
+    book, scope = scope_of()
+    weights = np.zeros(2)
+    with private_sgd(scope, ROWS, lambda batch: weights - batch, **PLAN) as run:
+        for mean_gradient in run:
+            weights -= 0.2 * mean_gradient
+    assert weights == pytest.approx(np.ones(2), abs=0.5)
+    assert run.receipt.value == StepsTaken(done=40, planned=40)
+    body = run.receipt.entry.body
+    assert isinstance(body, Committed)
+    assert isinstance(body.parts, Repeated)
+    assert (body.parts.times, body.parts.done) == (40, 40)
+    book.verify()
+    assert 0 < scope.spent(delta="0.000001").upper <= 3
+
+
+def test_steps_are_granted_before_they_run() -> None:
+    """When the first mean gradient arrives, a grant is already in the ledger; each later one stays ahead."""
+    book, scope = scope_of()
+    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+        for done, _ in enumerate(run, start=1):
+            granted = [entry.body.upto for entry in book.entries() if isinstance(entry.body, Progress)]
+            assert granted[-1] >= done
+
+
+def test_stopping_early_settles_the_steps_that_ran() -> None:
+    _, scope = scope_of()
+    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+        next(iter(run))
+    assert run.receipt.value == StepsTaken(done=1, planned=40)
+    _, other = scope_of()
+    with private_sgd(other, ROWS, rows, **PLAN) as whole:
+        list(whole)
+    assert scope.spent(delta="0.000001").upper < other.spent(delta="0.000001").upper
+
+
+def test_an_exception_in_the_loop_settles_the_run_and_reaches_the_caller() -> None:
+    _, scope = scope_of()
+    run = private_sgd(scope, ROWS, rows, **PLAN)
+
+    def loop() -> None:
+        with run:
+            next(iter(run))
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        loop()
+    assert run.receipt.value == StepsTaken(done=1, planned=40)
+
+
+def test_after_the_block_there_are_no_more_steps() -> None:
+    _, scope = scope_of()
+    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+        steps = iter(run)
+        next(steps)
+    with pytest.raises(Halted):
+        next(steps)
+
+
+# ---- refusals that spend nothing ------------------------------------------------------------------------------------
+
+
+def nothing_was_spent(book: Ledger) -> bool:
+    return {entry.body.kind for entry in book.entries()} <= {"ledger_opened", "scope_opened", "refused"}
+
+
+@pytest.mark.parametrize(
+    ("data", "gradients", "change", "field"),
+    [
+        (ROWS, lambda batch: batch.mean(axis=0), {}, "gradients"),
+        (ROWS, lambda batch: batch[0], {}, "gradients"),
+        (ROWS, rows, {"dimension": 3}, "gradients"),
+        (7, rows, {}, "data"),
+        ((ROWS, ROWS[:1]), rows, {}, "data"),
+        (ROWS, rows, {"noise_multiplier": 0}, "noise_multiplier"),
+        (ROWS, rows, {"rate": "nan"}, "rate"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_what_cannot_be_used_is_refused_before_the_charge(
+    data: Any, gradients: Any, change: dict[str, Any], field: str
+) -> None:
+    book, scope = scope_of()
+    with pytest.raises(ParameterError, match=field):
+        private_sgd(scope, data, gradients, **{**PLAN, **change})
+    assert nothing_was_spent(book)
+
+
+def test_a_run_that_the_budget_does_not_hold_is_refused() -> None:
+    book, scope = scope_of(epsilon=1)
+    with pytest.raises(BudgetRefused):
+        private_sgd(scope, ROWS, rows, **{**PLAN, "noise_multiplier": 1, "steps": 4000})
+    assert nothing_was_spent(book)
+
+
+def test_a_scope_where_units_are_exchanged_is_refused() -> None:
+    book, scope = scope_of("replace_one")
+    with pytest.raises(RelationError):
+        private_sgd(scope, ROWS, rows, **PLAN)
+    assert nothing_was_spent(book)
+
+
+def test_gradients_that_fail_on_a_batch_end_the_run_at_the_full_charge() -> None:
+    book, scope = scope_of()
+
+    def gradients(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        if len(batch):
+            raise ValueError(f"the first row is {batch[0]}")
+        return batch
+
+    with pytest.raises(ContractViolation) as violation, private_sgd(scope, ROWS, gradients, **PLAN) as run:
+        list(run)
+    assert "first row" not in str(violation.value)
+    last = [entry.body for entry in book.entries()][-1]
+    assert isinstance(last, Committed)
+    assert last.outside_guarantee
+    book.verify()

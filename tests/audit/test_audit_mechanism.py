@@ -1,0 +1,269 @@
+"""Audits from the door: faults found, correct mechanisms left alone, seeds, jobs, input that is refused."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit_oracles import sparse_vector_loss, unruly
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
+from dpledger.audit.zoo import ZOO, exhibit
+from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
+from dpledger.audit.zoo.twins import HalfNoiseLaplace
+from dpledger.errors import ParameterError, RelationError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.numeric.gaussian import Gaussian
+from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation
+
+Rng = np.random.Generator
+TRIALS = {
+    "raises_on_one_record": 1_000,
+    "nan_on_one_record": 1_000,
+    "gaussian_half_noise": 100_000,
+    "sparse_vector_no_threshold_noise": 100_000,
+}
+
+
+@pytest.mark.parametrize("name", list(ZOO))
+def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+    shown = ZOO[name]
+    result = audit_mechanism(
+        shown.mechanism,
+        shown.left,
+        shown.right,
+        shown.claim,
+        trials=TRIALS.get(name, 20_000),
+        batched=shown.batched,
+        seed=11,
+    )
+    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
+    assert 0 < result.epsilon_lower <= shown.true_epsilon
+
+
+def test_the_sparse_vectors_of_the_zoo_have_the_loss_that_they_state() -> None:
+    assert sparse_vector_loss(8, 2, 4) == pytest.approx(ZOO["sparse_vector"].true_epsilon, abs=1e-9)
+    assert sparse_vector_loss(8, 0, 4) == pytest.approx(ZOO["sparse_vector_no_threshold_noise"].true_epsilon, abs=1e-9)
+    with pytest.raises(ParameterError, match="laplace_half_noise"):
+        exhibit("unicorn")
+
+
+def test_a_correct_laplace_is_bounded_from_close_below() -> None:
+    result = audit_mechanism(AddedLaplace(Decimal(1)), 0.0, 1.0, PureDP(1), trials=1_000_000, batched=True, seed=5)
+    assert result.verdict == "not_refuted"
+    assert 0.985 <= result.epsilon_lower <= 1
+    assert result.power is not None
+    assert 1 < result.power.epsilon < Decimal("1.02")
+
+
+def test_a_mechanism_of_dpledger_is_held_to_its_own_claim_and_curve() -> None:
+    honest = Laplace(epsilon="0.5")
+    fair = audit_mechanism(honest, 10, 11, trials=20_000, seed=2)
+    foul = audit_mechanism(HalfNoiseLaplace(honest), 10, 11, trials=20_000, seed=2)
+    assert (fair.verdict, foul.verdict) == ("not_refuted", "violation")
+    assert fair.claim == foul.claim == PureDP("0.5")
+    assert len(fair.looks) == 4
+    assert fair.mechanism.kind == "laplace"
+    assert fair.body().mechanism.parameters["scale"] == "2"
+
+
+def test_a_curve_finds_what_its_point_cannot() -> None:
+    """Half the noise of a Gaussian: a few hundred runs against the curve, thousands at one point."""
+    sigma = AddedGaussian(Decimal("1.86531581745"))
+    point, curve = ApproxDP(1, "1e-5"), GDP("0.268051123206")
+    seen = [audit_mechanism(sigma, 0.0, 1.0, curve, trials=3_000, batched=True, seed=seed) for seed in range(3)]
+    missed = [audit_mechanism(sigma, 0.0, 1.0, point, trials=3_000, batched=True, seed=seed) for seed in range(3)]
+    assert [result.verdict for result in seen] == ["violation"] * 3
+    assert [result.verdict for result in missed] == ["not_refuted"] * 3
+    assert "by its privacy curve at epsilon" in str(seen[0])
+    assert seen[0].refuted not in (None, seen[0].target.point)
+    assert seen[0].delta == Decimal("0.00001")
+
+
+@pytest.mark.parametrize("claim", [GDP(1), ZCDP("0.5"), RDP(("2", "8"), ("1", "4")), BoundedRange(2)])
+def test_a_correct_gaussian_is_not_refuted_under_any_kind_of_claim(claim: Guarantee) -> None:
+    kept = AddedLaplace(Decimal(1)) if isinstance(claim, BoundedRange) else AddedGaussian(Decimal(1))
+    result = audit_mechanism(kept, 0.0, 1.0, claim, trials=5_000, batched=True, seed=7)
+    assert result.verdict == "not_refuted"
+    assert sum(look.planned.share for look in result.looks) * 20 == 1
+
+
+def test_the_gaussian_mechanism_is_audited_with_its_own_curve() -> None:
+    result = audit_mechanism(Gaussian(sensitivity=1, noise_multiplier=2), 0, 1, trials=4_000, seed=3)
+    assert result.verdict == "not_refuted"
+    assert result.target.knots
+
+
+def unbatched(data: float, rng: Rng) -> float:
+    return data + float(rng.laplace(0, 0.5))
+
+
+def vector(data: Any, size: int, rng: Rng) -> Any:
+    """Ten coordinates, one of which has half the noise."""
+    noise = rng.laplace(0, 1, (size, 10))
+    noise[:, 6] /= 2
+    return np.asarray(data) + noise
+
+
+def test_a_function_that_is_called_once_a_run() -> None:
+    result = audit_mechanism(unbatched, 0.0, 1.0, PureDP(1), trials=2_000, seed=1)
+    assert result.verdict == "violation"
+    assert result.mechanism.kind.endswith("unbatched")
+
+
+def test_a_fault_in_one_coordinate_of_ten_is_found_and_named() -> None:
+    result = audit_mechanism(
+        vector, [0.0] * 10, [0.0] * 6 + [1.0] + [0.0] * 3, PureDP(1), trials=4_000, batched=True, seed=1
+    )
+    assert result.verdict == "violation"
+    assert "output[6]" in result.event.words
+    assert result.width == 10
+    assert result.event.contains([0.0] * 6 + [5.0] + [0.0] * 3, width=10) != result.event.contains([0.0] * 10, width=10)
+
+
+def test_outputs_of_every_kind_are_outcomes_and_a_mechanism_without_data_is_not_refuted() -> None:
+    result = audit_mechanism(unruly, 0.0, 1.0, PureDP("0.1"), trials=4_000, seed=1)
+    assert result.verdict == "not_refuted"
+
+
+class OnlyReleases(HalfNoiseLaplace):
+    """A mechanism that cannot draw many releases at once."""
+
+    sample = None  # type: ignore[assignment]
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[float]:
+        return super().release(data, entropy=entropy)
+
+
+# ---- seeds and jobs --------------------------------------------------------------------------------------------------
+
+
+def same(result: AuditResult) -> tuple[object, ...]:
+    return result.verdict, result.epsilon_lower, result.looks, result.cells, result.power
+
+
+def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs() -> None:
+    one, two = (
+        audit_mechanism(AddedLaplace(Decimal(1)), 0.0, 1.0, PureDP(1), trials=300_000, batched=True, seed=9, jobs=jobs)
+        for jobs in (1, 2)
+    )
+    assert same(one) == same(two)
+
+
+def test_another_seed_gives_other_runs_and_no_seed_a_fresh_one_that_is_named() -> None:
+    def audited(seed: int | None) -> AuditResult:
+        return audit_mechanism(AddedLaplace(Decimal(1)), 0.0, 1.0, PureDP(1), trials=500, batched=True, seed=seed)
+
+    assert same(audited(1)) != same(audited(2))
+    first, second = audited(None), audited(None)
+    assert first.seed != second.seed
+    assert same(first) == same(audited(first.seed))
+
+
+def constant(data: float, size: int, rng: Rng) -> Any:
+    return rng.random(size)
+
+
+def test_the_two_sides_and_the_parts_never_share_randomness() -> None:
+    from dpledger.audit.sampling import Batched, Chunk, Part, Side
+
+    drawn = [
+        tuple(Batched(constant).draw(0.0, Chunk(side, part, number, 4), 1))
+        for side in Side
+        for part in Part
+        for number in range(3)
+    ]
+    assert len({number for row in drawn for number in row}) == 4 * len(drawn)
+
+
+# ---- collected outputs -----------------------------------------------------------------------------------------------
+
+
+def test_collected_outputs_of_unequal_number() -> None:
+    rng = np.random.default_rng(8)
+    result = audit_outputs(rng.laplace(0, 0.5, 3_000), list(rng.laplace(1, 0.5, 2_000)), PureDP(1))
+    assert result.verdict == "violation"
+    assert (result.trials_left, result.trials_right) == (3_000, 2_000)
+    assert result.selected_on == (750, 500)
+    assert result.seed is None
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def batch_that_raises(data: float, size: int, rng: Rng) -> Any:
+    raise RuntimeError("patient 17")
+
+
+def too_few(data: float, size: int, rng: Rng) -> Any:
+    return np.zeros(size - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"trials": 99}, "trials"),
+        ({"trials": 1e6}, "trials"),
+        ({"trials": True}, "trials"),
+        ({"trials": 10**13}, "trials"),
+        ({"confidence": 1}, "confidence"),
+        ({"confidence": 0}, "confidence"),
+        ({"confidence": math.nan}, "confidence"),
+        ({"delta": 1}, "delta"),
+        ({"delta": -0.1}, "delta"),
+        ({"delta": math.inf}, "delta"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**53}, "seed"),
+        ({"jobs": 0}, "jobs"),
+        ({"claim": None}, "claim"),
+        ({"claim": "PureDP"}, "claim"),
+        ({"relation": "sideways"}, "relation"),
+        ({"mechanism": 3}, "mechanism"),
+        ({"mechanism": batch_that_raises}, "mechanism"),
+        ({"mechanism": too_few}, "mechanism"),
+        ({"claim": ApproxDP(1, "1e-5"), "delta": "1e-6"}, "delta"),
+    ],
+)
+def test_bad_input_is_refused_and_named(changes: dict[str, Any], field: str) -> None:
+    settings: dict[str, Any] = {
+        "mechanism": AddedLaplace(Decimal(1)), "left": 0.0, "right": 1.0, "claim": PureDP(1), "trials": 200,
+        "batched": True, "seed": 1,
+    }  # fmt: skip
+    with pytest.raises(ParameterError) as error:
+        audit_mechanism(**{**settings, **changes})
+    assert error.value.field.startswith(field)
+    assert "patient" not in str(error.value)
+
+
+def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:
+    with pytest.raises(ParameterError, match="left_outputs"):
+        audit_outputs([0.0] * 99, [0.0] * 200, PureDP(1))
+    with pytest.raises(ParameterError, match="right_outputs"):
+        audit_outputs([0.0] * 200, "text" * 50, PureDP(1))
+
+
+def test_a_mechanism_for_another_relation_is_refused() -> None:
+    with pytest.raises(RelationError):
+        audit_mechanism(Laplace(epsilon=1, relation=Relation.REPLACE_ONE), 0, 1, relation="add_remove", trials=200)
+
+
+def test_a_mechanism_without_samples_is_released_once_a_run() -> None:
+    result = audit_mechanism(OnlyReleases(Laplace(epsilon=1)), 0, 1, trials=600, seed=4)
+    assert result.verdict == "violation"
+
+
+def test_importing_the_room_loads_no_statistics_no_plots_and_no_workers() -> None:
+    code = (
+        "import sys, dpledger.audit, dpledger.audit.zoo\n"
+        "print([name for name in ('scipy.stats', 'joblib', 'matplotlib') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,291 @@
+"""What happens when something breaks: processes that are killed, many at once, forks, a disk that fails.
+
+At every moment: what was released <= what is charged <= the budget, and the chain is whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.errors import BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
+from dpledger.ledger.bodies import Committed, Refused, Reserved
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.protocol import Release
+from ledger_mechanisms import Once, laplace, stream, training
+
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+def file_with_budget(path: Path, epsilon: str) -> Path:
+    with Ledger.create(path) as book:
+        book.scope("s", unit="patient", relation="add_remove", budget=PureDP(epsilon))
+    return path
+
+
+def child(path: Path, count: int, epsilon: str = "1") -> subprocess.Popen[str]:
+    """A process that releases from the ledger at `path`."""
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    command = [sys.executable, "-m", "ledger_children", "releases", str(path), str(count), epsilon]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def counts(path: Path) -> tuple[int, int]:
+    """How many charges the verified ledger holds, and how many of them are committed."""
+    with Ledger.open(path) as book:
+        bodies = [entry.body for entry in book.verify().entries]
+        return sum(isinstance(body, Reserved) for body in bodies), sum(isinstance(body, Committed) for body in bodies)
+
+
+def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_path: Path) -> None:
+    path = file_with_budget(tmp_path / "clinic.ledger", "1000000")
+    moments = random.Random(1)
+    released = 0
+    for _ in range(8):
+        victim = child(path, 10**6)
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "ready\n"
+        time.sleep(moments.uniform(0.0, 0.12))
+        victim.send_signal(signal.SIGKILL)
+        released += victim.stdout.read().count("released\n")
+        victim.stdout.close()
+        victim.wait()
+        charged, committed = counts(path)
+        assert released <= committed <= charged <= committed + 8
+    assert released > 0
+
+
+def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
+    path = file_with_budget(tmp_path / "clinic.ledger", "30")
+    children = [child(path, 100) for _ in range(2)]
+    said = [process.communicate(timeout=120)[0] for process in children]
+    assert sum(text.count("released\n") for text in said) == 30
+    assert all("refused\n" in text for text in said)
+    assert counts(path) == (30, 30)
+
+
+def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
+    """What `work(number)` returned or raised in each of `count` threads that start together."""
+    results: list[object] = [None] * count
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            results[number] = work(number)
+        except Exception as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def scope(request: pytest.FixtureRequest, tmp_path: Path) -> Scope:
+    """A scope of epsilon 10, in either store."""
+    book = Ledger.in_memory() if request.param == "memory" else Ledger.create(tmp_path / "clinic.ledger")
+    request.addfinalizer(book.close)
+    return book.scope("s", unit="patient", relation="add_remove", budget=PureDP(10))
+
+
+def test_threads_grant_the_budget_exactly(scope: Scope) -> None:
+    def work(_: int) -> int:
+        granted = 0
+        for number in range(5):
+            try:
+                scope.release(laplace("1"), number)
+            except BudgetRefused:
+                continue
+            granted += 1
+        return granted
+
+    results = in_threads(4, work)
+    assert sum(result for result in results if isinstance(result, int)) == 10
+    assert scope.account().spent_by_account == {"pure": "10"}
+    scope._ledger.verify()
+
+
+def test_sixteen_requests_with_one_key_are_one_charge_and_fifteen_repetitions(scope: Scope) -> None:
+    ran: list[int] = []
+
+    def slowly(data: Any, parts: Any) -> Release[Any]:
+        ran.append(1)
+        time.sleep(0.05)
+        return Release(value=data, parts=parts)
+
+    mechanism = Once(run=slowly)
+    receipts = in_threads(16, lambda number: scope.release(mechanism, number, key="one", wait=60.0))
+    assert len(ran) == 1
+    assert len({str(receipt) for receipt in receipts}) == 1
+    assert len(scope.account().admissions) == 1
+    with pytest.raises(KeyReused):
+        scope.release(laplace("2"), 0, key="one")
+
+
+def test_without_patience_a_key_under_way_is_refused(scope: Scope) -> None:
+    def again(data: Any, parts: Any) -> Release[Any]:
+        with pytest.raises(ChargeInProgress):
+            scope.release(mechanism, 0, key="one")
+        return Release(value=data, parts=parts)
+
+    mechanism = Once(run=again)
+    scope.release(mechanism, 0, key="one")
+
+
+# ---- forks and copies -----------------------------------------------------------------------------------------------
+
+
+def in_fork(work: Callable[[], object]) -> int:
+    """The exit status of a forked child that runs `work`: 0 if it raised PolicyError."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except PolicyError:
+            os._exit(0)
+        except BaseException:
+            os._exit(2)
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.ledger"
+    with Ledger.create(path) as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(10))
+        works: Sequence[Callable[[], object]] = (
+            lambda: scope.release(laplace(), 1),
+            lambda: book.declare("limits", "none", by="me"),
+            lambda: list(book.entries()),
+            lambda: book.head,
+            book.verify,
+            book.refresh,
+            lambda: scope.spent(0),
+        )
+        assert [in_fork(work) for work in works] == [0] * len(works)
+        assert in_fork(book.close) == 1  # closing is allowed, and closes nothing of the parent's
+        pid = os.fork()
+        if pid == 0:
+            del scope, book
+            os._exit(0)
+        os.waitpid(pid, 0)
+        scope.release(laplace(), 1)
+        assert (tmp_path / "clinic.ledger-wal").exists()
+    assert counts(path) == (1, 1)
+
+
+def test_a_handle_neither_pickles_nor_copies(scope: Scope) -> None:
+    for make_copy in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="does not pickle"):
+            make_copy(scope._ledger)
+    with pytest.raises(TypeError, match="does not pickle"):
+        pickle.dumps(scope)
+
+
+def test_a_closed_handle_says_so(tmp_path: Path) -> None:
+    book = Ledger.create(tmp_path / "clinic.ledger")
+    book.close()
+    book.close()
+    with pytest.raises(PolicyError, match="closed"):
+        book.declare("limits", "none", by="me")
+
+
+# ---- a run that breaks ----------------------------------------------------------------------------------------------
+
+
+def failing_commit(scope: Scope, monkeypatch: pytest.MonkeyPatch, from_call: int) -> None:
+    """The store fails in every transaction from the given one on, after its work and before it is durable."""
+    store: Any = scope._ledger._store
+    genuine, calls = type(store).transaction, iter(range(10**6))
+    from contextlib import contextmanager
+
+    @contextmanager
+    def transaction(self: Any) -> Any:
+        with genuine(self) as work:
+            yield work
+            if next(calls) >= from_call:
+                raise StoreFailure("the disk is full")
+
+    monkeypatch.setattr(type(store), "transaction", transaction)
+
+
+def test_a_value_whose_commit_fails_is_withheld_and_its_cap_stays(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+
+    def run(data: Any, parts: Any) -> Release[Any]:
+        ran.append(1)
+        return Release(value=data, parts=parts)
+
+    with monkeypatch.context() as broken:
+        failing_commit(scope, broken, from_call=1)
+        with pytest.raises(StoreFailure):
+            scope.release(Once(run=run), 1, key="one")
+    assert ran == [1]
+    (admission,) = scope.account().admissions
+    assert (admission.status, admission.charged) == ("started", {"pure": Decimal("0.1")})
+    with pytest.raises(ChargeInProgress):
+        scope.release(Once(run=run), 1, key="one")
+    assert ran == [1]
+    scope._ledger.verify()
+
+
+def test_no_data_is_read_before_the_reservation_is_durable(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(data: Any, parts: Any) -> Release[Any]:
+        raise AssertionError("the data were read")
+
+    with monkeypatch.context() as broken:
+        failing_commit(scope, broken, from_call=0)
+        with pytest.raises(StoreFailure):
+            scope.release(Once(run=run), 1)
+        with pytest.raises(StoreFailure):
+            scope.open(stream(), None)
+    assert scope.account().admissions == ()
+    assert len(scope._ledger) == 2
+
+
+def test_no_step_runs_before_its_grant_is_durable(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = scope._ledger
+    steps = book.scope(
+        "steps", unit="patient", relation="add_remove", budget=__import__("dpledger").ApproxDP(3, "1e-6")
+    )
+    run = steps.open(training(40), None)
+    with monkeypatch.context() as broken:
+        failing_commit(steps, broken, from_call=0)
+        with pytest.raises(StoreFailure):
+            run.ask(0)
+    assert run.ask(0) == 1  # the step before was never taken
+    run.close()
+    assert steps.account().admissions[0].granted == 2
+
+
+def test_a_refusal_is_recorded_once_for_a_key_and_a_request(scope: Scope) -> None:
+    for _ in range(3):
+        with pytest.raises(BudgetRefused):
+            scope.release(laplace("11"), 1, key="k")
+    with pytest.raises(BudgetRefused):
+        scope.release(laplace("12"), 1, key="k")
+    scope.release(laplace("1"), 1, key="k")
+    bodies = [entry.body for entry in scope._ledger.entries()]
+    assert sum(isinstance(body, Refused) for body in bodies) == 2

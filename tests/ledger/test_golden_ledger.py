@@ -1,0 +1,109 @@
+"""The golden ledger: its bytes are the format, and every kind is in it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ledger_golden
+from dpledger.errors import VerificationError
+from dpledger.ledger import bundle, wire
+from dpledger.ledger.bodies import KINDS
+from dpledger.ledger.entries import entry_of, format_entry, parse_entry
+from dpledger.ledger.standing import state_digest
+from dpledger.ledger.state import EMPTY, step
+from dpledger.schema import Plain
+
+BOOK = ledger_golden.build()
+FILES = ledger_golden.files(BOOK)
+RESERVED_KINDS = FILES["reserved_kinds.jsonl"].splitlines()
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_every_byte_is_the_golden_one(name: str) -> None:
+    assert FILES[name] == (ledger_golden.DATA / name).read_bytes()
+
+
+def test_no_other_golden_file_lies_about() -> None:
+    assert {path.name for path in ledger_golden.DATA.iterdir()} == set(FILES)
+
+
+def test_every_kind_has_a_golden_entry() -> None:
+    written = {entry.body.kind for entry in BOOK.entries()}
+    later = {parse_entry(wire.parse(line)).body.kind for line in RESERVED_KINDS}
+    assert written | later == KINDS
+    assert not written & later
+
+
+def test_the_golden_bundle_verifies_with_the_public_key_alone() -> None:
+    verified = bundle.verify(ledger_golden.DATA, ledger_golden.KEY.public)
+    assert verified.entries == tuple(BOOK.entries())
+    assert verified.state == BOOK.state
+    assert verified.witnessed == 0
+    assert verified.unwitnessed == len(BOOK)
+
+
+@pytest.mark.parametrize("line", RESERVED_KINDS, ids=[json.loads(line)["kind"] for line in RESERVED_KINDS])
+def test_a_kind_of_a_later_version_has_its_bytes_and_stops_this_verifier(line: bytes) -> None:
+    entry = parse_entry(wire.parse(line))
+    assert wire.dump(format_entry(entry)) == line
+    with pytest.raises(VerificationError, match="newer than this program"):
+        step(BOOK.state.__class__(size=4, opened=BOOK.state.opened, scopes=BOOK.state.scopes), entry.body)
+
+
+def test_an_entry_is_one_text_both_ways() -> None:
+    for leaf in BOOK.leaves():
+        entry = entry_of(leaf)
+        payload = format_entry(entry)
+        assert parse_entry(payload) == entry
+        assert wire.parse(wire.dump(payload)) == payload
+
+
+def test_a_snapshot_states_the_digest_of_the_state_before_it() -> None:
+    state = EMPTY
+    for entry in BOOK.entries():
+        if entry.body.kind == "snapshot":
+            assert entry.body.state == state_digest(state)  # type: ignore[union-attr]
+            assert entry.index == ledger_golden.SNAPSHOT_EVERY
+        state = step(state, entry.body)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"kind": "dividend"}, "newer than this program"),
+        ({"kind": ["heartbeat"]}, "newer than this program"),
+        ({"version": 2}, "newer than this program"),
+        ({"version": True}, "newer than this program"),
+        ({"extra": "field"}, "no such field"),
+        ({"index": -1}, "index"),
+        ({"index": True}, "index"),
+        ({"previous": "0" * 63}, "previous"),
+        ({"time": "2026-02-30T00:00:00Z"}, "time"),
+        ({"time": "2026-11-21 10:00:00"}, "time"),
+        ({"path": []}, "no such field"),
+        ({"ledger": "short"}, "ledger"),
+    ],
+)
+def test_a_payload_that_is_no_entry_is_refused_and_says_why(change: dict[str, Plain], reason: str) -> None:
+    heartbeat = next(entry for entry in BOOK.entries() if entry.body.kind == "heartbeat")
+    with pytest.raises(VerificationError, match=reason):
+        parse_entry({**format_entry(heartbeat), **change})
+
+
+def test_an_empty_list_has_no_place_in_an_entry() -> None:
+    declared = next(entry for entry in BOOK.entries() if entry.body.kind == "declared" and not entry.body.path)
+    with pytest.raises(VerificationError, match="one form"):
+        parse_entry({**format_entry(declared), "path": []})
+
+
+def test_only_the_kinds_that_run_on_data_carry_no_time() -> None:
+    for entry in BOOK.entries():
+        assert (entry.time is None) == (entry.body.kind in {"started", "progress", "committed"})
+        payload = format_entry(entry)
+        flipped = {**payload, "time": "2026-11-21T10:00:00Z"} if entry.time is None else dict(payload)
+        if entry.time is not None:
+            del flipped["time"]
+        with pytest.raises(VerificationError, match="time"):
+            parse_entry(flipped)

@@ -1,0 +1,129 @@
+"""Epsilon in odds: against the closed forms at 50 digits, and against the published figures."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpledger.accounting.composition import GaussianLaw, LaplaceLaw
+from dpledger.accounting.profile import compose
+from dpledger.relations import Relation
+from dpledger.reports import words
+from dpledger.reports.explain import Odds, missed_at_least, odds, sentences, worst_case
+
+EPSILONS = st.decimals("0", "30", places=6)
+DELTAS = st.decimals("0", "0.0009", places=9)
+HAIR = mpmath.mpf("1e-10")  # relative: twelve digits are kept
+
+
+def exactly(number: Decimal) -> mpmath.mpf:
+    return mpmath.mpf(str(number))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "guess", "suspicion", "advantage", "power"),
+    [("1", 0.731, 0.0267, 0.462, 0.027), ("4", 0.982, 0.356, 0.964, 0.546)],
+)
+def test_the_figures_that_are_known(
+    epsilon: str, guess: float, suspicion: float, advantage: float, power: float
+) -> None:
+    found = worst_case(Decimal(epsilon), Decimal("0.000001"))
+    assert found.suspicion is not None
+    assert float(found.guess) == pytest.approx(guess, abs=5e-4)
+    assert float(found.suspicion) == pytest.approx(suspicion, abs=5e-4)
+    assert float(found.advantage) == pytest.approx(advantage, abs=5e-4)
+    assert float(found.power[0]) == pytest.approx(power, abs=5e-4)
+    assert found.exception == Decimal("0.001")
+
+
+@given(EPSILONS, DELTAS)
+def test_the_worst_case_is_its_formula_rounded_up(epsilon: Decimal, delta: Decimal) -> None:
+    found = worst_case(epsilon, delta)
+    with mpmath.workdps(50):
+        raised, rest = mpmath.exp(exactly(epsilon)), exactly(delta)
+        advantage = (raised - 1 + 2 * rest) / (raised + 1)
+        assert_just_above(found.advantage, advantage)
+        assert_just_above(found.guess, (1 + advantage) / 2)
+        ratio = raised if not delta else raised / (1 - rest / (1000 * rest))
+        assert found.suspicion is not None
+        assert_just_above(found.suspicion, ratio / (99 + ratio))
+        for rate, power in zip((mpmath.mpf("0.01"), mpmath.mpf("0.001")), found.power, strict=True):
+            missed = max(0, 1 - rest - raised * rate, (1 - rest - rate) / raised)
+            assert_just_above(power, 1 - missed)
+
+
+def assert_just_above(bound: Decimal, truth: mpmath.mpf) -> None:
+    assert truth <= exactly(bound) <= min(mpmath.mpf(1), truth * (1 + HAIR) + mpmath.mpf("1e-11"))
+
+
+@given(EPSILONS, DELTAS, st.decimals("0", "1", places=4))
+def test_a_trade_off_curve_is_its_own_mirror_image(epsilon: Decimal, delta: Decimal, alpha: Decimal) -> None:
+    """No test does better with its two answers exchanged: f(f(alpha)) <= alpha, but for rounding."""
+    missed = missed_at_least(epsilon, delta, alpha)
+    assert 0 <= missed <= 1
+    again = missed_at_least(epsilon, delta, missed)
+    assert again <= alpha + Decimal("1e-9") * (1 + epsilon.exp())
+
+
+@given(EPSILONS, EPSILONS, DELTAS)
+def test_more_epsilon_never_means_less_is_learnt(one: Decimal, other: Decimal, delta: Decimal) -> None:
+    less, more = (worst_case(epsilon, delta) for epsilon in sorted((one, other)))
+    assert numbers(less) <= numbers(more) or all(a <= b for a, b in zip(numbers(less), numbers(more), strict=True))
+
+
+def numbers(found: Odds) -> tuple[Decimal, ...]:
+    return (found.advantage, found.guess, found.suspicion or Decimal(1), *found.power)
+
+
+def test_the_real_curve_says_less_than_the_worst_case_of_its_epsilon() -> None:
+    """A Gaussian of epsilon 1 at 1e-6 lets far less be learnt than (1, 1e-6)-DP would allow."""
+    delta = Decimal("0.000001")
+    profile = compose(GaussianLaw(noise_multiplier="4.2"))
+    epsilon = Decimal(repr(profile.epsilon(delta).upper))
+    real, worst = odds(profile, delta), worst_case(epsilon, delta)
+    assert real.advantage < worst.advantage / 2
+    assert all(mine < theirs for mine, theirs in zip(real.power, worst.power, strict=True))
+
+
+def test_the_real_curve_of_laplace_noise_is_its_closed_form() -> None:
+    """The total variation of two Laplace laws one scale apart is 1 - e^(-1/2)."""
+    found = odds(compose(LaplaceLaw(1)), Decimal(0))
+    with mpmath.workdps(50):
+        truth = 1 - mpmath.exp(mpmath.mpf("-0.5"))
+        assert truth <= exactly(found.advantage) <= truth + mpmath.mpf("1e-4")
+    assert found.exception == 0
+
+
+def test_a_delta_too_large_for_the_sentence_is_said_and_not_hidden() -> None:
+    found = worst_case(Decimal(1), Decimal("0.001"))
+    assert found.suspicion is None
+    assert any("No limit can be stated" in line for line in sentences(found, Relation.ADD_REMOVE, "patient", "it"))
+
+
+def test_a_huge_epsilon_is_certainty_and_no_error() -> None:
+    found = worst_case(Decimal(10**17), Decimal(0))
+    assert (found.advantage, found.guess, found.power) == (1, 1, (1, 1))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_sentences_ask_the_question_of_the_relation(relation: Relation) -> None:
+    said = sentences(worst_case(Decimal(1), Decimal("0.000001")), relation, "patient", "everything")
+    expected = {
+        Relation.ADD_REMOVE: "is in the data",
+        Relation.REPLACE_ONE: "two versions",
+        Relation.ZERO_OUT: "left blank",
+        Relation.LABEL_FLIP: "two labels",
+    }
+    assert expected[relation] in said[0]
+    assert "73.2 %" in said[0]
+    assert said[1] == "A suspicion of 1 % becomes at most 2.68 %, except with probability 0.001."
+
+
+@given(st.decimals("0", "1", places=20))
+def test_a_percentage_is_never_below_the_probability(share: Decimal) -> None:
+    assert Decimal(words.percent(share).removesuffix(" %")) >= share * 100
+    assert Decimal(words.percent_at_least(share).removesuffix(" %")) <= share * 100

@@ -1,0 +1,259 @@
+"""What holds of every report's model: every item says where it comes from, nothing is left out, nothing is judged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.errors import ParameterError
+from dpledger.ledger.verification import Verified
+from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.reports import Report
+from dpledger.reports.build import build
+from dpledger.reports.model import Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
+from dpledger.reports.sections.declared import ITEMS
+from report_records import Record, hostile, long, report_on_sample, sample
+
+
+def items_of(model: ReportModel) -> list[Item]:
+    return [item for block in blocks(model.sections) if isinstance(block, Items) for item in block.items]
+
+
+def item(model: ReportModel, id_: str) -> Item:
+    (found,) = (one for one in items_of(model) if one.id == id_)
+    return found
+
+
+def tables_of(model: ReportModel) -> dict[str, Table]:
+    return {block.id: block for block in blocks(model.sections) if isinstance(block, Table)}
+
+
+def quick(verified: Verified) -> Verified:
+    empty = Record().verified()
+    return Verified(
+        mode="quick",
+        head=verified.head,
+        key=verified.key,
+        witnessed=0,
+        entries=(),
+        state=type(empty.state)(),
+    )
+
+
+@pytest.fixture(scope="module")
+def model() -> ReportModel:
+    return report_on_sample().model
+
+
+# ---- every report ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("record", [Record, sample, hostile])
+def test_every_id_is_there_once(record: type[Record]) -> None:
+    made = build(record().verified())
+
+    def section_ids(sections: tuple[Section, ...]) -> list[str]:
+        return [id_ for one in sections for id_ in (one.id, *section_ids(one.sections))]
+
+    ids = section_ids(made.sections) + [one.id for one in items_of(made)] + [fact.id for fact in made.facts]
+    ids += [block.id for block in blocks(made.sections) if isinstance(block, Table | Picture | Prose)]
+    assert [id_ for id_, times in Counter(ids).items() if times > 1] == []
+    assert not any(" " in id_ for id_ in ids)
+
+
+@pytest.mark.parametrize("record", [Record, sample])
+def test_every_item_that_people_must_state_is_declared_or_unknown(record: type[Record]) -> None:
+    found = Counter(
+        one.id.split("declared/")[-1] for one in items_of(build(record().verified())) if "declared/" in one.id
+    )
+    assert set(ITEMS) <= set(found)
+
+
+def test_an_empty_ledger_declares_nothing_and_the_report_says_so() -> None:
+    made = build(Record().verified())
+    assert all(item(made, f"declared/{name}").origin.status == "unknown" for name in ITEMS)
+    (gaps,) = (fact for fact in made.facts if fact.id == "facts/gaps")
+    assert gaps.text == f"{len(ITEMS)} items"
+    assert tables_of(made)["scopes/table"].rows == ()
+
+
+def test_every_table_is_a_rectangle(model: ReportModel) -> None:
+    for table in tables_of(model).values():
+        assert all(len(row) == len(table.columns) for row in table.rows), table.id
+
+
+@pytest.mark.parametrize("form", ["html", "json", "markdown"])
+def test_nothing_is_ever_called_compliant(form: str) -> None:
+    text: str = getattr(report_on_sample(), form)()
+    assert "complian" not in text.lower()
+
+
+def test_the_same_record_gives_the_same_bytes_anywhere(tmp_path: Path) -> None:
+    """Another process, another seed of hashes, another clock, another language."""
+    script = (
+        "from report_records import report_on_sample; import sys; "
+        "made = report_on_sample(); sys.stdout.buffer.write((made.html() + made.markdown()).encode())"
+    )
+    made = report_on_sample()
+    support = str(Path(__file__).parents[1] / "support")
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONPATH": support}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=environment, cwd=tmp_path)
+    assert ran.stdout.decode() == made.html() + made.markdown()
+
+
+# ---- what the sample must show --------------------------------------------------------------------------------------
+
+
+def test_the_head_says_what_was_verified_and_how_to_repeat_it(model: ReportModel) -> None:
+    verified = sample().verified()
+    assert item(model, "verified/command").value == f"dpledger verify BUNDLE --key '{verified.key.text}'"
+    assert item(model, "verified/range").value == verified.head.size
+    assert item(model, "record/root").value == verified.head.root.hex()
+
+
+def test_what_no_witness_has_seen_is_counted(model: ReportModel) -> None:
+    size = sample().verified().head.size
+    assert item(model, "record/witnessed").origin.status == "unknown"
+    assert item(model, "record/after_witness").value == size
+    watched = build(sample().verified(witnessed=5))
+    assert (item(watched, "record/witnessed").value, item(watched, "record/after_witness").value) == (4, size - 5)
+
+
+def test_the_guarantee_is_the_budget_and_the_reading_is_no_guarantee(model: ReportModel) -> None:
+    assert item(model, "scope:patients-2026/guarantee").text.startswith("ε ≤ 3, δ = 1e-6")
+    (spent,) = (
+        below for section in model.sections for below in section.sections if below.id == "scope:patients-2026/spent"
+    )
+    assert "no guarantee of differential privacy" in spent.heading
+    lower, upper = (item(model, f"scope:patients-2026/spent_{side}").value for side in ("lower", "upper"))
+    assert 0 < lower < upper < 3  # type: ignore[operator]
+
+
+def test_equal_releases_are_one_row_with_their_number(model: ReportModel) -> None:
+    rows = tables_of(model)["scope:patients-2026/admissions"].rows
+    assert rows[0][0].text == "laplace × 5"
+    assert rows[0][1].value == 5
+
+
+def test_refunds_name_their_rule(model: ReportModel) -> None:
+    rows = {row[0].text: row for row in tables_of(model)["scope:patients-2026/admissions"].rows}
+    assert rows["sparse_vector"][5].note == "fell to its realised loss"
+    assert rows["dp_sgd"][5].note == "steps never granted came back"
+    for name in ("sparse_vector", "dp_sgd"):
+        assert rows[name][5].value < rows[name][4].value  # type: ignore[operator]
+
+
+def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
+    found = tables_of(model)
+    assert [row[0].text for row in found["scope:patients-2026/refusals"].rows] == ["laplace × 2", "laplace"]
+    assert [row[2].text for row in found["scope:patients-2026/open_charges"].rows] == ["started"]
+    assert item(model, "record/crashes").value == 1
+    assert item(model, "record/refused").value == 3
+
+
+def test_both_verdicts_stand_beside_their_claims(model: ReportModel) -> None:
+    rows = tables_of(model)["audits/results"].rows
+    assert [row[3].text for row in rows] == ["not refuted", "violation"]
+    assert item(model, "audits/never_audited").origin.status == "unknown"
+    assert "dp_sgd" in item(model, "audits/never_audited").text
+
+
+def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -> None:
+    by_operator, by_person = item(model, "declared/intended_use"), item(model, "declared/decision_owner")
+    assert by_operator.origin.by == "A. Lindqvist"
+    assert "the operator's word" in by_operator.origin.signature
+    assert "their own envelope" in by_person.origin.signature
+    replaced = item(model, "declared/output_recipients")
+    assert replaced.text == "The regional registry and the public [replaces 1 earlier declaration]"
+
+
+def test_delta_is_compared_with_the_declared_number_of_units(model: ReportModel) -> None:
+    compared = item(model, "scope:patients-2026/delta_against_population")
+    assert compared.text == "n = 569 as declared; δ·n = 5.69e-4, δ is below 1/n"
+    assert item(model, "scope:staff-survey/delta_against_population").origin.status == "unknown"
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [("1", []), ("1.01", ["above 1:"]), ("11", ["above 10:"])])
+def test_a_large_epsilon_is_warned_of(epsilon: str, warned: list[str]) -> None:
+    record = Record()
+    record.scope("s", PureDP(epsilon))
+    said = [
+        line
+        for block in blocks(build(record.verified()).sections)
+        if isinstance(block, Prose) and block.tone == "warning"
+        for line in block.lines
+    ]
+    assert len(said) == len(warned)
+    assert all(words in line for words, line in zip(warned, said, strict=True))
+
+
+def test_since_the_previous_report_only_what_came_after_it_counts(model: ReportModel) -> None:
+    assert item(model, "verified/since_previous").text == (
+        "2 charges, 1 settled charge, 0 aborted charges, 3 refusals, 1 new scope, 0 declarations; "
+        "budgets and keys are unchanged"
+    )
+
+
+def test_a_quick_verification_reports_no_content() -> None:
+    made = build(quick(sample().verified()))
+    assert item(made, "scopes/quick").origin.status == "unknown"
+    assert item(made, "record/open").origin.status == "unknown"
+    assert item(made, "record/witness_policy").origin.status == "unknown"
+    assert tables_of(made)["scopes/table"].rows == ()
+
+
+def test_a_run_outside_its_guarantee_is_said() -> None:
+    record = Record()
+    record.scope("s", PureDP(1))
+    charge = record.ask("s", Laplace(sensitivity=1, epsilon="0.1"))
+    record.settle(charge, outside_guarantee=True, warnings=("the query raised",))
+    (row,) = tables_of(build(record.verified()))["scope:s/admissions"].rows
+    assert row[6].note == "outside its guarantee: the run broke its contract, and nothing came back; the query raised"
+
+
+def test_many_scopes_all_stand_in_the_table() -> None:
+    record = Record()
+    for number in range(25):
+        record.scope(f"scope-{number:02d}", ApproxDP(1, "1e-6"))
+    made = build(record.verified())
+    assert len(tables_of(made)["scopes/table"].rows) == 25
+    assert sum(section.id.startswith("scope:") for section in made.sections) == 20
+
+
+# ---- size and speed -------------------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_entries_are_a_small_report_in_little_time() -> None:
+    verified = long(10_000).verified()
+    started = time.process_time()
+    made = Report(build(verified))
+    sizes = [len(text.encode()) for text in (made.html(), made.json(), made.markdown())]
+    assert time.process_time() - started < 2
+    assert max(sizes) <= 1_000_000
+
+
+def test_releases_that_all_differ_are_grouped_by_mechanism() -> None:
+    verified = long(700, distinct=True).verified()
+    made = build(verified)
+    (row,) = tables_of(made)["scope:stream/admissions"].rows
+    assert row[0].text == "laplace × 349"
+    assert row[0].note == "parameters differ: each stands in its entry"
+
+
+# ---- saving ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_suffix_names_the_form(tmp_path: Path) -> None:
+    made = report_on_sample()
+    for suffix, text in ((".html", made.html()), (".json", made.json()), (".md", made.markdown())):
+        assert made.save(tmp_path / f"report{suffix}").read_bytes() == text.encode()
+    with pytest.raises(ParameterError, match=r"report\.pdf"):
+        made.save(tmp_path / "report.pdf")
+    assert not (tmp_path / "report.pdf").exists()

@@ -1,0 +1,112 @@
+"""How numbers and names are written: always to the safe side, never hiding a character."""
+
+from __future__ import annotations
+
+import unicodedata
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from dpledger.accounting import filters
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.reports import words
+from dpledger.reports.grouping import MOST_ROWS, grouped, indices, span
+from dpledger.reports.model import visible
+from dpledger.reports.pictures.svg import element, ticks
+
+AMOUNTS = st.decimals("0", "1000000", allow_nan=False, allow_infinity=False, places=30)
+
+
+@given(AMOUNTS)
+def test_at_most_is_never_below_and_at_least_never_above(number: Decimal) -> None:
+    assert Decimal(words.at_most(number)) >= number
+    assert Decimal(words.at_least(number)) <= number
+
+
+@given(AMOUNTS)
+def test_four_digits_are_close(number: Decimal) -> None:
+    assert Decimal(words.at_most(number)) <= number * Decimal("1.001") + Decimal("1e-29")
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        ("0", "0"),
+        ("0.000001", "1e-6"),
+        ("0.00012345", "1.235e-4"),
+        ("3", "3"),
+        ("0.5", "0.5"),
+        ("Infinity", "no bound"),
+    ],
+)
+def test_how_numbers_look(number: str, shown: str) -> None:
+    assert words.at_most(Decimal(number)) == shown
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [PureDP(1), ApproxDP(1, "1e-6"), ZCDP("0.5", "1e-6"), GDP(1), RDP(("2", "3"), ("0.1", "0.2")), BoundedRange(1)],
+)
+def test_an_epsilon_never_stands_without_its_delta(promise: Guarantee) -> None:
+    said = words.guarantee(promise)
+    assert "ε =" not in said or "δ" in said
+    assert words.variant(promise)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1), ApproxDP(3, "1e-6")])
+def test_every_rule_says_its_constants(budget: Guarantee) -> None:
+    assert "adaptively" in words.filter_rule(filters.opened_by(budget))
+
+
+@given(st.text())
+def test_nothing_invisible_is_left(text: str) -> None:
+    left = {character for character in visible(text) if character != "\n"}
+    assert not any(unicodedata.category(character)[0] == "C" or character in "\u2028\u2029" for character in left)
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=200))
+def test_what_is_visible_already_is_left_alone(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_a_text_that_is_cut_says_so() -> None:
+    assert visible("a" * 5000).endswith("…")
+    assert len(visible("a" * 5000)) == 3000
+
+
+def test_parameters_are_one_line_and_bounded() -> None:
+    said = words.parameters({"edges": ["0", "1"], "clip": "1", "flag": True, "nested": {"a": "b\nc"}})
+    assert said == "edges [0, 1], clip 1, flag yes, nested {a b c}"
+    assert len(words.parameters({"long": "x" * 4000})) <= 400
+
+
+def test_equal_things_are_one_group_and_too_many_are_coarser() -> None:
+    few = grouped(range(10), exact=lambda number: number % 3, coarse=lambda number: 0)
+    assert [group.members for group in few] == [(0, 3, 6, 9), (1, 4, 7), (2, 5, 8)]
+    assert all(group.alike for group in few)
+    many = grouped(range(MOST_ROWS + 1), exact=lambda number: number, coarse=lambda number: number % 2)
+    assert [len(group.members) for group in many] == [MOST_ROWS // 2 + 1, MOST_ROWS // 2]
+    assert not any(group.alike for group in many)
+
+
+def test_a_group_says_its_range_and_what_has_no_price() -> None:
+    assert span([Decimal(1), Decimal(2)]) == "1 to 2"
+    assert span([Decimal(1), None]) == "no price"
+    assert indices([4, 5]) == "4, 5"
+    assert indices([4, 5, 6, 9]) == "4 to 9"
+
+
+@given(st.floats(1e-12, 1e12))
+def test_ticks_are_few_and_inside(high: float) -> None:
+    found = ticks(high)
+    assert 1 <= len(found) <= 7
+    assert found[0] == 0
+    assert all(0 <= tick <= high * (1 + 1e-9) for tick in found)
+
+
+def test_svg_escapes_text_and_attributes() -> None:
+    made = element("text", "<b>", class_='"><script>')
+    assert made == Markup('<text class="&#34;&gt;&lt;script&gt;">&lt;b&gt;</text>')

@@ -1,0 +1,156 @@
+"""What every store must do. A new store inherits `StoreConformance` and says how it is made."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from dpledger.errors import StoreBehind
+from dpledger.ledger.stores.protocol import ChargeRow, Store
+
+ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
+
+
+class Interrupted(Exception):
+    """What a test interrupts a transaction with."""
+
+
+class StoreConformance(ABC):
+    """The tests of the protocol `Store`."""
+
+    @abstractmethod
+    def make(self) -> Store:
+        """An empty store."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        made = self.make()
+        yield made
+        made.close()
+
+    def test_it_is_empty_at_first(self, store: Store) -> None:
+        with store.reading() as reader:
+            assert reader.size == 0
+            assert list(reader.leaves()) == []
+            assert reader.checkpoint() is None
+            assert list(reader.charges()) == []
+            assert reader.charge_of("s", "k") is None
+            assert reader.value("c1") is None
+            with pytest.raises(IndexError):
+                reader.leaf(0)
+
+    def test_leaves_stay_in_order(self, store: Store) -> None:
+        with store.transaction() as work:
+            assert [work.append(b"leaf %d" % number) for number in range(5)] == [0, 1, 2, 3, 4]
+            assert work.size == 5
+        with store.reading() as reader:
+            assert list(reader.leaves()) == [b"leaf 0", b"leaf 1", b"leaf 2", b"leaf 3", b"leaf 4"]
+            assert list(reader.leaves(1, 3)) == [b"leaf 1", b"leaf 2"]
+            assert list(reader.leaves(4)) == [b"leaf 4"]
+            assert list(reader.leaves(5)) == []
+            assert list(reader.leaves(3, 9)) == [b"leaf 3", b"leaf 4"]
+            assert reader.leaf(2) == b"leaf 2"
+            for index in (-1, 5):
+                with pytest.raises(IndexError):
+                    reader.leaf(index)
+
+    def test_a_transaction_sees_what_it_wrote(self, store: Store) -> None:
+        with store.transaction() as work:
+            work.append(b"leaf")
+            work.put_checkpoint(b"head")
+            work.add_charge(ROW)
+            work.put_value("c1", b"value")
+            assert list(work.leaves()) == [b"leaf"]
+            assert work.leaf(0) == b"leaf"
+            assert work.checkpoint() == b"head"
+            assert work.charge_of("s", "k") == ROW
+            assert list(work.charges()) == [ROW]
+            assert work.value("c1") == b"value"
+
+    def test_everything_or_nothing(self, store: Store) -> None:
+        def interrupted() -> None:
+            with store.transaction() as work:
+                work.append(b"leaf")
+                work.put_checkpoint(b"head")
+                work.add_charge(ROW)
+                work.put_value("c1", b"value")
+                work.note_refusal("s", "k", "r")
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            interrupted()
+        self.test_it_is_empty_at_first(store)
+        with store.transaction() as work:
+            assert work.note_refusal("s", "k", "r")
+
+    def test_the_head_is_replaced(self, store: Store) -> None:
+        for head in (b"first", b"second"):
+            with store.transaction() as work:
+                work.put_checkpoint(head)
+        with store.reading() as reader:
+            assert reader.checkpoint() == b"second"
+
+    def test_a_key_is_used_up_once_in_its_scope(self, store: Store) -> None:
+        with store.transaction() as work:
+            work.add_charge(ROW)
+        for again in (ROW, replace(ROW, charge="c2"), replace(ROW, key="k2")):
+            with pytest.raises(StoreBehind), store.transaction() as work:
+                work.add_charge(again)
+        with store.transaction() as work:
+            work.add_charge(replace(ROW, charge="c2", scope="other"))
+            work.add_charge(replace(ROW, charge="c3", key="other"))
+        with store.reading() as reader:
+            assert [row.charge for row in reader.charges()] == ["c1", "c2", "c3"]
+
+    def test_a_charge_ends_once(self, store: Store) -> None:
+        with store.transaction() as work:
+            work.add_charge(ROW)
+        with store.transaction() as work:
+            work.end_charge("c1", "committed", 7)
+        with store.reading() as reader:
+            assert reader.charge_of("s", "k") == replace(ROW, status="committed", ended=7)
+        for charge in ("c1", "unknown"):
+            with pytest.raises(StoreBehind), store.transaction() as work:
+                work.end_charge(charge, "aborted", 8)
+
+    def test_a_refusal_is_noted_once(self, store: Store) -> None:
+        with store.transaction() as work:
+            assert work.note_refusal("s", "k", "r")
+            assert not work.note_refusal("s", "k", "r")
+        with store.transaction() as work:
+            assert not work.note_refusal("s", "k", "r")
+            assert work.note_refusal("s", "k", "r2")
+            assert work.note_refusal("s", "k2", "r")
+            assert work.note_refusal("s2", "k", "r")
+
+    def test_bytes_come_back_as_they_were(self, store: Store) -> None:
+        every_byte = bytes(range(256))
+        with store.transaction() as work:
+            work.append(every_byte)
+            work.put_value("c1", every_byte)
+        with store.reading() as reader:
+            assert (reader.leaf(0), reader.value("c1")) == (every_byte, every_byte)
+
+    def test_writers_exclude_each_other(self, store: Store) -> None:
+        """Each reads the size and appends it: with two writers inside at once, a number would occur twice."""
+
+        def write() -> None:
+            for _ in range(25):
+                with store.transaction() as work:
+                    work.append(b"%d" % work.size)
+
+        threads = [threading.Thread(target=write) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with store.reading() as reader:
+            assert list(reader.leaves()) == [b"%d" % number for number in range(100)]
+
+    def test_it_closes_twice(self, store: Store) -> None:
+        store.close()
+        store.close()
