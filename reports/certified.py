@@ -19,7 +19,9 @@ from dpledger.reports.model import Point
 __all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
 
 MOST = 48  # distinct trees that one report composes; more would make a report of a long ledger slow
-ALPHAS = tuple(Decimal(rate) for rate in ("0", "0.02", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9"))
+ALPHAS = tuple(
+    Decimal(rate) for rate in ("0", "0.02", "0.05", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
+)
 """False-positive rates at which a curve is drawn, before its end."""
 END = Point(Decimal(1), Decimal(0))
 

@@ -149,8 +149,9 @@ def _one_batch(leaves: Leaves, rate: Decimal, relation: Relation) -> Leaves:
 
 
 def _products(factors: list[list[Leaves]]) -> list[Leaves]:
-    lists: list[Leaves] = [{}]
-    for factor in factors:
+    single = [factor[0] for factor in factors if len(factor) == 1]
+    lists: list[Leaves] = [_merged(*single)]
+    for factor in (factor for factor in factors if len(factor) > 1):
         lists = _distinct(_merged(left, right) for left in lists for right in factor)
     return lists
 

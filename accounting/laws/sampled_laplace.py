@@ -1,8 +1,8 @@
 """Poisson-sampled Laplace noise: the Laplace pair mixed with rate q, in both directions.
 
-With l the loss of the Laplace pair (P, Q), e0 = sensitivity / scale, and L(l) = log(1 - q + q e^l): under Q, l is e0 with
-mass e^{-e0}/2, -e0 with mass 1/2, and has density e^{-(e0 + l)/2}/4 in between. E e^{z loss} is I(z+1) for remove and I(-z)
-for add, I(w) = E_Q e^{w L(l)}; the integral is a Gauss-Legendre rule on panels, with a proven error.
+With l the loss of the Laplace pair (P, Q), e0 = sensitivity / scale, and L(l) = log(1 - q + q e^l): under Q, l is e0
+with mass e^{-e0}/2, -e0 with mass 1/2, and has density e^{-(e0 + l)/2}/4 in between. E e^{z loss} is I(z+1) for remove
+and I(-z) for add, I(w) = E_Q e^{w L(l)}; the integral is a Gauss-Legendre rule on panels, with a proven error.
 Source: Zhu-Dong-Wang 2022, Theorem 11 (the pairs); docs/proofs/engine.md, section 4, Lemma 8 (the rule).
 """
 

@@ -3,7 +3,7 @@
 The float path is believed only where the interval [y - tolerance, y + tolerance] lies inside one cell. The tolerances
 are derived in docs/proofs/noise.md from four facts: add, multiply, divide and square root are correctly rounded (IEEE
 754); so is the conversion of an int64; `numpy.log` is within 2^-46, relatively (64 units in the last place; its makers
-promise 4, and the tests measure it); and the known prefix of a uniform has 63 bits. How many words are drawn depends on
+aim at 4, and the tests measure it); and the known prefix of a uniform has 63 bits. How many words are drawn depends on
 the noise alone.
 """
 

@@ -330,7 +330,9 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     return Picture(
         id=f"{prefix}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
-        description=f"The {named}, which carries the last admission, may reach {words.at_most(limit)}. "
+        description=f"The {named}, which carries the last admission, may reach {words.at_most(limit)}"
+        + ("" if carrier == "pure" else f"; an epsilon is read from it by adding {_offset(account, limit)}")
+        + ". "
         + "; ".join(_bar_words(bar) for bar in bars)
         + ".",
         chart=BarChart(bars=bars, limit=limit),
@@ -358,6 +360,11 @@ def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]
 def _bar_words(bar: Bar) -> str:
     back = f", {words.at_least(bar.returned)} came back" if bar.returned else ""
     return f"{bar.label}: {words.at_most(bar.charged)} charged{back}"
+
+
+def _offset(account: ScopeAccount, limit: Decimal) -> str:
+    """What the boundary of the mixed account costs, beside what is charged in it."""
+    return words.at_most(subtract(account.filter.epsilon, limit))
 
 
 def _limit(account: ScopeAccount, carrier: str) -> Decimal:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, SparseVectorLaw, SparseVectorOutcome
@@ -54,14 +53,14 @@ def charged(filter_: Filter, trees: Sequence[Composition]) -> filters.Sums:
 
 @every_filter
 @given(trees=st.lists(requests, max_size=6), data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_sums_do_not_depend_on_the_order(filter_: Filter, trees: list[Composition], data: st.DataObject) -> None:
     assert charged(filter_, trees) == charged(filter_, data.draw(st.permutations(trees)))
 
 
 @every_filter
 @given(trees=st.lists(requests, min_size=1, max_size=6))
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_taking_a_charge_away_undoes_it(filter_: Filter, trees: list[Composition]) -> None:
     last = filters.charge(filter_, price(filter_, trees[-1]))
     assert filters.without_charge(filter_, charged(filter_, trees), last) == charged(filter_, trees[:-1])
@@ -69,7 +68,7 @@ def test_taking_a_charge_away_undoes_it(filter_: Filter, trees: list[Composition
 
 @every_filter
 @given(trees=st.lists(requests, max_size=5), more=requests)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_one_charge_more_never_helps(filter_: Filter, trees: list[Composition], more: Composition) -> None:
     before, after = charged(filter_, trees), charged(filter_, [*trees, more])
     assert filters.admits(filter_, before) or not filters.admits(filter_, after)
@@ -79,7 +78,7 @@ def test_one_charge_more_never_helps(filter_: Filter, trees: list[Composition], 
 
 @every_filter
 @given(trees=st.lists(requests, max_size=12))
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_no_prefix_passes_the_budget_and_refusing_changes_nothing(filter_: Filter, trees: list[Composition]) -> None:
     sums, admitted = filters.opening(filter_), []
     for tree in trees:
@@ -106,7 +105,7 @@ def test_no_prefix_passes_the_budget_and_refusing_changes_nothing(filter_: Filte
     closed=st.lists(st.integers(1, 20), max_size=2).map(tuple),
     open_epoch=st.integers(0, 20),
 )
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_settling_never_costs_more_and_never_returns_delta(
     filter_: Filter, closed: tuple[int, ...], open_epoch: int
 ) -> None:
@@ -122,12 +121,10 @@ def test_settling_never_costs_more_and_never_returns_delta(
 
 
 def test_a_request_with_both_currencies_pays_the_smaller_one_in_the_mixed_account() -> None:
-    fine, coarse = (
-        filters.charge(EITHER, price(EITHER, PureDP("0.01"))),
-        filters.charge(EITHER, price(EITHER, PureDP(2))),
-    )
+    fine = filters.charge(EITHER, price(EITHER, PureDP("0.01")))
     assert fine["mixed_pure"] == 0 < fine["mixed_rdp"] < Decimal("0.01")
-    assert coarse["mixed_rdp"] == 0 < coarse["mixed_pure"] == 2
+    refundable = filters.charge(EITHER, price(EITHER, BASIC))
+    assert refundable["mixed_rdp"] == 0 < refundable["mixed_pure"] == 1
     gaussian = filters.charge(EITHER, price(EITHER, GaussianLaw(10)))
     assert gaussian.keys() == {"delta", "mixed_pure", "mixed_rdp"}
     assert filters.charge(MIXED, price(MIXED, GaussianLaw(10))) == gaussian

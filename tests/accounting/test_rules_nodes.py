@@ -1,10 +1,9 @@
-"""How prices combine: sequences add, repetitions multiply, of disjoint parts the greatest counts, filters cost a budget."""
+"""How prices combine: sequences add, repeats multiply, the greatest of disjoint parts counts, a filter its budget."""
 
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import (
     Composition,
@@ -42,7 +41,7 @@ leaves: st.SearchStrategy[Composition] = st.one_of(
 
 
 @given(st.lists(leaves, min_size=1, max_size=6), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_order_and_grouping_do_not_matter(parts: list[Composition], random: st.DrawFn) -> None:
     whole = cost(Sequence(tuple(parts)), ADD, orders=ORDERS) if _priced(parts) else None
     shuffled = list(parts)
@@ -58,7 +57,7 @@ def _priced(parts: list[Composition]) -> bool:
 
 
 @given(leaves, st.integers(1, 10**6))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_repeating_is_multiplying(leaf: Composition, times: int) -> None:
     one, many = cost(leaf, ADD, orders=ORDERS), cost(Repeated(leaf, times=times), ADD, orders=ORDERS)
     assert many == one.times(times)
@@ -66,7 +65,7 @@ def test_repeating_is_multiplying(leaf: Composition, times: int) -> None:
 
 
 @given(leaves, leaves)
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_adding_a_part_never_lowers_a_price(left: Composition, right: Composition) -> None:
     one, both = cost(left, ADD, orders=ORDERS), cost(Sequence((left, right)), ADD, orders=ORDERS)
     for before, after in [
@@ -80,7 +79,7 @@ def test_adding_a_part_never_lowers_a_price(left: Composition, right: Compositio
 
 
 @given(leaves, leaves)
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_disjoint_parts_cost_at_most_their_sequence(left: Composition, right: Composition) -> None:
     apart, together = (
         cost(Parallel((left, right)), ADD, orders=ORDERS),

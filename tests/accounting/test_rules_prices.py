@@ -3,8 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import (
     Composition,
@@ -94,7 +93,7 @@ def test_an_approximate_leaf_carries_its_delta_beside_the_pure_prices() -> None:
     assert price(ApproxDP(1)) == pure
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.decimals("1e-60", "1e17", allow_nan=False, allow_infinity=False))
 def test_no_epsilon_is_too_small_or_too_large_to_price(epsilon: Decimal) -> None:
     leaf = PureDP(Decimal(f"{epsilon:.10g}")) if epsilon > Decimal("1e-45") else PureDP("1e-50")

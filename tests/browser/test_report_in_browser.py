@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
+
 from report_records import report_on_hostile, report_on_sample
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -77,8 +78,15 @@ def keep_picture(visit: Visit, name: str) -> None:
         visit.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
-@pytest.mark.parametrize("name", ["sample", "hostile"])
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light")])
+@pytest.mark.parametrize(
+    ("name", "size", "scheme"),
+    [
+        ("sample", DESKTOP, "light"),
+        ("sample", DESKTOP, "dark"),
+        ("sample", PHONE, "light"),
+        ("hostile", PHONE, "light"),
+    ],
+)
 def test_it_opens_quietly_fits_and_is_accessible(
     browser: Browser, reports: dict[str, Path], name: str, size: tuple[int, int], scheme: str
 ) -> None:
@@ -90,6 +98,16 @@ def test_it_opens_quietly_fits_and_is_accessible(
     assert wide <= shown, "the page itself scrolls sideways"
     found = Axe().run(visit.page)
     assert found.violations_count == 0, found.generate_report()
+    visit.page.context.close()
+
+
+def test_the_check_for_accessibility_sees_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
+    faulty = tmp_path / "faulty.html"
+    faulty.write_text(
+        "<!doctype html><title>x</title><p style='color:#aaa'>grey</p><table><td>1</table><a href='#'></a>"
+    )
+    visit = opened(browser, faulty, PHONE)
+    assert Axe().run(visit.page).violations_count >= 3
     visit.page.context.close()
 
 

@@ -8,8 +8,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Law, RoundedGaussian, RoundedLaplace

@@ -74,7 +74,7 @@ def gdp_delta(mu: Real, epsilon: Real) -> Real:
 def least(function: Callable[[Real], Real], low: float, high: float) -> Real:
     """The minimum over [low, high] of a function of one valley, by golden section on a logarithmic scale."""
     a, b, golden = mp.log(low), mp.log(high), (mp.sqrt(5) - 1) / 2
-    for _ in range(150):
+    for _ in range(90):
         c, d = b - golden * (b - a), a + golden * (b - a)
         if function(mp.exp(c)) < function(mp.exp(d)):
             b = d
