@@ -263,9 +263,12 @@ def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, orders: Order
 
 
 @lru_cache(maxsize=1024)
-def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal | None:
-    divergence = Decimal(rdp_upper(rate, noise_multiplier, order))
-    return outward.above(divergence) if divergence.is_finite() else None
+def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
+    """The certified price, or the Gaussian's own where that is smaller: a sample is a mixture of runs on all data and of
+    runs without the unit, and the Renyi divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13)."""
+    whole = round_up(multiply(multiply(prices.gaussian_mu_squared(1, noise_multiplier), HALF), order))
+    sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
+    return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
 
 
 def _of_amplified(part: Composition, rate: Decimal, orders: Orders) -> Cost:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samp
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import MechanismNote, Power
+from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
@@ -135,7 +134,7 @@ def audit_outputs(
     return _result(
         plan.evidence(plan.hits(left), plan.hits(right)),
         settings,
-        mechanism=MechanismNote(kind=_as_id(name), parameters={}, library=_LIBRARY),
+        mechanism=MechanismNote(kind=_as_id(name), parameters={}, library=LIBRARY),
         claim=claim,
         target=aim,
         relation=relation,
@@ -268,23 +267,13 @@ def _own_parameters(function: object) -> Mapping[str, Plain]:
 
 
 def _note(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:
-    return MechanismNote(kind=_as_id(kind), parameters=parameters, library=_LIBRARY)
+    return MechanismNote(kind=_as_id(kind), parameters=parameters, library=LIBRARY)
 
 
 def _as_id(text: str) -> str:
     """`text` as a name in the ledger's alphabet."""
     cleaned = re.sub(r"[^A-Za-z0-9._:/@-]+", "_", text).lstrip("._:/@-")
     return cleaned[:128] or "unnamed"
-
-
-def _version() -> str:
-    try:
-        return metadata.version("dpledger")
-    except metadata.PackageNotFoundError:
-        return "source"
-
-
-_LIBRARY = f"dpledger {_version()}"
 
 
 def _shape(data: object) -> str:

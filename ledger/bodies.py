@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from importlib import metadata
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
@@ -22,6 +23,17 @@ from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
 
 FORMAT: Literal["dpledger.ledger.v1"] = "dpledger.ledger.v1"
+
+
+def _version() -> str:
+    try:
+        return metadata.version("dpledger")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+LIBRARY = f"dpledger {_version()}"
+"""What the ledger says a mechanism ran in."""
 
 if TYPE_CHECKING:
     Amounts: TypeAlias = Mapping[str, Decimal]

@@ -54,8 +54,7 @@ from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
 from dpledger.ledger.writing import Writing
-from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.entropy import system as system_entropy
+from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from dpledger import __version__
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.profile import Bounds
@@ -22,7 +21,7 @@ from dpledger.decimals import Number
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
 from dpledger.ledger import gate, readings, recomposition, values, wire
 from dpledger.ledger.attempts import Attempt, Receipt
-from dpledger.ledger.bodies import Audited, Body, Closed, Declared, Lost, MechanismNote
+from dpledger.ledger.bodies import LIBRARY, Audited, Body, Closed, Declared, Lost, MechanismNote
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.sessions import Session
@@ -198,7 +197,7 @@ class Scope:
             scope=self.name,
             key=self._draw().hex() if key is None else wire.check_id(key, "key"),
             charge=self._draw().hex(),
-            mechanism=MechanismNote(ready.kind, ready.parameters(), f"dpledger {__version__}"),
+            mechanism=MechanismNote(ready.kind, ready.parameters(), LIBRARY),
             relation=scope.relation,
             unit=scope.unit,
             claim=claim,

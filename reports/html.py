@@ -18,7 +18,7 @@ from dpledger.reports.pictures.charts import drawn
 
 __all__ = ["framed", "render"]
 
-_RELATION = re.compile(r"[εδρμηn] [=≤≥] [0-9](?:[0-9.e-]*[0-9])?|[0-9]e-[0-9]+")
+_RELATION = re.compile(r"[εδρμηn] [=≤≥] [0-9](?:[0-9.e-]*[0-9])?|[0-9]e-[0-9]+|[0-9.]+ %")
 LONG_WORD = 24  # characters without a space from which a text is set in a fixed width
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
-__all__ = ["Composed", "TiltedComposition", "log_kappa"]
+__all__ = ["Composed", "TiltedComposition", "log_kappa", "sum_up"]
 
 MOST_DECAYS = 96  # losses whose decay is used; the others are bounded by 1
 

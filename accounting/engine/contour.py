@@ -25,9 +25,11 @@ __all__ = ["Contour", "Ladder", "LogBounds"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ladder:
-    """Points c'' and upper bounds of K(c'') + log kappa(c''): one Chernoff bound of delta for each."""
+    """Points c'', upper bounds `log_moments` of K(c'') and `log_bounds` of K(c'') + log kappa(c''): one Chernoff bound
+    of delta for each."""
 
     c: Array
+    log_moments: Array
     log_bounds: Array
 
     def log_delta(self, epsilon: float) -> float:
@@ -127,7 +129,7 @@ class Contour:
         gap = (c - self.c) * self.window * (1 - 1e-9)
         log_geometric = np.where(gap > 40, gap, np.log(np.expm1(np.minimum(gap, 40.0))))
         smooth = self.mu_squared * c * (c + 1) / 2
-        return Ladder(c, ladder.log_bounds[above] + smooth - log_geometric + 1e-9)
+        return Ladder(c, ladder.log_moments[above], ladder.log_bounds[above] + smooth - log_geometric + 1e-9)
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""

@@ -44,7 +44,7 @@ def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int]
         total[finite] += _losses(composed, c[finite])
     kept = np.isfinite(total)
     total = total[kept] * (1 + (len(curves) + 16) * UNIT)
-    return Ladder(c[kept], total + log_kappa(c[kept]) * (1 - 16 * UNIT) + 1e-14)
+    return Ladder(c[kept], total, total + log_kappa(c[kept]) * (1 - 16 * UNIT) + 1e-14)
 
 
 def _losses(composed: Composed, c: Array) -> Array:

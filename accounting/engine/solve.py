@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Contour, Ladder
+from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import require_assumptions, up
-from dpledger.accounting.engine.tilt import Saddle, choose_contour, saddle_for_delta, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
 __all__ = ["Interval", "finite_delta", "finite_epsilon"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
+ATTEMPTS = 3
 _STEPS = 24  # doublings of the distance before an end is given up
 
 
@@ -46,16 +47,18 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     found = Interval(0.0, composed.largest)
     try:
         saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
+        ladder = ladder_around(composed, saddle)
+        found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
         tolerance, width = TOLERANCE, WIDTH
-        for _ in range(3):
-            contour, ladder = choose_contour(composed, saddle, tolerance=tolerance, width=width)
-            found = found.meet(_solve(contour, ladder, found, saddle, log_delta_down, log_delta_up))
+        for _ in range(ATTEMPTS):
+            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
+            found = found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
             if found.relative_width() <= WIDTH or found.upper <= 0:
                 break
             saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
             tolerance, width = tolerance * 1e-3, width / 4
     except WorkLimit:
-        pass
+        return found
     return found
 
 
@@ -63,11 +66,8 @@ def _middle(found: Interval, saddle: Saddle) -> float:
     return saddle.epsilon if found.lower == 0 or found.upper == math.inf else (found.lower + found.upper) / 2
 
 
-def _solve(
-    contour: Contour, ladder: Ladder, found: Interval, saddle: Saddle, log_down: float, log_up: float
-) -> Interval:
-    fallback = ladder.epsilon(log_down)
-    upper = min(fallback, found.upper)
+def _solve(contour: Contour, found: Interval, saddle: Saddle, log_down: float, log_up: float) -> Interval:
+    upper = found.upper
     if contour.bounds(0.0).upper <= log_down:
         return Interval(0.0, 0.0)
     start, slope = _newton(contour, min(saddle.epsilon, upper), log_down)
@@ -117,11 +117,12 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
     found = Interval(-math.inf, 0.0)
     try:
         saddle = saddle_for_epsilon(composed, epsilon)
+        ladder = ladder_around(composed, saddle)
+        found = found.meet(Interval(-math.inf, ladder.log_delta(epsilon)))
         tolerance, width = TOLERANCE, WIDTH
-        for _ in range(3):
-            contour, ladder = choose_contour(composed, saddle, tolerance=tolerance, width=width)
-            at = contour.bounds(epsilon)
-            found = found.meet(Interval(at.lower, min(at.upper, ladder.log_delta(epsilon))))
+        for _ in range(ATTEMPTS):
+            at = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width).bounds(epsilon)
+            found = found.meet(Interval(at.lower, at.upper))
             if found.upper - found.lower <= 1e-3:
                 break
             tolerance, width = tolerance * 1e-3, width / 4

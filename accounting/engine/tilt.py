@@ -10,12 +10,14 @@ import numpy as np
 
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.errors import WorkLimit
 
-__all__ = ["Saddle", "choose_contour", "saddle_for_delta", "saddle_for_epsilon"]
+__all__ = ["Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 MOST_NODES = 1 << 14
+MOST_WORK = 1 << 19  # nodes times losses
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
 _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none
@@ -88,20 +90,26 @@ def _newton(c: float, gap: float, slope: float, low: float, high: float) -> floa
     return math.sqrt(max(low, c / 5) * min(high, 4 * c))
 
 
-def choose_contour(composed: Composed, saddle: Saddle, *, tolerance: float, width: float) -> tuple[Contour, Ladder]:
-    """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
-    `width`: relative width of epsilon aimed at by smoothing."""
+def ladder_around(composed: Composed, saddle: Saddle) -> Ladder:
+    """Chernoff bounds at multiples of the saddle's c: bounds by themselves, and what bounds the aliases."""
     c = saddle.c * MULTIPLES
     log_moments = composed.log_moments(c)
-    ladder = Ladder(c, log_moments + log_kappa(c) * (1 - 1e-15) + 1e-14)
-    best, window = _tilt_and_window(ladder, log_moments, saddle, -math.log(tolerance))
-    tilted = composed.tilted(float(c[best]))
+    return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
+
+
+def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Contour:
+    """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
+    `width`: relative width of epsilon aimed at by smoothing."""
+    best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
+    tilted = composed.tilted(float(ladder.c[best]))
     step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
-    return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared), ladder
+    if count * len(composed.parts) > MOST_WORK:
+        raise WorkLimit(f"{len(composed.parts)} losses need {count} nodes each: more than {MOST_WORK} in all")
+    return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared)
 
 
-def _tilt_and_window(ladder: Ladder, log_moments: Array, saddle: Saddle, digits: float) -> tuple[int, float]:
+def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:
     c, target = ladder.c, saddle.log_delta
     excess = ladder.log_bounds - c * saddle.epsilon - target + digits + 2
     best, best_cost, best_window = 0, math.inf, math.inf
@@ -109,7 +117,7 @@ def _tilt_and_window(ladder: Ladder, log_moments: Array, saddle: Saddle, digits:
         behind = (digits + 1 - target) / c[i]
         ahead = float(np.min(excess[i + 1 :] / (c[i + 1 :] - c[i])))
         window = max(float(behind), ahead)
-        burnt = float(log_moments[i] - c[i] * saddle.epsilon - target)
+        burnt = float(ladder.log_moments[i] - c[i] * saddle.epsilon - target)
         cost = window * (1 + max(0.0, burnt - 4) / 2)
         if cost < best_cost:
             best, best_cost, best_window = i, cost, window

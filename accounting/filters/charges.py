@@ -23,6 +23,7 @@ __all__ = ["Coordinates", "Sum", "Sums", "charge", "opening", "settle", "with_ch
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
+TOO_LARGE = Decimal(10) ** 18  # no decimal that is written down reaches it, and no budget
 Sum: TypeAlias = tuple[Decimal, int]
 """The exact sum of the priced charges, and how many charges have no price: while there is one, the sum is infinite."""
 Sums = Mapping[str, Sum]
@@ -35,7 +36,7 @@ def opening(filter_: Filter) -> Sums:
 
 
 def charge(filter_: Filter, cost: Cost) -> Coordinates:
-    """The coordinates of a request that costs `cost`; one without a price is absent.
+    """The coordinates of a request that costs `cost`; one without a price, or of 10^18 and more, is absent.
 
     In the mixed account a request with both prices pays the smaller; the coordinate it does not use is 0.
     """
@@ -54,9 +55,9 @@ def charge(filter_: Filter, cost: Cost) -> Coordinates:
 
 def _mixed_charge(filter_: Boundary, cost: Cost) -> Coordinates:
     renyi = _renyi_price(filter_, cost)
-    if renyi is not None and (cost.pure is None or renyi < cost.pure):
+    if renyi is not None and renyi < TOO_LARGE and (cost.pure is None or renyi < cost.pure):
         return {"mixed_pure": ZERO, "mixed_rdp": renyi}
-    if cost.pure is not None:
+    if cost.pure is not None and cost.pure < TOO_LARGE:
         return {"mixed_pure": cost.pure, "mixed_rdp": ZERO}
     return {}
 
@@ -98,7 +99,7 @@ def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mappi
 
 
 def _present(**prices: Decimal | None) -> dict[str, Decimal]:
-    return {name: price for name, price in prices.items() if price is not None}
+    return {name: price for name, price in prices.items() if price is not None and price < TOO_LARGE}
 
 
 def with_charge(filter_: Filter, sums: Sums, charged: Coordinates) -> Sums:

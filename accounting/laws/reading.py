@@ -38,6 +38,7 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.sparse_vectors.losses import certify
 from dpledger.decimals import add, multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -256,7 +257,10 @@ def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -
             return _finite(discrete_laplace_pair(float(scale), shift), rate, direction) if shift else None
         case PureDP(epsilon=epsilon):
             return _approximate(epsilon, Decimal(0), rate, direction)
-        case ApproxDP(epsilon=epsilon, delta=delta) | SparseVectorLaw(epsilon=epsilon, delta=delta):
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return _approximate(epsilon, delta, rate, direction)
+        case SparseVectorLaw(epsilon=epsilon, delta=delta):
+            certify(leaf)
             return _approximate(epsilon, delta, rate, direction)
         case Filtered(filter=filter_):
             return _approximate(filter_.epsilon, _failure(filter_), rate, direction)

@@ -165,7 +165,7 @@ def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: floa
     More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help; nor do calls
     whose expected loss is far above epsilon, which would be endless where q is tiny."""
     charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
-    most = math.ceil((2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * math.tanh(step_epsilon / 2)))
+    most = math.ceil(min(10**11, (2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * math.tanh(step_epsilon / 2))))
     if most < cutoff or float(bdtr(cutoff - 1, most, charge)) > delta:
         return 1.0, most
     first = _calls_needed(cutoff, charge, delta)

@@ -26,7 +26,7 @@ LEAST_ALPHA = 1e-200
 UNDERFLOW = 1e-290  # added to every tail: more than a first term that became 0
 _STEPS = 200  # halvings: more than the exponents and digits of a float below 1 need
 _CLOSE = 1e-13  # the bisection ends at this relative width
-_BLOCK = 4096  # terms of a tail that are summed at a time
+_BLOCK = 256  # terms of a tail that are summed at first; each further block is four times as long
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 
 
@@ -108,14 +108,14 @@ def _tail(hits: int, trials: int, p: float, q: float) -> float:
         return 0.0
     log_p = math.log(p) if p < 0.5 else math.log1p(-q)
     first = math.exp(_log_term(hits, trials, p, q) if hits < trials else trials * log_p)
-    total, term, start = 0.0, 1.0, hits
+    total, term, start, block = 0.0, 1.0, hits, _BLOCK
     while start <= trials:
-        places = np.arange(start, min(start + _BLOCK, trials + 1), dtype=np.float64)
+        places = np.arange(start, min(start + block, trials + 1), dtype=np.float64)
         ratios = (trials - places) * (p / q) / (places + 1.0) if q > 0 else np.zeros_like(places)
         products = term * np.concatenate([[1.0], np.cumprod(ratios)])
         total += float(products[:-1].sum())
         term, ratio = float(products[-1]), float(ratios[-1])
-        start += len(places)
+        start, block = start + len(places), 4 * block
         if ratio < 1 and term < 1e-12 * total * (1 - ratio):
             total += term / (1 - ratio)  # the ratios fall, so the rest is at most this geometric sum
             break

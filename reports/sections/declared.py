@@ -204,7 +204,7 @@ def declared_section(declarations: Declarations) -> Section:
 def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
     found = declarations.of(item)
     if not found:
-        return (unknown(f"declared/{item}", _label(item)),)
+        return (unknown(f"declared/{item}", _label(item), f"not declared (item {item})"),)
     return tuple(declaration.item(_label(item)) for declaration in found)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting import composition as trees
-from dpledger.accounting import guarantees as promises
+from dpledger.accounting import composition as trees, guarantees as promises
 from dpledger.accounting.filters import EitherFilter, MixedFilter
 from dpledger.decimals import ZERO, round_up, subtract, total
 from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount

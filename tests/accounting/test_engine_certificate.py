@@ -38,7 +38,8 @@ def contour(kind: type[Contour], mu: float, c: float, *, window: float, reach: f
     """A contour of a Gaussian with a window of so many deviations, and nodes up to so many inverse deviations."""
     composed = Composed(((GaussianLoss(mu * mu), 1),))
     ladder_c = c * np.geomspace(0.5, 4, 16)
-    ladder = Ladder(ladder_c, composed.log_moments(ladder_c) + log_kappa(ladder_c) + 1e-12)
+    log_moments = composed.log_moments(ladder_c)
+    ladder = Ladder(ladder_c, log_moments, log_moments + log_kappa(ladder_c) + 1e-12)
     step = float(np.float32(2 * math.pi / (window * mu)))
     return kind(composed.tilted(c), ladder, step=step, count=max(2, int(reach / (mu * step))))
 

@@ -19,8 +19,15 @@ from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from price_oracles import least, mp, real
 
-EITHER = opened_by(ApproxDP(3, "1e-6"))
-assert isinstance(EITHER, EitherFilter)
+
+def opened(budget: ApproxDP) -> EitherFilter:
+    """The either-filter of an approximate budget."""
+    filter_ = opened_by(budget)
+    assert isinstance(filter_, EitherFilter)
+    return filter_
+
+
+EITHER = opened(ApproxDP(3, "1e-6"))
 MIXED = MixedFilter(3, "5e-7", "5e-7", EITHER.order_minus_one, EITHER.offset)
 FILTERS: tuple[Filter, ...] = (PureFilter(3), BasicFilter(3, "1e-6"), MIXED, EITHER)
 every_filter = pytest.mark.parametrize("filter_", FILTERS, ids=lambda f: f.kind)
@@ -143,7 +150,7 @@ def test_a_renyi_charge_is_the_smaller_of_the_divergence_and_order_times_rho() -
 
 def test_the_pure_filter_takes_no_delta() -> None:
     sums = charged(PureFilter(3), [ApproxDP("0.1", "1e-12")])
-    assert sums["pure"] == (0, 1)
+    assert sums["pure"] == (Decimal(0), 1)
     assert not filters.admits(PureFilter(3), sums)
     assert filters.reading(PureFilter(3), sums, Decimal("0.5")) == INFINITY
 
@@ -176,15 +183,14 @@ def held(more: object, epsilon: float, delta: object) -> object:
     ("epsilon", "delta"), [("3", "1e-6"), ("1", "1e-9"), ("0.1", "1e-5"), ("20", "0.01"), ("1", "0.5")]
 )
 def test_a_budget_opens_the_either_filter_with_the_order_that_holds_most(epsilon: str, delta: str) -> None:
-    opened = opened_by(ApproxDP(epsilon, delta))
-    assert isinstance(opened, EitherFilter)
-    assert opened.delta_boundary + opened.delta_sum == Decimal(delta)
-    assert filters.budget_guarantee(opened) == ApproxDP(epsilon, delta)
-    best = least(lambda more: held(more, float(epsilon), opened.delta_boundary), 1e-4, 1e6)
-    assert held(opened.order_minus_one, float(epsilon), opened.delta_boundary) <= best * real("0.999999")
-    more, boundary = real(opened.order_minus_one), real(opened.delta_boundary)
+    filter_ = opened(ApproxDP(epsilon, delta))
+    assert filter_.delta_boundary + filter_.delta_sum == Decimal(delta)
+    assert filters.budget_guarantee(filter_) == ApproxDP(epsilon, delta)
+    best = least(lambda more: held(more, float(epsilon), filter_.delta_boundary), 1e-4, 1e6)
+    assert held(filter_.order_minus_one, float(epsilon), filter_.delta_boundary) <= best * real("0.999999")
+    more, boundary = real(filter_.order_minus_one), real(filter_.delta_boundary)
     exact = (-mp.log(boundary) + more * mp.log(more / (1 + more)) - mp.log(1 + more)) / more
-    assert max(exact, mp.mpf(0)) <= real(opened.offset) <= exact + real("1e-10")
+    assert max(exact, mp.mpf(0)) <= real(filter_.offset) <= exact + real("1e-10")
 
 
 def test_a_pure_budget_opens_the_pure_filter() -> None:

@@ -65,7 +65,7 @@ def game(filter_: Filter, *names: str) -> tuple[Product, tuple[Move, ...]]:
         cap = cost(PureDP(UNITS * max(sizes)), filter_)
         if kind == "zcdp":
             cap = cost(ZCDP(zcdp_of_pure(UNITS * max(sizes))), filter_)
-        moves.append(Move(name, lopsided(*sizes, UNIT) if kind == "refunded" else response(*sizes, UNIT)))
+        moves.append(Move(name, lopsided(sizes[0], sizes[1], UNIT) if kind == "refunded" else response(sizes[0], UNIT)))
         outcomes = tuple(realised(cap, UNITS * size) for size in sizes) if kind == "refunded" else (cap, cap)
         prices[name] = (cap, outcomes)
     return Product(filter_, prices), tuple(moves)

@@ -123,7 +123,7 @@ def sampled_laplace(rate: str, e0: str, direction: Any) -> Case:
             return mp.exp(w * mp.log(1 - q + q * mp.exp(x)))
 
         pieces = mp.linspace(-e, e, 2 + int(2 * float(e) * (1 + abs(z.imag) / 12)))
-        with mp.workdps(30):
+        with mp.workdps(22):
             between = mp.quad(lambda x: mp.exp(-(e + x) / 2) / 4 * powered(x), pieces)
         return powered(-e) / 2 + mp.exp(-e) / 2 * powered(e) + between
 
@@ -133,7 +133,7 @@ def sampled_laplace(rate: str, e0: str, direction: Any) -> Case:
 
 CASES = [
     sampled_laplace("0.1", "1", "remove"),
-    sampled_laplace("0.3", "2.5", "add"),
+    sampled_laplace("0.3", "1.5", "add"),
     gaussian("1e-6"),
     gaussian("2.3"),
     laplace("0.1"),
@@ -179,9 +179,10 @@ def test_values_lie_within_the_stated_errors(case: Case) -> None:
             assert mp.log(abs(exact) + mp.mpf("1e-300")) <= decay[k] + 1e-12, (case.name, c, k)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name.startswith(("sampled gaussian", "sampled laplace"))], ids=lambda case: case.name
-)
+SMOOTH = [case for case in CASES if case.name.startswith(("sampled gaussian", "sampled laplace"))]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.name)
 def test_decay_bounds_what_comes_later_too(case: Case) -> None:
     """log_decay(t) holds for every s >= t, and is worth having."""
     tilted = case.loss.tilted(6.0)

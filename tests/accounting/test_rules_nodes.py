@@ -104,7 +104,7 @@ def test_a_currency_that_one_part_lacks_has_no_price() -> None:
 
 def test_disjoint_parts_take_the_greatest_of_each_currency() -> None:
     found = cost(Parallel((ApproxDP(1, "1e-6"), ApproxDP(2, "1e-9"))), ADD)
-    assert (found.pure, found.delta) == (2, Decimal("0.000001"))
+    assert (found.pure, found.delta) == (Decimal(2), Decimal("0.000001"))
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP])
@@ -145,7 +145,7 @@ def ran(closed: tuple[int, ...], open_epoch: int) -> SparseVectorLaw:
 
 def test_a_sparse_vector_costs_its_cap_until_its_outcome_is_known() -> None:
     cap, pure = cost(BASIC, ADD, orders=ORDERS), cost(PureDP(1), ADD)
-    assert (cap.pure, cap.delta, cap.rho, cap.mu_squared) == (1, 0, pure.rho, pure.mu_squared)
+    assert (cap.pure, cap.delta, cap.rho, cap.mu_squared) == (Decimal(1), Decimal(0), pure.rho, pure.mu_squared)
     settled = cost(ran((5, 9), 100), ADD, orders=ORDERS)
     assert settled.pure == Decimal("0.833333333334")  # two epochs of a third, and one shift of a sixth
     assert (settled.rho, settled.rdp) == (cost(BASIC, ADD).rho, cost(BASIC, ADD, orders=ORDERS).rdp)

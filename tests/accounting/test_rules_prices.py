@@ -58,7 +58,7 @@ EPSILONS = ["0.001", "0.1", "0.5", "1", "3", "10", "40"]
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_a_pure_leaf_has_the_renyi_divergence_of_randomized_response(epsilon: str) -> None:
     found = price(PureDP(epsilon))
-    assert (found.pure, found.delta) == (Decimal(epsilon), 0)
+    assert (found.pure, found.delta) == (Decimal(epsilon), Decimal(0))
     for order in ORDERS:
         assert_just_above(found.rdp[order], renyi(*randomized_response(real(epsilon)), real(order)))
 
@@ -129,8 +129,8 @@ def test_a_discrete_laplace_leaf_has_the_divergence_of_its_masses(scale: str, sh
     pair = discrete_laplace(real(scale), shift, 60 * int(float(scale) + 1))
     for order in ORDERS[:3]:
         assert_just_above(found.rdp[order], renyi(*pair, real(order)), within="1e-10")
-    for order in ("1.001", "1.3", "4", "30"):
-        assert renyi(*pair, real(order)) <= real(order) * real(known(found.rho))
+    for text in ("1.001", "1.3", "4", "30"):
+        assert renyi(*pair, real(text)) <= real(text) * real(known(found.rho))
     divergence = mp.fsum(p * mp.log(p / q) for p, q in zip(*pair, strict=True))
     assert_just_above(found.rho, divergence, within="1e-10")
 
@@ -185,7 +185,7 @@ def test_gdp_zcdp_and_the_discrete_gaussian_are_priced_by_definition() -> None:
 
 def test_a_bounded_range_is_pure_and_concentrated() -> None:
     found = price(BoundedRange(2))
-    assert (found.pure, found.rho, found.mu_squared) == (2, Decimal("0.5"), None)
+    assert (found.pure, found.rho, found.mu_squared) == (Decimal(2), Decimal("0.5"), None)
     assert price(BoundedRange(40)).rho == price(PureDP(40)).rho
 
 

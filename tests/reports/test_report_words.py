@@ -6,8 +6,7 @@ import unicodedata
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from markupsafe import Markup
 
 from dpledger.accounting import filters

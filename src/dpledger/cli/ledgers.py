@@ -171,10 +171,11 @@ def signed_source(path: Path) -> tuple[list[bytes], bytes]:
         return bundle.read(path)
     store = SQLiteStore.open(path)
     try:
-        head = store.checkpoint()
+        with store.reading() as reader:
+            head, leaves = reader.checkpoint(), list(reader.leaves())
         if head is None:
             raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
-        return list(store.leaves()), head
+        return leaves, head
     finally:
         store.close()
 

@@ -1,0 +1,370 @@
+"""The gate, the fold and the settling rules under arbitrary histories (Hypothesis state machines).
+
+One machine works on the pure rules (`gate.decide`, `state.step`); the other on a SQLite file that is reopened at will.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+
+import ledger_golden
+from dpledger.accounting import filters
+from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, VerificationError
+from dpledger.ledger import gate, verification
+from dpledger.ledger.bodies import (
+    FORMAT,
+    Aborted,
+    Body,
+    LedgerOpened,
+    LevelCharge,
+    MechanismNote,
+    Progress,
+    ScopeOpened,
+    Started,
+    Step,
+    UnitNote,
+)
+from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.standing import EMPTY, State, next_steps
+from dpledger.ledger.state import fold, step
+from dpledger.relations import Relation, Unit
+from ledger_forger import forged
+from ledger_mechanisms import Told, laplace, stream, training
+
+PURE, EITHER = "pure", "either"
+BUDGETS = {PURE: PureDP(2), EITHER: ApproxDP(2, "0.000001")}
+MECHANISMS: tuple[Told, ...] = (
+    laplace("0.1"),
+    laplace("0.7"),
+    laplace("1.5"),
+    stream("0.6", 2),
+    training(40, "40"),
+    training(400, "25"),
+)
+SCOPES = st.sampled_from([PURE, EITHER, "both"])
+KEYS = st.sampled_from([f"k{number}" for number in range(6)])
+TOKENS = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
+REDEEMS = st.integers(0, 2**256 - 1).map(lambda number: f"{number:064x}")
+
+
+def opening_bodies() -> list[Body]:
+    """Two scopes, and one that is charged to both of them."""
+    bodies: list[Body] = [
+        LedgerOpened(
+            format=FORMAT,
+            public_key=ledger_golden.KEY.public.text,
+            recovery_key=ledger_golden.RECOVERY.public.text,
+            witness="off",
+        )
+    ]
+    for name, budget, parents in (
+        (PURE, BUDGETS[PURE], ()),
+        (EITHER, BUDGETS[EITHER], ()),
+        ("both", BUDGETS[PURE], (EITHER, PURE)),
+    ):
+        bodies.append(
+            ScopeOpened(
+                path=(Step(name, 0),),
+                unit=UnitNote("patient", 1),
+                relation=Relation.ADD_REMOVE,
+                budget=budget,
+                filter=filters.opened_by(budget),
+                keep="none",
+                parents=parents,
+            )
+        )
+    return bodies
+
+
+def outcome_of(parts: Composition, draw: int, granted: int) -> Composition:
+    """What a run of `parts` may come to."""
+    match parts:
+        case Repeated(of=of, times=times):
+            return Repeated(of, times=times, done=min(times, granted + draw % 3))
+        case SparseVectorLaw():
+            closed = tuple(1 + draw % 4 for _ in range(draw % (parts.cutoff + 1)))
+            values = {name: getattr(parts, name) for name in parts.__dataclass_fields__ if name != "outcome"}
+            halted = len(closed) == parts.cutoff
+            return SparseVectorLaw(**values, outcome=SparseVectorOutcome(closed, 0 if halted else draw % 5, halted))
+        case _:
+            return parts
+
+
+class GateMachine(RuleBasedStateMachine):
+    """Everything that may happen to a charge, in any order; each body is folded at once."""
+
+    reserved: Bundle[str] = Bundle("reserved")
+    running: Bundle[tuple[str, str]] = Bundle("running")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[Body] = opening_bodies()
+        self.state: State = fold(self.bodies)
+        self.known: dict[tuple[str, str], Earlier] = {}
+
+    def append(self, body: Body) -> None:
+        self.state = step(self.state, body)
+        self.bodies.append(body)
+
+    def illegal(self, body: Body) -> None:
+        """The fold refuses, and nothing changes."""
+        before = self.state
+        try:
+            step(before, body)
+        except VerificationError:
+            assert self.state == before
+        else:
+            raise AssertionError(f"accepted: {body}")
+
+    def path(self, charge: str) -> tuple[Step, ...]:
+        return next_steps(self.state, self.state.charge(charge).path)
+
+    @rule(
+        target=running,
+        scope=SCOPES,
+        key=KEYS,
+        charge=TOKENS,
+        redeem=REDEEMS,
+        mechanism=st.sampled_from(MECHANISMS),
+    )
+    def start_at_once(self, scope: str, key: str, charge: str, redeem: str, mechanism: Told) -> Any:
+        return multiple(*((charge, redeem) for _ in range(self.decide(scope, key, charge, redeem, mechanism))))
+
+    @rule(target=reserved, scope=SCOPES, key=KEYS, charge=TOKENS, mechanism=st.sampled_from(MECHANISMS))
+    def reserve(self, scope: str, key: str, charge: str, mechanism: Told) -> Any:
+        return multiple(*(charge for _ in range(self.decide(scope, key, charge, None, mechanism))))
+
+    def decide(self, scope: str, key: str, charge: str, redeem: str | None, mechanism: Told) -> int:
+        """Ask; 1 if admitted. A repetition, a reused key or a refusal leaves every sum as it was."""
+        steps = mechanism.made_of.times if isinstance(mechanism.made_of, Repeated) else None
+        request = Request(
+            scope=scope,
+            key=key,
+            charge=charge,
+            mechanism=MechanismNote(mechanism.kind, mechanism.parameters(), "test"),
+            relation=Relation.ADD_REMOVE,
+            unit=Unit("patient"),
+            claim=mechanism.claim(),
+            parts=mechanism.parts(),
+            failures=(),
+            form="training" if steps else "interaction" if mechanism.kind == "sparse_vector" else "release",
+            steps=steps,
+            redeem=redeem,
+        )
+        earlier = self.known.get((scope, key))
+        before = self.state
+        try:
+            decision = gate.decide(before, request, earlier)
+        except (KeyReused, AlreadySpent, ChargeInProgress) as error:
+            assert earlier is not None
+            assert isinstance(error, KeyReused) == (earlier.request != request.digest())
+            return 0
+        assert gate.decide(before, request, earlier) == decision or isinstance(decision, RefusedRequest)  # pure
+        match decision:
+            case Admitted(body=body):
+                assert earlier is None
+                self.append(body)
+                self.known[scope, key] = Earlier(charge=charge, request=body.request, status="open")
+                return 1
+            case RefusedRequest(body=refused):
+                self.append(refused)
+                assert sums_of(self.state) == sums_of(before)
+                assert self.state.open == before.open
+                return 0
+            case Replayed(charge=other):
+                assert earlier is not None
+                assert (earlier.status, earlier.charge) == ("committed", other)
+                return 0
+
+    @rule(target=running, charge=consumes(reserved), redeem=REDEEMS)
+    def start(self, charge: str, redeem: str) -> tuple[str, str]:
+        self.append(Started(path=self.path(charge), charge=charge, redeem=redeem))
+        return charge, redeem
+
+    @rule(charge=consumes(reserved))
+    def abort(self, charge: str) -> None:
+        held = self.state.charge(charge)
+        before = sums_of(self.state)
+        self.append(Aborted(path=self.path(charge), charge=charge))
+        self.ended(charge, "aborted")
+        for level in held.levels:
+            scope = self.state.scope(level.scope)
+            again = filters.with_charge(scope.filter, scope.sums, level.amounts)
+            assert dict(again) == dict(before[level.scope])
+
+    @rule(run=running, more=st.integers(1, 30))
+    def grant(self, run: tuple[str, str], more: int) -> None:
+        charge, redeem = run
+        held = self.state.open.get(charge)
+        if held is None or held.form != "training":
+            return
+        body = Progress(path=self.path(charge), charge=charge, redeem=redeem, upto=held.granted + more)
+        if held.granted + more <= (held.steps or 0):
+            self.append(body)
+        else:
+            self.illegal(body)
+
+    @rule(run=consumes(running), draw=st.integers(0, 1000), outside=st.booleans())
+    def commit(self, run: tuple[str, str], draw: int, outside: bool) -> None:
+        charge, _ = run
+        held = self.state.charge(charge)
+        before = sums_of(self.state)
+        body = gate.settle(self.state, held, outcome_of(held.parts, draw, held.granted), outside_guarantee=outside)
+        self.append(body)
+        self.ended(charge, "committed")
+        for name, sums in sums_of(self.state).items():
+            for coordinate, (total, unpriced) in sums.items():
+                assert total <= before[name][coordinate][0]
+                assert unpriced == before[name][coordinate][1]
+        if outside:
+            assert sums_of(self.state) == before
+
+    def ended(self, charge: str, status: Any) -> None:
+        for name, earlier in self.known.items():
+            if earlier.charge == charge:
+                self.known[name] = Earlier(
+                    charge=charge, request=earlier.request, status=status, ended=len(self.bodies) - 1
+                )
+
+    @precondition(lambda self: self.state.open)
+    @rule(data=st.data(), redeem=REDEEMS)
+    def try_what_is_illegal(self, data: st.DataObject, redeem: str) -> None:
+        charge = data.draw(st.sampled_from(sorted(self.state.open)))
+        held, path = self.state.charge(charge), self.path(charge)
+        if held.redeem is not None:
+            self.illegal(Aborted(path=path, charge=charge))
+            self.illegal(Started(path=path, charge=charge, redeem=redeem))
+            committed = gate.settle(self.state, held, held.parts)
+            cheaper = tuple(
+                LevelCharge(level.scope, {name: amount / 2 for name, amount in level.amounts.items()})
+                for level in held.levels
+            )
+            if cheaper != held.levels:
+                self.illegal(type(committed)(**{**members(committed), "levels": cheaper}))
+            if redeem != held.redeem:
+                self.illegal(type(committed)(**{**members(committed), "redeem": redeem}))
+        self.illegal(Aborted(path=path, charge="f" * 31 + "0"))
+
+    @invariant()
+    def no_budget_is_passed(self) -> None:
+        for name, scope in self.state.scopes.items():
+            assert filters.admits(scope.filter, scope.sums), name
+
+    def teardown(self) -> None:
+        assert fold(self.bodies) == self.state
+        leaves, head = forged(self.bodies, ledger_golden.KEY)
+        assert verification.verify(leaves, head, ledger_golden.KEY.public).state == self.state
+
+
+def members(body: Any) -> dict[str, Any]:
+    return {name: getattr(body, name) for name in body.__dataclass_fields__}
+
+
+def sums_of(state: State) -> Mapping[str, Mapping[str, tuple[Decimal, int]]]:
+    return {name: scope.sums for name, scope in state.scopes.items()}
+
+
+class FileMachine(RuleBasedStateMachine):
+    """People at a ledger file, who close it and open it again whenever they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "clinic.ledger"
+        self.book = Ledger.create(self.path)
+        for name, budget in BUDGETS.items():
+            self.book.scope(name, unit="patient", relation="add_remove", budget=budget)
+        self.results: dict[tuple[str, str], tuple[Any, int]] = {}
+        self.granted = Decimal(0)
+
+    @rule()
+    def reopen(self) -> None:
+        state = self.book.state
+        self.book.close()
+        self.book = Ledger.open(self.path)
+        assert self.book.state == state
+
+    @rule(
+        scope=st.sampled_from([PURE, EITHER]),
+        key=KEYS,
+        epsilon=st.sampled_from(["0.1", "0.7", "1.5"]),
+        value=st.integers(),
+    )
+    def release(self, scope: str, key: str, epsilon: str, value: int) -> None:
+        size = len(self.book)
+        try:
+            receipt = self.book.scope(scope).release(laplace(epsilon), value, key=key)
+        except KeyReused:
+            assert (scope, key) in self.results
+            assert len(self.book) == size
+        except BudgetRefused:
+            assert (scope, key) not in self.results
+        else:
+            if (scope, key) in self.results:
+                assert (receipt.value, receipt.entry.index) == self.results[scope, key]
+                assert len(self.book) == size
+            else:
+                assert receipt.value == value
+                assert len(self.book) == size + 2
+                self.granted += Decimal(epsilon) if scope == PURE else 0
+            self.results[scope, key] = (receipt.value, receipt.entry.index)
+
+    @rule(scope=st.sampled_from([PURE, EITHER]), asked=st.lists(st.booleans(), max_size=6))
+    def ask(self, scope: str, asked: list[bool]) -> None:
+        try:
+            session = self.book.scope(scope).open(stream("0.6", 2), None)
+        except BudgetRefused:
+            return
+        below = 0
+        with session as answers:
+            for query in asked:
+                if below == 2:
+                    break
+                answers.ask(query)
+                below += not query
+        charged = session.receipt.entry.body.levels[0].amounts["pure"]  # type: ignore[union-attr]
+        assert charged == Decimal("0.3") * below  # "basic" pays for each answer below the threshold
+        self.granted += charged if scope == PURE else 0
+
+    @invariant()
+    def the_file_holds_what_was_granted(self) -> None:
+        (spent, unpriced) = self.book.state.scopes[PURE].sums["pure"]
+        assert (spent, unpriced) == (self.granted, 0)
+        assert self.granted <= 2
+
+    def teardown(self) -> None:
+        verified = self.book.verify()
+        assert verified.state == self.book.state
+        assert not verified.state.open
+        self.book.close()
+        self.folder.cleanup()
+
+
+GateMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+FileMachine.TestCase.settings = settings(
+    max_examples=10, stateful_step_count=12, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestGate = GateMachine.TestCase
+TestFile = FileMachine.TestCase
+
+
+def test_the_empty_ledger_starts_with_its_opening_alone() -> None:
+    opening, scope, *_ = opening_bodies()
+    assert step(EMPTY, opening).opened == opening
+    for body in (scope,):
+        try:
+            step(EMPTY, body)
+        except VerificationError as error:
+            assert "not ledger_opened" in error.reason
+        else:
+            raise AssertionError("accepted")
