@@ -195,8 +195,8 @@ def _gaussian_mu_squared(law: GaussianLaw, relation: Relation) -> Decimal:
 
 def _of_sparse_vector(law: SparseVectorLaw, orders: Orders) -> Cost:
     """The cap, once the scales are shown to keep it. With an outcome the pure price settles to the realised loss; delta
-    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then charged
-    as an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
+    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then
+    charged as an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
     plan = planned(law)
     assert isinstance(plan, SparseVectorLaw)
     sparse_vectors.certify(plan)
@@ -264,8 +264,8 @@ def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, orders: Order
 
 @lru_cache(maxsize=1024)
 def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
-    """The certified price, or the Gaussian's own where that is smaller: a sample is a mixture of runs on all data and of
-    runs without the unit, and the Renyi divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13)."""
+    """The certified price, or the whole Gaussian's where that is smaller: a sample mixes runs with the unit and runs
+    without it, and the Renyi divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13)."""
     whole = round_up(multiply(multiply(prices.gaussian_mu_squared(1, noise_multiplier), HALF), order))
     sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
     return min(whole, outward.above(sampled)) if sampled.is_finite() else whole

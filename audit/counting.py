@@ -85,7 +85,7 @@ class Plan:
         likelier, rarer = (left, right) if self.shown is Direction.LEFT else (right, left)
         return Evidence(
             looks=tuple(look_at(planned, tally) for planned, tally in zip(self.looks, tallies, strict=True)),
-            cells=CellCounts(self.cells.ordered(likelier.cells), self.cells.ordered(rarer.cells)),
+            cells=CellCounts(self.cells.ordered(likelier.cells), self.cells.ordered(rarer.cells), self.shown),
             selected_on=self.selected_on,
             trials=(self.selected_on[0] + left.runs, self.selected_on[1] + right.runs),
         )

@@ -262,8 +262,8 @@ def _name(function: object) -> str:
 
 def _own_parameters(function: object) -> Mapping[str, Plain]:
     parameters = getattr(function, "parameters", None)
-    found: Mapping[str, Plain] = parameters() if callable(parameters) else {}
-    return found
+    found = parameters() if callable(parameters) else {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def _note(kind: str, parameters: Mapping[str, Plain]) -> MechanismNote:

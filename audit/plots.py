@@ -81,18 +81,16 @@ def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
 
 
 def _draw_witness(axes: Axes, result: AuditResult) -> None:
-    look = result.witness
-    label = f"the verdict's event: {_short(result)}"
-    axes.plot([look.rarer_upper], [look.likelier_lower], marker="o", color="black", ls="none", label=label)
-
-
-def _short(result: AuditResult) -> str:
-    words = result.event.words
-    return words if len(words) <= 58 else words[:57] + "…"
+    look, words = result.witness, result.event.words
+    x, y = look.rarer_upper, look.likelier_lower
+    if look.planned.direction is not result.cells.side:  # then its complement is likelier on the side that is drawn
+        x, y, words = 1 - y, 1 - x, f"not ({words})"
+    label = f"the verdict's event: {words if len(words) <= 58 else words[:57] + '…'}"
+    axes.plot([x], [y], marker="o", color="black", ls="none", label=label)
 
 
 def _finish(axes: Axes, result: AuditResult, low: float) -> None:
-    left_is_likelier = result.witness.planned.direction is Direction.LEFT
+    left_is_likelier = result.cells.side is Direction.LEFT
     rarer, likelier = ("right", "left") if left_is_likelier else ("left", "right")
     axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.1))
     axes.set_xlabel(f"false alarms: how often the event happens on the {rarer} data")

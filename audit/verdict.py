@@ -185,7 +185,11 @@ class AuditResult:
                 "power": self.power,
                 "seed": self.seed,
                 "looks": [_look_document(look) for look in self.looks],
-                "cells": {"likelier": self.cells.likelier, "rarer": self.cells.rarer},
+                "cells": {
+                    "likelier_on": self.cells.side,
+                    "likelier": self.cells.likelier,
+                    "rarer": self.cells.rarer,
+                },
             }
         )
         return document

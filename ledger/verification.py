@@ -200,7 +200,7 @@ def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
         raise VerificationError(f"a key cannot be used: {error}") from None
     if public != key:
         raise VerificationError("names another signing key than the one it is signed by")
-    if recovery.name != key.name or recovery == key:
+    if recovery.name != key.name or recovery.key_id == key.key_id:
         raise VerificationError("names no recovery key of its own")
 
 

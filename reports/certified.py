@@ -13,7 +13,7 @@ from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
-from dpledger.reports.explain import missed_at_least
+from dpledger.reports.explain import Odds, missed_at_least, odds
 from dpledger.reports.model import Point
 
 __all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
@@ -66,13 +66,24 @@ class Engine:
         upper = decimals.INFINITY if found is None else decimals.round_up(found.upper)
         return None if upper.is_infinite() else upper
 
+    def odds(self, tree: Composition, relation: Relation, delta: Decimal) -> Odds | None:
+        """What `tree` alone lets somebody learn; None where there is no certified answer."""
+        profile = self.profile(tree, relation)
+        try:
+            return None if profile is None else odds(profile, delta)
+        except CannotCertify:
+            return None
+
     def curve(self, tree: Composition, relation: Relation) -> tuple[Point, ...]:
-        """Points of the trade-off curve, each rounded down; none where there is no profile."""
+        """Points of the trade-off curve, each rounded down; none where there is no certified answer."""
         profile = self.profile(tree, relation)
         if profile is None:
             return ()
-        points = (Point(alpha, decimals.round_down(profile.tradeoff(alpha).lower, digits=6)) for alpha in ALPHAS)
-        return (*points, END)
+        try:
+            missed = [decimals.round_down(profile.tradeoff(alpha).lower, digits=6) for alpha in ALPHAS]
+        except CannotCertify:
+            return ()
+        return (*(Point(alpha, beta) for alpha, beta in zip(ALPHAS, missed, strict=True)), END)
 
 
 def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:

@@ -16,7 +16,7 @@ from dpledger.reports.model import Block, Cell, Fact, Item, Items, Origin, Pictu
 
 __all__ = ["escaped", "render"]
 
-_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$:@!{}^]|(?<=www)\.|(?<=WWW)\.")
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$@!{}^]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
 _DEEPEST = 6  # levels of headings
 
 
@@ -81,11 +81,17 @@ def _origin(origin: Origin) -> str:
         case "unknown":
             return "**[unknown]**"
         case "declared":
-            parts = [f"by {origin.by}", origin.when, f"entry {origin.entry}", origin.signature]
-            said = [part for part in parts if part and not part.endswith((" None", "by "))]
-            return f"[declared {escaped(', '.join(said))}]"
+            return f"[declared{_declared(origin)}]"
         case _:
             assert_never(origin.status)
+
+
+def _declared(origin: Origin) -> str:
+    """Whose word, when, where, and under which signature; nothing where many stand together."""
+    if not origin.by:
+        return ""
+    when = f", {origin.when}" if origin.when else ""
+    return " " + escaped(f"by {origin.by}{when}, entry {origin.entry}; signature: {origin.signature}")
 
 
 def _prose(block: Prose) -> Iterator[str]:

@@ -23,8 +23,10 @@ from dpledger.accounting.engine.closed_forms import (
     bounded_range_delta,
     bounded_range_epsilon,
     crossing,
+    guessed_addition,
     laplace_delta,
     laplace_epsilon,
+    nearest,
     removed_delta,
     removed_epsilon,
 )
@@ -74,12 +76,10 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction) ->
     below, above = _finite_part(down, mass, -1.0), _finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
     upper = composed.largest if affordable else math.inf
-    if below > 0:
-        return _finite_epsilon(composed, below, above).meet(Interval(0.0, upper))
-    if delta == 0:
-        return Interval(max(0.0, composed.largest_down), upper if upper > 0 else 0.0)
-    lower = _finite_epsilon(composed, above, above).lower if above > 0 else max(0.0, composed.largest_down)
-    return Interval(lower, upper if upper > 0 else 0.0)
+    found = _finite_epsilon(composed, below, above)
+    if below > 0 or delta == 0 or affordable:
+        return Interval(found.lower, min(found.upper, max(0.0, upper)))
+    return Interval(found.lower, math.inf)
 
 
 def _finite_part(delta: float, mass: float, side: float) -> float:
@@ -96,7 +96,10 @@ def _finite_part(delta: float, mass: float, side: float) -> float:
 
 
 def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
-    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up."""
+    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, 0 <= down <= delta <= up."""
+    if down <= 0:
+        lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
+        return Interval(lower, max(0.0, composed.largest))
     match composed.parts:
         case ((LaplaceLoss(epsilon=e0), 1),):
             return laplace_epsilon(e0, down, up)
@@ -121,13 +124,13 @@ def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
     post-processing (lower).
     """
     runs = sum(count for _, count in composed.parts)
-    if composed.parts == ((composed.parts[0][0], 1),):
+    if runs == 1:
         return Interval(0.0, composed.largest)
     lowers, uppers = [], []
     for loss, count in composed.parts:
         once = Composed(((loss, 1),))
         lowers.append(_finite_epsilon(once, down, up).lower)
-        uppers.append(count * _finite_epsilon(once, down / runs * (1 - 4 * UNIT), up / runs).upper)
+        uppers.append(count * _finite_epsilon(once, math.nextafter(down / runs * (1 - 4 * UNIT), 0.0), up / runs).upper)
     return Interval(max(lowers), sum_up(uppers))
 
 
@@ -170,6 +173,9 @@ def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
 
     if answer(0.0).upper <= down:
         return NOTHING
+    if isinstance(loss, SampledGaussianLoss):
+        guess = guessed_addition(loss.rate, loss.sigma, down)
+        return nearest(answer, down, up, guess, Interval(0.0, loss.largest))
     return crossing(answer, down, up, 0.0, loss.largest)
 
 

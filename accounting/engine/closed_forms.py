@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpledger.accounting.engine.floating import UNIT, up
+from dpledger.accounting.engine.floating import UNIT, down, up
 from dpledger.accounting.engine.solve import Interval
 
 __all__ = [
@@ -21,13 +21,16 @@ __all__ = [
     "bounded_range_delta",
     "bounded_range_epsilon",
     "crossing",
+    "guessed_addition",
     "laplace_delta",
     "laplace_epsilon",
+    "nearest",
     "removed_delta",
     "removed_epsilon",
 ]
 
 _HALVINGS = 60
+_DOUBLINGS = 18  # of the distance, fourfold each
 _FINE = 1e-10  # relative width at which a bracket is narrow enough
 
 
@@ -66,7 +69,8 @@ def removed_epsilon(
     rate: float, base: Callable[[float, float], Interval], delta_down: float, delta_up: float
 ) -> Interval:
     """epsilon(delta) in the direction remove; `base(delta_down, delta_up)` is that of what is sampled."""
-    wide = base(min(1.0, delta_down / rate * (1 - 4 * UNIT)), min(1.0, delta_up / rate * (1 + 4 * UNIT)))
+    least, most = down(delta_down / rate * (1 - 4 * UNIT)), up(delta_up / rate * (1 + 4 * UNIT))
+    wide = base(min(1.0, max(least, 0.0)), min(1.0, most))
     return Interval(_mixed(rate, wide.lower, -1.0), _mixed(rate, wide.upper, 1.0))
 
 
@@ -107,6 +111,40 @@ def _inner(rate: float, epsilon: float, remainder: float, side: float) -> float:
     """log(q e^eps / r), moved outward."""
     value = epsilon + math.log(rate / remainder)
     return value + side * 16 * UNIT * (1 + epsilon + abs(math.log(rate / remainder)))
+
+
+def nearest(
+    answer: Callable[[float], Interval], delta_down: float, delta_up: float, guess: float, known: Interval
+) -> Interval:
+    """As `crossing`, from a guess of the root: outward on both sides until `answer` decides, or `known` ends.
+
+    Claim, Assumes: those of `crossing`.
+    """
+    lower, upper = known.lower, known.upper
+    for k in range(_DOUBLINGS):
+        at = guess * (1 + _FINE * 4.0**k)
+        if at >= known.upper or answer(at).upper <= delta_down:
+            upper = min(at, known.upper)
+            break
+    for k in range(_DOUBLINGS):
+        at = guess * (1 - _FINE * 4.0**k)
+        if at <= known.lower or answer(at).lower >= delta_up:
+            lower = max(at, known.lower)
+            break
+    return Interval(lower, upper)
+
+
+def guessed_addition(rate: float, sigma: float, delta: float) -> float:
+    """Where delta(epsilon) of a sampled Gaussian, direction add, is about `delta`: nothing is proven of it."""
+    mu, low, high = 1 / sigma, 0.0, -math.log1p(-rate)
+    for _ in range(_HALVINGS):
+        epsilon = (low + high) / 2
+        left = rate - (1 - rate) * math.expm1(epsilon)
+        inner = epsilon + math.log(rate / left) if left > 0 else math.inf
+        tail = math.erfc((inner / mu - mu / 2) / math.sqrt(2)) / 2
+        near = math.exp(min(inner, 700.0)) * math.erfc((inner / mu + mu / 2) / math.sqrt(2)) / 2
+        low, high = (epsilon, high) if left * (tail - near) > delta else (low, epsilon)
+    return (low + high) / 2
 
 
 def crossing(

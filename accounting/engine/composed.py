@@ -13,6 +13,8 @@ from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
 __all__ = ["Composed", "TiltedComposition", "log_kappa", "sum_up"]
 
+MOST_TERMS = 1 << 24  # of one transform: points times nodes
+ALL_TERMS = 1 << 27  # of all of them together
 MOST_DECAYS = 96  # losses whose decay is used; the others are bounded by 1
 
 
@@ -83,7 +85,7 @@ class TiltedComposition:
         real, imaginary, spread = np.zeros(count), np.zeros(count), np.zeros(count)
         slack = (len(self.parts) + 4) * UNIT
         for loss, times in self.parts:
-            nodes = loss.nodes(step, count)
+            nodes = loss.nodes(step, count, min(MOST_TERMS, ALL_TERMS // len(self.parts)))
             real += times * nodes.log_phi.real
             imaginary += times * nodes.log_phi.imag
             spread += times * (nodes.spread + slack * np.abs(nodes.log_phi))

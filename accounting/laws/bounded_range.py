@@ -70,7 +70,7 @@ class TiltedBoundedRange:
         bounds = np.log(half / np.hypot(half, t) * ((1 + damping) / -math.expm1(-2 * half * self.eta))) + 32 * UNIT
         return np.minimum(0.0, bounds)
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
         eta, a = self.eta, 2 * self.c + 1
         t = step * np.arange(count, dtype=np.float64)
         damping = math.exp(-a * eta)

@@ -112,8 +112,10 @@ class TiltedDiscreteGaussian:
         """A lattice does not decay."""
         return np.zeros_like(t)
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
         law, window = self.law, self.window
+        if window.points.size * count > work:
+            raise WorkLimit(f"the nodes of a discrete Gaussian need more than {work} terms")
         losses = (law.shift**2 - 2.0 * law.shift * window.points) / (2 * law.sigma**2)
         points = losses - self.cumulants.mean
         phi = node_sums(window.weights, points, step, count)

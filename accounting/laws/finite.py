@@ -15,6 +15,7 @@ import numpy as np
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.errors import WorkLimit
 
 __all__ = ["FiniteLoss", "FinitePair", "approximate_pair", "discrete_laplace_pair"]
 
@@ -132,7 +133,9 @@ class TiltedFinite:
         """Atoms need not decay."""
         return np.zeros_like(t)
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
+        if self.weights.size * count > work:
+            raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
         points = self.law.losses - self.cumulants.mean
         phi = node_sums(self.weights, points, step, count)
         sizes = np.abs(points) + abs(self.cumulants.mean)

@@ -54,7 +54,7 @@ class TiltedGaussian:
         bounds: Array = t**2 * (-self.mu_squared / 2 * (1 - 1e-12))
         return bounds
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
         t = step * np.arange(count, dtype=np.float64)
         decay = t**2 * (self.mu_squared / 2)
         return Nodes((-decay).astype(np.complex128), 8 * UNIT * (decay + t * self.cumulants.mean))

@@ -76,7 +76,7 @@ class TiltedLaplace:
         bounds: Array = np.minimum(0.0, np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT)
         return bounds
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
         c, e0 = self.c, self.epsilon
         t = step * np.arange(count, dtype=np.float64)
         z = c + 1j * t

@@ -50,8 +50,9 @@ class Tilted(Protocol):
         """Upper bounds of log |phi(s)|, for every s >= t."""
         ...
 
-    def nodes(self, step: float, count: int) -> Nodes:
-        """phi at `count` nodes. `step` has at most 30 significant bits: each multiple is exact."""
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
+        """phi at `count` nodes. `step` has at most 30 significant bits: each multiple is exact. Raises WorkLimit
+        where that is more than `work` terms."""
         ...
 
 

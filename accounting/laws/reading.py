@@ -7,6 +7,7 @@ becomes a curve. What has no theorem here is CannotCertify, never a guess. docs/
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -297,16 +298,22 @@ def _gaussian(mu_squared: Fraction, rate: Decimal, direction: Direction) -> Loss
 def _approximate(epsilon: Decimal, delta: Decimal, rate: Decimal, direction: Direction) -> Loss | None:
     if not epsilon and not delta:
         return None
-    if delta >= 1 or float(delta) == 1.0:
-        raise CannotCertify("a guarantee with a delta of 1 promises nothing")
+    if float(delta) == 1.0:
+        raise CannotCertify("a guarantee with a delta within 1e-16 of 1 promises nothing")
     return _finite(approximate_pair(float(epsilon), float(delta)), rate, direction)
 
 
 def _finite(pair: FinitePair, rate: Decimal, direction: Direction) -> Loss:
-    """Symmetric pairs alone come here unsampled: the two directions are the same."""
+    """The loss of a symmetric pair on a batch: sampled by everyone, the two directions are the same."""
+    return _pair_loss(pair, 1.0, "remove") if rate == 1 else _pair_loss(pair, _below_one(rate), direction)
+
+
+@functools.lru_cache(maxsize=256)
+def _pair_loss(pair: FinitePair, rate: float, direction: Direction) -> Loss:
+    """One object for one law, so that equal lists are seen to be equal."""
     if rate == 1:
         return pair.loss()
-    sampled = pair.sampled(_below_one(rate))
+    sampled = pair.sampled(rate)
     return (sampled if direction == "remove" else sampled.turned()).loss()
 
 

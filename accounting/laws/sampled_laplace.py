@@ -20,7 +20,7 @@ from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import mixed_curve
-from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, MOST_WORK, Direction
+from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, Direction
 from dpledger.errors import WorkLimit
 
 __all__ = ["SampledLaplaceLoss"]
@@ -203,11 +203,11 @@ class TiltedSampledLaplace:
             self._layers = _layers(self.law, self.law.power(self.c), self.base)
         return self._layers.log_decay(t)
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
         t = step * np.arange(count, dtype=np.float64)
         fine = _weighted(self.law, self.c, float(t[-1]))
-        if fine.weights.size * count > MOST_WORK:
-            raise WorkLimit(f"the nodes of sampled Laplace noise need more than {MOST_WORK} terms")
+        if fine.weights.size * count > work:
+            raise WorkLimit(f"the nodes of sampled Laplace noise need more than {work} terms")
         sign = 1.0 if self.law.direction == "remove" else -1.0
         points = sign * fine.grid.values - self.cumulants.mean
         phi = node_sums(fine.weights, points, step, count)

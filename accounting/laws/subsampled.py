@@ -34,7 +34,6 @@ Direction = Literal["add", "remove"]
 DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
 ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
-MOST_WORK = 1 << 24  # points times nodes
 CELLS = 160
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
@@ -233,11 +232,11 @@ class TiltedSampled:
             self._layers = _layers(self.law, self.law.power(self.c), self.base)
         return self._layers.log_decay(t)
 
-    def nodes(self, step: float, count: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
         t = step * np.arange(count, dtype=np.float64)
         grid = make_grid(self.law, self.c, float(t[-1]))
-        if grid.x.size * count > MOST_WORK:
-            raise WorkLimit(f"the nodes of a sampled Gaussian need more than {MOST_WORK} terms")
+        if grid.x.size * count > work:
+            raise WorkLimit(f"the nodes of a sampled Gaussian need more than {work} terms")
         fine = _weighted(grid, self.c)
         sign = 1.0 if self.law.direction == "remove" else -1.0
         points = sign * grid.values - self.cumulants.mean

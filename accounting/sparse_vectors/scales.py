@@ -31,6 +31,7 @@ AUTO_BETA = Decimal("0.05")  # the utility failure at which modes are compared
 AUTO_QUERIES = 1000  # queries a charged answer, where the number of queries is not limited
 SHARE_DIGITS = 3  # of the part of epsilon that single_threshold gives the threshold
 SEARCH_WIDTH = Decimal("1e-11")  # relative width at which a scale is found
+CALLS_TRIED = 10**5  # numbers of calls that target_charging compares at one scale
 ONE = Decimal(1)
 
 
@@ -170,7 +171,7 @@ def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: floa
         return 1.0, most
     first = _calls_needed(cutoff, charge, delta)
     last = min(most, _calls_needed(cutoff, charge, delta / 1000))
-    calls = np.arange(first, last + 1, dtype=np.int64)
+    calls = np.arange(first, last + 1, max(1, (last - first) // CALLS_TRIED), dtype=np.int64)
     least_wins = np.floor((epsilon / step_epsilon + calls) / 2)  # those above it lose more than epsilon
     heavy = bdtrc(least_wins, calls, 1 - charge)
     light = bdtrc(least_wins, calls, charge)

@@ -35,10 +35,12 @@ class BandPoint:
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """Runs of the estimation part in each cell, the cell with the largest likelihood ratio first."""
+    """Runs of the estimation part in each cell, the cell with the largest likelihood ratio first. `side`: the one where
+    the first cells are likelier."""
 
     likelier: tuple[int, ...]
     rarer: tuple[int, ...]
+    side: Direction
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     bottom = 30 + ROW * len(chart.bars)
     limit = x.at(chart.limit)
     yield svg.path([(limit, 22), (limit, bottom)], "line budget")
-    yield svg.label(f"limit {words.at_most(chart.limit)}", limit - 6, 18, anchor="end", style="label strong")
+    yield svg.label(f"limit {words.at_least(chart.limit)}", limit - 6, 18, anchor="end", style="label strong")
     yield svg.element("rect", x=10, y=bottom + 16, width=26, height=12, class_="bar")
     yield svg.label("charged", 44, bottom + 27)
     yield svg.element("rect", x=124, y=bottom + 16, width=26, height=12, class_="back", fill=f"url(#{id_}-hatch)")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpledger.ledger.bodies import Declared
 from dpledger.ledger.entries import Entry
 from dpledger.reports import words
-from dpledger.reports.grouping import MOST_ROWS
+from dpledger.reports.grouping import MOST_ROWS, indices
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
 __all__ = ["ITEMS", "Declarations", "declared_section"]
@@ -97,6 +97,8 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
 """The fixed list: what `Ledger.declare` and `Scope.declare` should be told."""
+
+MOST_SCOPES = 20  # declarations of one item that are printed in full
 
 WORD_OF_PEOPLE = (
     "A ledger cannot measure these. A declaration is the word of the person named; unless it carries that person's own "
@@ -205,7 +207,12 @@ def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
     found = declarations.of(item)
     if not found:
         return (unknown(f"declared/{item}", _label(item), f"not declared (item {item})"),)
-    return tuple(declaration.item(_label(item)) for declaration in found)
+    shown = tuple(declaration.item(_label(item)) for declaration in found[:MOST_SCOPES])
+    rest = found[MOST_SCOPES:]
+    if not rest:
+        return shown
+    line = f"declared for {words.count(len(rest), 'further scope')}, in entries {indices([one.index for one in rest])}"
+    return (*shown, Item(id=f"declared/{item}/more", label=_label(item), text=line, origin=Origin(status="declared")))
 
 
 def _other_table(others: tuple[Declaration, ...]) -> Table:

@@ -285,7 +285,7 @@ def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[str, Compositio
     known = []
     for tree, name in found.items():
         bounds = engine.epsilon(tree, account.relation, account.delta)
-        if bounds is not None and engine.profile(tree, account.relation) is not None:
+        if bounds is not None:
             known.append((-bounds.upper, name, tree))
     known.sort(key=lambda plan: (plan[0], plan[1], repr(plan[2])))
     return tuple((name, tree) for _, name, tree in known[:MOST_PLANS])
@@ -300,10 +300,9 @@ def _odds_table(
 ) -> Table:
     rows = [_odds_row("the whole budget", "worst case of its ε and δ", worst)]
     for name, tree in plans:
-        profile = engine.profile(tree, account.relation)
-        if profile is not None:
-            note = "by its own trade-off curve"
-            rows.append(_odds_row(f"{name}, alone", note, explain.odds(profile, account.delta)))
+        found = engine.odds(tree, account.relation, account.delta)
+        if found is not None:
+            rows.append(_odds_row(f"{name}, alone", "by its own trade-off curve", found))
     return Table(
         id=f"{prefix}/odds",
         caption=f"The odds in {account.scope}, each an upper bound",

@@ -30,6 +30,7 @@ RULES = {
     "ex_post": "fell to its realised loss",
     "steps": "steps never granted came back",
 }
+OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_BARS = 12
 SHOWN_BESIDE = ("sensitivity", "justification")  # parameters with a column of their own
 PROMISES = (
@@ -205,7 +206,8 @@ def _status(group: Admitted) -> Cell:
 def _basis(group: Admitted) -> Cell:
     """Whether the claim was recomputed from laws, or rests on a promise that the entry only declares."""
     libraries = sorted({member.mechanism.library for member in group.members})
-    note = visible(", ".join(libraries), 200) + _noise(group)
+    custom = "" if all(library.startswith(OURS) for library in libraries) else "; custom code"
+    note = visible(", ".join(libraries), 200) + custom + _noise(group)
     if any(isinstance(leaf, PROMISES) for member in group.members for leaf in leaves(member.parts)):
         return Cell("attested", status="declared", note=note)
     return Cell("recomputed", note=note)
@@ -329,7 +331,7 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     return Picture(
         id=f"{prefix}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
-        description=f"The {named}, which carries the last admission, may reach {words.at_most(limit)}"
+        description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
         + ("" if carrier == "pure" else f"; an epsilon is read from it by adding {_offset(account, limit)}")
         + ". "
         + "; ".join(_bar_words(bar) for bar in bars)

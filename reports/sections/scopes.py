@@ -18,6 +18,11 @@ from dpledger.reports.sections.spending import Histories, spending, upper
 
 __all__ = ["Scopes"]
 
+BASIS = (
+    "Recomputed: the claim was derived again from the laws that the run is made of. Attested: it rests on a promise "
+    "that the entry only declares. Reserved is the price at which the run was admitted, at its worst; charged is what "
+    "stands.",
+)
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 
 
@@ -96,11 +101,10 @@ class Scopes:
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
         picture = contributions(account, prefix)
         table = admissions(account, self._engine, prefix)
-        return Section(
-            id=f"{prefix}/ran",
-            heading="What was run",
-            blocks=(table,) if picture is None else (table, picture),
-        )
+        blocks: list[Block] = [table]
+        if picture is not None:
+            blocks += [Prose(id=f"{prefix}/basis", lines=BASIS, tone="note"), picture]
+        return Section(id=f"{prefix}/ran", heading="What was run", blocks=tuple(blocks))
 
     # ---- facts for the head -----------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Each conversion against its definition at 60 digits: on the safe side, and close; and against published numbers."""
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -157,3 +157,19 @@ def test_the_quantile_of_a_tail_is_never_too_small(p: str) -> None:
     tail = mp.erfc(x / mp.sqrt(2)) / 2
     assert tail <= real(p)
     assert tail >= real(p) * (1 - real("1e-9")) or real(p) < real("1e-90")
+
+
+@given(st.decimals("1e-50", "1e17", allow_nan=False, allow_infinity=False))
+@settings(max_examples=60, deadline=None)
+def test_what_is_kept_is_on_its_side_and_has_twelve_digits(number: Decimal) -> None:
+    above, below = outward.above(number), outward.below(number)
+    assert below < number < above
+    assert above <= number * (1 + Decimal("1.2e-11")) + Decimal("1e-60")
+    assert max(len(kept.normalize().as_tuple().digits) for kept in (above, below)) <= 12
+    assert outward.above(-number) >= -number
+
+
+def test_an_exponential_never_vanishes() -> None:
+    with localcontext(outward.context()):
+        assert outward.exp(Decimal("-1e30")) > 0
+        assert outward.tanh(Decimal("1e17")) <= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_delta_of_gaussians() -> None:
 def test_randomised_response_both_ways(e0: str, count: int, delta: str) -> None:
     """Counting and the smoothed contour must both hold the binomial sum."""
 
-    def exact(epsilon: object) -> object:
+    def exact(epsilon: Any) -> Any:
         return binomial_delta(real(e0), count, epsilon)
 
     counted = compose(Repeated(PureDP(e0), times=count)).epsilon(delta)
@@ -89,7 +90,7 @@ def test_gaussian_with_responses_and_failures(seed: int) -> None:
     mu, atoms = 1 / real(multiplier), response_atoms(real(e0), count)
     kept = (1 - real(delta0)) ** count
 
-    def exact(epsilon: object) -> object:
+    def exact(epsilon: Any) -> Any:
         return 1 - kept + kept * mixed_delta(lambda e: gaussian_delta(mu, e), atoms, epsilon)
 
     profile = compose(Sequence((GaussianLaw(multiplier), Repeated(ApproxDP(e0, delta0), times=count))))
@@ -111,7 +112,7 @@ def test_laplace_or_bounded_range_with_responses(seed: int) -> None:
     )
     atoms = response_atoms(real(r0), count)
 
-    def exact(epsilon: object) -> object:
+    def exact(epsilon: Any) -> Any:
         return mixed_delta(lambda e: smooth(real(e0), e), atoms, epsilon)
 
     composed = Composed(((loss, 1), (approximate_pair(float(r0), 0.0).loss(), count)))
@@ -138,7 +139,7 @@ def test_one_release_in_closed_form(epsilon: str, delta: str) -> None:
 def test_two_laplace_releases_by_quadrature() -> None:
     """delta_2(eps) = E delta_1(eps - L): atoms at both ends and an integral over the density."""
 
-    def exact(epsilon: object, e0: object) -> object:
+    def exact(epsilon: Any, e0: Any) -> Any:
         inner = mp.quad(
             lambda x: mp.exp((x - e0) / 2) / 4 * laplace_delta(e0, epsilon - x),
             sorted({-e0, e0, *(p for p in (epsilon - e0, epsilon + e0) if -e0 < p < e0)}),

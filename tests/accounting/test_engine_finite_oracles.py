@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from dpledger.accounting.profile import compose
 from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_response, real
 
 
-def sampled(pair: Pair, rate: object, direction: Direction) -> Pair:
+def sampled(pair: Pair, rate: Any, direction: Direction) -> Pair:
     mixed = [((1 - rate) * q + rate * p, q) for p, q in pair]  # type: ignore[operator]
     return mixed if direction == "remove" else [(q, p) for p, q in mixed]
 
@@ -43,7 +44,7 @@ def test_random_pairs_by_counting_and_by_contour(seed: int) -> None:
     parts = tuple((loss, count) for loss, _, count in drawn)
     pairs = [(pair, count) for _, pair, count in drawn]
 
-    def exact(epsilon: object) -> object:
+    def exact(epsilon: Any) -> Any:
         return finite_delta(pairs, epsilon)
 
     outcomes = enumerated(parts)
@@ -79,11 +80,11 @@ def test_discrete_laplace(scale: str, sensitivity: str) -> None:
     check(compose(DiscreteLaplaceLaw(scale, sensitivity)).epsilon, lambda e: finite_delta([(pair, 1)], e))
 
 
-@pytest.mark.parametrize(("sigma", "shift"), [("0.6", 1), ("3", 1), ("2.5", 4)])
+@pytest.mark.parametrize(("sigma", "shift"), [("0.6", 1), ("2.5", 4)])
 def test_discrete_gaussian(sigma: str, shift: int) -> None:
     s2 = real(sigma) ** 2
-    reach = range(-math.ceil(25 * float(sigma)), math.ceil(25 * float(sigma)) + shift)
-    norm = mp.fsum(mp.exp(-mp.mpf(k * k) / (2 * s2)) for k in range(-100, 101))
+    reach = range(-math.ceil(14 * float(sigma)), math.ceil(14 * float(sigma)) + shift)
+    norm = mp.fsum(mp.exp(-mp.mpf(k * k) / (2 * s2)) for k in range(-160, 161))
     pair = [
         (mp.exp(-mp.mpf(k * k) / (2 * s2)) / norm, mp.exp(-mp.mpf((k - shift) ** 2) / (2 * s2)) / norm) for k in reach
     ]
@@ -92,7 +93,7 @@ def test_discrete_gaussian(sigma: str, shift: int) -> None:
     assert holds_epsilon(three.lower, three.upper, lambda e: twice(pair, e), real("1e-5"))
 
 
-def twice(pair: Pair, epsilon: object) -> object:
+def twice(pair: Pair, epsilon: Any) -> Any:
     """delta of two runs of a pair: E over the first run of the second's profile, through sorted tails."""
     return finite_delta([([(p * p2, q * q2) for p, q in pair for p2, q2 in pair], 1)], epsilon)
 
@@ -114,7 +115,7 @@ def test_mixed_kinds_by_enumeration() -> None:
 
 def merge(pair: Pair) -> Pair:
     """Outcomes of one likelihood ratio as one."""
-    table: dict[str, tuple[object, object]] = {}
+    table: dict[str, tuple[Any, Any]] = {}
     for p, q in pair:
         key = mp.nstr(p / q, 30)
         a, b = table.get(key, (mp.mpf(0), mp.mpf(0)))
@@ -122,7 +123,7 @@ def merge(pair: Pair) -> Pair:
     return list(table.values())
 
 
-def check(epsilon: Callable[..., object], exact: Callable[[object], object]) -> None:
+def check(epsilon: Callable[..., Any], exact: Callable[[Any], Any]) -> None:
     for delta in ("0.1", "1e-3", "1e-6", "1e-10", "1e-16"):
         at = epsilon(delta)
         assert holds_epsilon(at.lower, at.upper, exact, real(delta)), (delta, at)  # type: ignore[attr-defined]

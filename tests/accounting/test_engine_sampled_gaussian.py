@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_one_run(seed: int, direction: Direction) -> None:
     rate, sigma = f"{10 ** rng.uniform(-5, -0.05):.4g}", f"{math.exp(rng.uniform(-1, 2)):.4g}"
     profile = compose(PoissonSampled(GaussianLaw(sigma), rate=rate), direction=direction)
 
-    def exact(epsilon: object) -> object:
+    def exact(epsilon: Any) -> Any:
         return sampled_gaussian_delta(real(rate), real(sigma), epsilon, direction)
 
     for delta in ("1e-2", "1e-6", "1e-14", "1e-40"):
@@ -68,7 +69,7 @@ def test_two_runs_by_quadrature(rate: str, sigma: str, epsilon: str, direction: 
     q, s, e = real(rate), real(sigma), real(epsilon)
     sign = 1 if direction == "remove" else -1
 
-    def weighted(x: object) -> object:
+    def weighted(x: Any) -> Any:
         odds = mp.exp((x - mp.mpf(1) / 2) / s**2)
         base = mp.npdf(x, 0, s)
         density = base * (1 - q + q * odds) if direction == "remove" else base
@@ -151,7 +152,7 @@ def test_prices_at_whole_orders_against_the_binomial_sum() -> None:
 def test_prices_at_fractional_orders_against_quadrature(rate: str, sigma: str, order: str) -> None:
     q, s, a = real(rate), real(sigma), real(order)
 
-    def ratio(x: object) -> object:
+    def ratio(x: Any) -> Any:
         return 1 - q + q * mp.exp((x - mp.mpf(1) / 2) / s**2)
 
     with mp.workdps(25):

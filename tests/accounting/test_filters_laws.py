@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.composition import (
+    Composition,
+    GaussianLaw,
+    LaplaceLaw,
+    Repeated,
+    SparseVectorLaw,
+    SparseVectorOutcome,
+)
 from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter, opened_by
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.prices import Cost
+from dpledger.accounting.profile import compose
 from dpledger.decimals import INFINITY
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
@@ -249,9 +257,6 @@ def test_readings_say_what_the_theorem_of_each_filter_allows() -> None:
 
 
 def test_a_reading_is_an_epsilon_that_the_engine_does_not_contradict() -> None:
-    from dpledger.accounting.composition import Repeated
-    from dpledger.accounting.profile import compose
-
     sums = charged(EITHER, [GaussianLaw(10)] * 30)
     for delta in ("1e-6", "1e-4", "0.01"):
         truth = compose(Repeated(GaussianLaw(10), times=30), Relation.ADD_REMOVE).epsilon(delta)
@@ -272,3 +277,10 @@ def test_a_refusal_can_be_told_account_by_account() -> None:
         "delta": "0.000001",
     }
     assert set(filters.spent(MIXED, filters.opening(MIXED))) == {"mixed", "delta"}
+
+
+def test_a_price_beyond_every_budget_is_no_price() -> None:
+    """Noise of 1e-60 costs more than a decimal may hold: refused in words, not by an overflow."""
+    charged_ = filters.charge(EITHER, price(EITHER, GaussianLaw("1e-60")))
+    assert filters.asked(EITHER, charged_) == {"pure": "inf", "mixed": "inf", "delta": "0"}
+    assert not filters.admits(EITHER, filters.with_charge(EITHER, filters.opening(EITHER), charged_))

@@ -18,11 +18,12 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import round_up
 from dpledger.relations import Relation
-from price_oracles import Move, best_attack, lopsided, response
+from price_oracles import Move, best_attack, failing, lopsided, response
 
 Kept = tuple[tuple[str, filters.Sum], ...]
 UNITS = Decimal("0.125")
 UNIT = float(UNITS)
+FAILURE = Decimal("0.02")
 
 
 def cost(tree: PureDP | ZCDP | ApproxDP, filter_: Filter) -> Cost:
@@ -56,25 +57,33 @@ class Product:
 
 def game(filter_: Filter, *names: str) -> tuple[Product, tuple[Move, ...]]:
     """The moves that `names` say: "pure 4" (a randomized response of 4 units, declared as pure DP), "zcdp 2" (declared
-    as zCDP alone), "refunded 4 1" (losses of +4 and -1 units, charged what it reveals)."""
+    as zCDP alone), "refunded 4 1" (losses of +4 and -1 units, charged what it reveals), "failing 2" (it reveals
+    everything with probability 0.02, and is declared so)."""
     prices: dict[str, tuple[Cost, tuple[Cost, ...]]] = {}
     moves = []
     for name in names:
         kind, *units = name.split()
         sizes = [int(size) for size in units]
         cap = cost(PureDP(UNITS * max(sizes)), filter_)
-        if kind == "zcdp":
-            cap = cost(ZCDP(zcdp_of_pure(UNITS * max(sizes))), filter_)
-        moves.append(Move(name, lopsided(sizes[0], sizes[1], UNIT) if kind == "refunded" else response(sizes[0], UNIT)))
-        outcomes = tuple(realised(cap, UNITS * size) for size in sizes) if kind == "refunded" else (cap, cap)
-        prices[name] = (cap, outcomes)
+        match kind:
+            case "refunded":
+                move = Move(name, lopsided(sizes[0], sizes[1], UNIT))
+                settled = tuple(realised(cap, UNITS * size) for size in sizes)
+            case "failing":
+                cap = cost(ApproxDP(UNITS * sizes[0], FAILURE), filter_)
+                move, settled = Move(name, failing(sizes[0], float(FAILURE), UNIT)), (cap, cap, cap)
+            case _:
+                cap = cost(ZCDP(zcdp_of_pure(UNITS * sizes[0])), filter_) if kind == "zcdp" else cap
+                move, settled = Move(name, response(sizes[0], UNIT)), (cap, cap)
+        moves.append(move)
+        prices[name] = (cap, settled)
     return Product(filter_, prices), tuple(moves)
 
 
-def either(epsilon: str, boundary: str, order_minus_one: str) -> EitherFilter:
+def either(epsilon: str, boundary: str, order_minus_one: str, delta_sum: str = "0") -> EitherFilter:
     more, delta = Decimal(order_minus_one), Decimal(boundary)
     offset = max(Decimal(0), round_up(boundary_offset(more, delta)))
-    return EitherFilter(Decimal(epsilon), delta, Decimal(0), more, offset)
+    return EitherFilter(Decimal(epsilon), delta, Decimal(delta_sum), more, offset)
 
 
 @pytest.mark.parametrize("boundary", [("1", "0.1", "1.5"), ("1", "0.3", "0.6"), ("1.5", "0.05", "2")])
@@ -95,6 +104,27 @@ def test_no_adaptive_analyst_gets_past_the_either_filter(
     product, played = game(filter_, *moves)
     reached = best_attack(product, product.start(), played, float(filter_.epsilon), UNIT)
     assert reached <= float(filter_.delta_boundary)
+
+
+@pytest.mark.parametrize("moves", [("failing 2", "pure 2"), ("failing 2", "refunded 4 1", "zcdp 2")], ids=" + ".join)
+def test_failures_add_up_to_at_most_their_share_of_delta(moves: tuple[str, ...]) -> None:
+    filter_ = either("1", "0.1", "1.5", delta_sum="0.05")  # two failures fit
+    product, played = game(filter_, *moves)
+    reached = best_attack(product, product.start(), played, 1.0, UNIT)
+    assert 0.039 < reached <= 0.15
+
+
+@pytest.mark.parametrize("delta", ["0.03", "0.1", "0.3"])
+@pytest.mark.parametrize("moves", [("pure 2", "zcdp 2"), ("refunded 4 1", "refunded 1 4", "zcdp 2")], ids=" + ".join)
+def test_a_reading_holds_wherever_the_analyst_stops(moves: tuple[str, ...], delta: str) -> None:
+    """The excess over the reading, which each path earns for itself, stays below the delta it was read at."""
+    filter_ = either("1.5", "0.1", "1.5")
+    product, played = game(filter_, *moves)
+
+    def read(state: Kept) -> float:
+        return float(filters.reading(filter_, dict(state), Decimal(delta)))
+
+    assert best_attack(product, product.start(), played, read, UNIT) <= float(delta)
 
 
 def test_no_adaptive_analyst_gets_past_the_mixed_filter() -> None:

@@ -167,8 +167,8 @@ def test_values_lie_within_the_stated_errors(case: Case) -> None:
         deviation = max(float(np.sqrt(at.variance)), 1e-3)
         step = float(np.float32(0.6 / deviation))
         count = 9
-        nodes = tilted.nodes(step, count)
-        decay = tilted.log_decay(step * np.arange(count))
+        nodes = tilted.nodes(step, count, 1 << 20)
+        decay = tilted.log_decay(step * np.arange(count, dtype=np.float64))
         for k in range(0, count, 2):
             t = mp.mpf(step) * k
             exact = case.transform(mp.mpc(c, t)) / front * mp.exp(mp.mpc(0, -t * mp.mpf(at.mean)))

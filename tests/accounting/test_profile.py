@@ -10,8 +10,7 @@ from itertools import pairwise
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import (
     Composition,

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.sparse_vectors import (
     MODES,
+    SparseVectorMode,
     auto_mode,
     certify,
     difference_tail,
@@ -220,7 +221,7 @@ def test_scales_that_a_mode_cannot_have_are_refused(law: SparseVectorLaw, field:
 
 @pytest.mark.parametrize("mode", ["basic", "single_threshold", "target_charging"])
 @pytest.mark.parametrize("discrete", [True, False], ids=["discrete", "continuous"])
-def test_no_pattern_reveals_more_than_its_realised_loss(mode: str, discrete: bool) -> None:
+def test_no_pattern_reveals_more_than_its_realised_loss(mode: SparseVectorMode, discrete: bool) -> None:
     """Every pattern of four tests, on neighbours whose queries move by one (and, for whole noise, not at all)."""
     cutoff, b1, b2 = 2, 0 if mode == "target_charging" else 2, 3
     law = SparseVectorLaw(mode, cutoff, 9, "0.4", b1, b2, 9 if mode == "target_charging" else None)

@@ -22,6 +22,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation
 
 Rng = np.random.Generator
@@ -241,6 +242,11 @@ def test_bad_input_is_refused_and_named(changes: dict[str, Any], field: str) -> 
         audit_mechanism(**{**settings, **changes})
     assert error.value.field.startswith(field)
     assert "patient" not in str(error.value)
+
+
+def test_an_interactive_mechanism_is_refused_with_the_way_to_audit_it() -> None:
+    with pytest.raises(ParameterError, match="opens the interaction, asks"):
+        audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0), 0, 1, trials=200)  # type: ignore[arg-type]
 
 
 def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism
 from dpledger.audit.claims import Point
 from dpledger.audit.evidence.bands import CellCounts, band
+from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.plots import claimed_ceiling
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError
@@ -88,6 +90,18 @@ def test_the_plot_is_drawn_and_saved(tmp_path: Path) -> None:
     assert result.event.words in words[2]
 
 
+def test_an_event_of_the_other_direction_is_drawn_as_its_complement() -> None:
+    result = audited("laplace_half_noise")
+    other = Direction.LEFT if result.cells.side is Direction.RIGHT else Direction.RIGHT
+    turned = replace(result, cells=CellCounts(result.cells.rarer, result.cells.likelier, other))
+    lines = [shown.plot().axes[0].lines[-1] for shown in (result, turned)]
+    plain_words, complement = sorted(lines, key=lambda line: "not (" in str(line.get_label()))
+    assert plain_words.get_label() == f"the verdict's event: {result.event.words}"
+    assert complement.get_label() == f"the verdict's event: not ({result.event.words})"
+    drawn, mirrored = (np.asarray(line.get_xydata()).ravel() for line in (plain_words, complement))
+    assert mirrored == pytest.approx(1 - drawn[::-1])
+
+
 def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -114,7 +128,7 @@ def test_the_band_holds_the_true_curve_of_randomised_response_and_shrinks() -> N
 
 
 def test_a_band_of_one_cell_still_has_limits() -> None:
-    (point,) = band(CellCounts((100, 0), (100, 0)), 0.05)
+    (point,) = band(CellCounts((100, 0), (100, 0), Direction.LEFT), 0.05)
     assert point.missed_lower == 0
     assert point.missed_upper < 0.06
 

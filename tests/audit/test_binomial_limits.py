@@ -6,8 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from audit_oracles import exact_pmf, exact_tail, fifty_digit_tail, normal_lower_limit
 from dpledger.audit.evidence.binomial import lower_limit, tail_at_least, tail_at_most, upper_limit

@@ -13,7 +13,7 @@ import pytest
 
 from audit_oracles import at_most_so_often, gaussian_epsilon, outcomes_of_two
 from dpledger import decimals
-from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, ApproxDP, Guarantee, PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.claims import Point, Target, target
 from dpledger.audit.counting import Plan
@@ -85,6 +85,22 @@ def test_correct_mechanisms_are_refuted_no_more_often_than_promised(shown: Exhib
     above = sum(float(result.epsilon_lower) > shown.true_epsilon for result in results)
     assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
     assert at_most_so_often(above, audits, 0.2) > SIGNIFICANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trials", [300, 3_000])
+@pytest.mark.parametrize("name", ["laplace", "randomized_response", "sparse_vector", "gaussian"])
+def test_many_audits_on_the_boundary_and_of_a_curve(name: str, trials: int) -> None:
+    shown, audits = ZOO[name], 600
+    claim = GDP("0.2680511233") if name == "gaussian" else shown.claim  # mu = 1/sigma, rounded up
+    alarms = sum(
+        audit_mechanism(
+            shown.mechanism, shown.left, shown.right, claim, trials=trials, confidence="0.8", batched=True, seed=seed
+        ).verdict
+        == "violation"
+        for seed in range(audits)
+    )
+    assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
 
 
 ZERO = Point(decimals.ZERO, decimals.ZERO)

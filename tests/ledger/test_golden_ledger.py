@@ -18,6 +18,7 @@ from dpledger.schema import Plain
 BOOK = ledger_golden.build()
 FILES = ledger_golden.files(BOOK)
 RESERVED_KINDS = FILES["reserved_kinds.jsonl"].splitlines()
+ALL = (*BOOK.entries(), *(parse_entry(wire.parse(line)) for line in RESERVED_KINDS))
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
@@ -50,6 +51,22 @@ def test_a_kind_of_a_later_version_has_its_bytes_and_stops_this_verifier(line: b
     assert wire.dump(format_entry(entry)) == line
     with pytest.raises(VerificationError, match="newer than this program"):
         step(BOOK.state.__class__(size=4, opened=BOOK.state.opened, scopes=BOOK.state.scopes), entry.body)
+
+
+def test_the_examples_of_the_specification_are_golden_entries() -> None:
+    text = ledger_spec.SPEC.read_text("utf-8")
+    assert ledger_spec.refreshed(text, FILES) == text
+    assert ledger_spec.kinds_shown(text) == KINDS
+
+
+def test_the_specification_names_every_member_of_every_kind() -> None:
+    """Each table of section 6 lists exactly the members of its class, in other words too: optional where one may be
+    absent."""
+    text = ledger_spec.SPEC.read_text("utf-8")
+    for body in {type(entry.body): entry.body for entry in ALL}.values():
+        section = text.split(f"### `{body.kind}`\n")[1].split("\n##")[0]
+        listed = set(re.findall(r"^\| `([a-z_]+)`", section, re.MULTILINE))
+        assert listed == set(body.__dataclass_fields__) - {"kind", "version"}, body.kind
 
 
 def test_an_entry_is_one_text_both_ways() -> None:

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import merkle_oracle
 from dpledger.errors import DpledgerError, ParameterError, VerificationError

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger import wire

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw
+from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
 from dpledger.relations import Relation
 from dpledger.reports import words
@@ -95,6 +96,18 @@ def test_the_real_curve_of_laplace_noise_is_its_closed_form() -> None:
         truth = 1 - mpmath.exp(mpmath.mpf("-0.5"))
         assert truth <= exactly(found.advantage) <= truth + mpmath.mpf("1e-4")
     assert found.exception == 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "0"), ("1", "0.000001"), ("4", "0.0001")])
+def test_the_engine_knows_the_same_worst_case(epsilon: str, delta: str) -> None:
+    """The engine composes the guarantee itself, as a law: its bounds are the closed forms, but for their width."""
+    profile = compose(ApproxDP(epsilon, delta))
+    worst = worst_case(Decimal(epsilon), Decimal(delta))
+    assert profile.advantage().lower <= worst.advantage <= profile.advantage().upper + 1e-9
+    for rate in ("0.01", "0.001", "0.3"):
+        bounds = profile.tradeoff(rate)
+        missed = missed_at_least(Decimal(epsilon), Decimal(delta), Decimal(rate))
+        assert bounds.lower - 1e-9 <= missed <= bounds.upper + 1e-9
 
 
 def test_a_delta_too_large_for_the_sentence_is_said_and_not_hidden() -> None:

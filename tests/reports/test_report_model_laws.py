@@ -174,6 +174,15 @@ def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -
     assert replaced.text == "The regional registry and the public [replaces 1 earlier declaration]"
 
 
+def test_many_scopes_that_declare_the_same_are_told_in_a_line() -> None:
+    record = Record()
+    for number in range(25):
+        record.scope(f"scope-{number:02d}", PureDP(1))
+        record.declare("region", "Europe", "A. Lindqvist", scope=f"scope-{number:02d}")
+    more = item(build(record.verified()), "declared/region/more")
+    assert more.text == "declared for 5 further scopes, in entries 42 to 50"
+
+
 def test_delta_is_compared_with_the_declared_number_of_units(model: ReportModel) -> None:
     compared = item(model, "scope:patients-2026/delta_against_population")
     assert compared.text == "n = 569 as declared; δ·n = 5.69e-4, δ is below 1/n"
@@ -257,3 +266,11 @@ def test_the_suffix_names_the_form(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"report\.pdf"):
         made.save(tmp_path / "report.pdf")
     assert not (tmp_path / "report.pdf").exists()
+
+
+# ---- documentation --------------------------------------------------------------------------------------------------
+
+
+def test_the_manual_lists_the_items_that_people_must_state() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "reports.md").read_text("utf-8")
+    assert [name for name in ITEMS if f"`{name}`" not in manual] == []

@@ -146,12 +146,19 @@ def response(units: int, unit: float) -> tuple[tuple[float, int], ...]:
     return ((truth, units), (1 - truth, -units))
 
 
+def failing(units: int, delta: float, unit: float) -> tuple[tuple[float, int], ...]:
+    """The worst (units, delta)-DP mechanism: with probability delta it reveals everything, else it is a response."""
+    return ((delta, REVEALED), *((mass * (1 - delta), loss) for mass, loss in response(units, unit)))
+
+
 def lopsided(high: int, low: int, unit: float) -> tuple[tuple[float, int], ...]:
     """Losses +high and -low: the masses under D for which the masses under D' also sum to 1."""
     up, down = math.exp(-high * unit), math.exp(low * unit)
     mass = (down - 1) / (down - up)
     return ((mass, high), (1 - mass, -low))
 
+
+REVEALED = 10**9  # units of loss that no epsilon pays for
 
 State = TypeVar("State", bound=Hashable)
 
@@ -164,15 +171,21 @@ class Accountant(Protocol[State]):
 
 
 def best_attack(
-    accountant: Accountant[State], start: State, moves: tuple[Move, ...], epsilon: float, unit: float
+    accountant: Accountant[State],
+    start: State,
+    moves: tuple[Move, ...],
+    epsilon: float | Callable[[State], float],
+    unit: float,
 ) -> float:
-    """The delta at `epsilon` that the best adaptive analyst reaches: exact, by value iteration over (state, loss)."""
+    """The delta that the best adaptive analyst reaches at `epsilon`, or at the reading `epsilon(state)` where he stops:
+    exact, by value iteration over (state, loss)."""
 
     admit = functools.cache(accountant.admit)
 
     @functools.cache
     def value(state: State, loss: int) -> float:
-        best = max(0.0, 1 - math.exp(epsilon - loss * unit))
+        read = epsilon(state) if callable(epsilon) else epsilon
+        best = max(0.0, 1 - math.exp(min(read - loss * unit, 1.0)))
         for move in moves:
             after = admit(state, move)
             if after is not None:

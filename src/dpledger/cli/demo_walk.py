@@ -202,7 +202,12 @@ class Walk:
         try:
             self.scope.open(second, (self.private.features, self.private.malignant), key="train-again")
         except BudgetRefused as refused:
-            self.voice.say(f"   {refused}")
+            self.voice.say(f"   BudgetRefused: {str(refused).partition('.')[0]}")
+            rows = [
+                [account, refused.asked[account], refused.spent[account], refused.left[account]]
+                for account in refused.asked
+            ]
+            self.voice.table("", ["account", "asked", "spent", "left"], rows)
             self.result["refused"] = {"asked": refused.asked, "spent": refused.spent, "left": refused.left}
         after = self.book.state.scopes[self.scope.name].sums
         self.voice.say(f"   spent before and after the refusal: {'the same' if before == after else 'different'}")

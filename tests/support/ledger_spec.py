@@ -1,0 +1,54 @@
+"""The examples in ledger/SPEC.md are entries of the golden ledger.
+
+`python tests/support/ledger_spec.py` writes them anew, after `ledger_golden.py`; a test compares. An example is a block of
+JSON below a line that says which entry it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import ledger_golden
+from dpledger.ledger import bundle, envelope
+
+SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
+_EXAMPLE = re.compile(
+    r"(?P<says>Entry (?P<entry>\d+) of the golden ledger:|Line (?P<line>\d+) of `reserved_kinds.jsonl`:|"
+    r"What entry \d+ of the golden ledger is the digest of:)\n\n```json\n.*?```\n",
+    re.DOTALL,
+)
+
+
+def shown(payload: dict[str, Any]) -> str:
+    """A payload with a line for each member."""
+    rows = (f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in payload.items())
+    return "```json\n{\n" + ",\n".join(rows) + "\n}\n```\n"
+
+
+def refreshed(text: str, files: dict[str, bytes]) -> str:
+    """The text of SPEC.md with its examples taken from the golden files. `files`: by name."""
+    leaves = bundle.lines(files["entries.jsonl"])
+    later = files["reserved_kinds.jsonl"].splitlines()
+
+    def example(found: re.Match[str]) -> str:
+        if found["entry"] is not None:
+            payload = envelope.parse_unverified(leaves[int(found["entry"])]).payload
+        else:
+            payload = files["snapshot_state.json"] if found["line"] is None else later[int(found["line"])]
+        return f"{found['says']}\n\n{shown(json.loads(payload))}"
+
+    return _EXAMPLE.sub(example, text)
+
+
+def kinds_shown(text: str) -> set[str]:
+    """The kinds of the examples in section 6, each under the heading of its kind."""
+    headings = re.findall(r"^### `([a-z_]+)`\n(.*?)(?=^##)", text, re.DOTALL | re.MULTILINE)
+    return {kind for kind, section in headings if _EXAMPLE.search(section) and f'"kind": "{kind}"' in section}
+
+
+if __name__ == "__main__":
+    golden = {path.name: path.read_bytes() for path in ledger_golden.DATA.iterdir()}
+    SPEC.write_text(refreshed(SPEC.read_text("utf-8"), golden), "utf-8")
