@@ -7,7 +7,7 @@ from dpledger.ledger.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Fact, ReportModel
-from dpledger.reports.sections.audits import audits_section
+from dpledger.reports.sections.audits import audits_section, kinds_that_ran
 from dpledger.reports.sections.declared import ITEMS, Declarations, declared_section
 from dpledger.reports.sections.record import limits_section, record_section, verified_section
 from dpledger.reports.sections.scopes import Scopes
@@ -58,18 +58,20 @@ def _record_fact(verified: Verified) -> Fact:
 
 
 def _evidence_fact(verified: Verified) -> Fact:
-    verdicts = [entry.body.verdict for entry in verified.entries if isinstance(entry.body, Audited)]
-    found = verdicts.count("violation")
-    if not verdicts:
+    audits = [entry.body for entry in verified.entries if isinstance(entry.body, Audited)]
+    refuted = [audit.mechanism.kind for audit in audits if audit.verdict == "violation"]
+    ran = kinds_that_ran(verified.entries)
+    if not audits:
         return Fact(
             id="facts/audits", label="Audits", text="none", note="no claim was tested empirically", status="unknown"
         )
     return Fact(
         id="facts/audits",
         label="Audits",
-        text=words.count(found, "violation"),
-        note=f"of {words.count(len(verdicts), 'audit')}; not refuted is not proved",
-        tone="warning" if found else "plain",
+        text=words.count(len(refuted), "violation"),
+        note=f"in {words.count(len(audits), 'audit')}, {sum(kind in ran for kind in refuted):,} of them of a kind of "
+        "mechanism that ran here; not refuted is not proved",
+        tone="warning" if refuted else "plain",
     )
 
 

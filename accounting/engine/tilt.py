@@ -32,11 +32,12 @@ class Saddle:
     log_delta: float
 
 
-def saddle_for_delta(composed: Composed, log_delta: float, width: float) -> Saddle:
-    """The c that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width aimed at."""
+def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: float = math.inf) -> Saddle:
+    """The c, up to `most`, that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
+    aimed at."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
-    c = _first_guess(composed, log_delta)
+    c = min(most, _first_guess(composed, log_delta))
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
         chernoff = (at.value + float(log_kappa(c)) - log_delta) / c
@@ -44,10 +45,10 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float) -> Sadd
         cap = 5 / (width * best) if composed.largest < math.inf and best > 0 else math.inf
         gap = c * at.mean - at.value + math.log1p(c) + log_delta
         low, high = (c, high) if gap < 0 else (low, c)
-        if c >= cap and gap < 0:
-            c = max(cap, low / 4)
+        if c >= min(cap, most) and gap < 0:
+            c = min(most, max(cap, low / 4))
             break
-        following = _newton(c, gap, c * at.variance + 1 / (1 + c), low, high)
+        following = min(most, _newton(c, gap, c * at.variance + 1 / (1 + c), low, high))
         if abs(following / c - 1) < 0.02:
             c = following
             break

@@ -39,13 +39,28 @@ LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A factor chi(x) = 1/(1 + e^{(x - point)/width}) on both densities: it takes away what is far beyond `point`."""
+
+    point: float
+    width: float
+
+    def log_kept(self, x: Array) -> Array:
+        """log chi(x)."""
+        kept: Array = -np.logaddexp(0.0, (x - self.point) / self.width)
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
 class SampledGaussianLoss:
-    """`rate` in (0, 1), `sigma` = the noise multiplier, above 0."""
+    """`rate` in (0, 1), `sigma` = the noise multiplier, above 0. `cut`: with it (direction remove) the measures have
+    mass below 1, and K(0) < 0."""
 
     rate: float
     sigma: float
     direction: Direction
     infinite_mass: float = 0.0
+    cut: Cut | None = None
 
     @property
     def largest(self) -> float:
@@ -64,10 +79,10 @@ class SampledGaussianLoss:
         return c + 1 if self.direction == "remove" else -c
 
     def cumulants(self, c: float) -> Cumulants:
-        return _weighted(_grid_up_to(self, _power_of_two(c)), c).cumulants
+        return _weighted(_grid_up_to(self, c), c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        grid = _grid_up_to(self, _power_of_two(float(np.max(c))))
+        grid = _grid_up_to(self, float(np.max(c)))
         w = c + 1 if self.direction == "remove" else -c
         exponents = np.multiply.outer(w, grid.values) - grid.squares
         top = np.max(exponents, axis=1)
@@ -83,7 +98,7 @@ class SampledGaussianLoss:
         return np.where(missing < 0.5, bounds, math.inf)
 
     def tilted(self, c: float) -> TiltedSampled:
-        return TiltedSampled(self, c, _weighted(_grid_up_to(self, _power_of_two(c)), c))
+        return TiltedSampled(self, c, _weighted(_grid_up_to(self, c), c))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
@@ -102,7 +117,7 @@ class SampledGaussianLoss:
 class Grid:
     """Points x and all that depends on x alone; good for every tilt in (0, c_top] and frequency up to t_top.
 
-    `squares`: x^2 / 2 sigma^2. `scale`: step / (sigma sqrt(2 pi)).
+    `squares`: x^2 / 2 sigma^2 - log chi(x). `scale`: step / (sigma sqrt(2 pi)).
     """
 
     law: SampledGaussianLoss
@@ -131,9 +146,11 @@ def _power_of_two(c: float) -> float:
     return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
 
 
-def _grid_up_to(law: SampledGaussianLoss, c_top: float) -> Grid:
-    """The grid at frequency 0, kept for the next call unless it is large."""
-    return _kept_grid(law, c_top) if c_top < 1000 * law.sigma else make_grid(law, c_top, 0.0)
+def _grid_up_to(law: SampledGaussianLoss, c: float) -> Grid:
+    """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large or of a cut loss."""
+    if law.cut or c >= 1000 * law.sigma:
+        return make_grid(law, c, 0.0)
+    return _kept_grid(law, _power_of_two(c))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -146,21 +163,30 @@ def make_grid(law: SampledGaussianLoss, c_top: float, t_top: float) -> Grid:
 
     Raises WorkLimit where it needs more than MOST_POINTS points.
     """
-    step = quadrature_step(law.sigma, law.power(c_top), t_top, DIGITS)
+    cut_width = law.cut.width if law.cut else math.inf
+    step = quadrature_step(law.sigma, law.power(c_top), t_top, DIGITS, cut_width=cut_width)
     low, high = _range(law, c_top)
     if not (high - low) / step < MOST_POINTS:
         raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {MOST_POINTS} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
     curve = loss_curve(law.rate, law.sigma, x)
     scale = step / (law.sigma * math.sqrt(2 * math.pi))
-    return Grid(law, step, scale, x, curve.values, curve.slopes, curve.errors, x * x / (2 * law.sigma**2))
+    squares = x * x / (2 * law.sigma**2)
+    if law.cut:
+        squares -= law.cut.log_kept(x)
+    return Grid(law, step, scale, x, curve.values, curve.slopes, curve.errors, squares)
 
 
 def _range(law: SampledGaussianLoss, c: float) -> tuple[float, float]:
     """Where the tilted weights are, for every tilt up to c: from the mode of the tilted density outward."""
     reach = law.sigma * math.sqrt(2 * (DIGITS + 12))
     if law.direction == "remove":
-        return -reach, c + 1 + reach
+        high = c + 1 + reach
+        if law.cut:
+            fall = 0.9 / law.cut.width - (c + 1) / law.sigma**2
+            fallen = law.cut.point + 10 * law.cut.width + (DIGITS + 12) / fall if fall > 0 else math.inf
+            high = min(high, fallen)
+        return -reach, high
     low, high = -c * _slope(law, 0.0), 0.0
     while high - low > 0.1 * law.sigma:
         middle = (low + high) / 2
@@ -203,10 +229,15 @@ def _tails(grid: Grid, w: Array, weights: Array) -> Array:
     x, scale = grid.x, grid.step / grid.law.sigma**2
     right = x[-1] - np.maximum(w, 0.0)
     left = -x[0] + np.minimum(w, 0.0) * grid.slopes[0]
+    rise = 1.0
+    if grid.law.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
+        start, end = np.exp(grid.law.cut.log_kept(x[[0, -1]]))
+        right = right + grid.law.sigma**2 * (1 - end) / grid.law.cut.width * (1 - 1e-9)
+        rise = 1 / start
     if not (right > 0).all() or not (left > 0).all():
         return np.full(w.shape, math.inf)
     after = weights[:, -1] / -np.expm1(-scale * right)
-    before = weights[:, 0] / -np.expm1(-scale * left)
+    before = rise * weights[:, 0] / -np.expm1(-scale * left)
     bounds: Array = (after + before) * (1 + 1e-6)
     return bounds
 
@@ -259,6 +290,8 @@ def _layers(law: SampledGaussianLoss, w: float, base: Weighted) -> Layers:
     log_constant = at.value + at.error + math.log(law.sigma * math.sqrt(2 * math.pi))
     log_density = w * curve.values[1::2] - middles**2 / (2 * variance) - log_constant
     log_density -= np.log(np.maximum(curve.slopes[1::2], 1e-300) / variance)
+    if law.cut:
+        log_density += law.cut.log_kept(edges[1:])  # the least on the cell
     bends = (w + 1) * slopes
     most = np.abs(np.maximum(bends[:-1], bends[1:]) - edges[:-1] - 1)
     least = np.abs(np.minimum(bends[:-1], bends[1:]) - edges[1:] - 1)

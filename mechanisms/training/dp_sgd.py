@@ -124,7 +124,7 @@ class DPSGD:
         return RoundedGaussian(sigma=read(sigma, field="noise_multiplier"), grid=self.step_size)
 
     @property
-    def step(self) -> Step:
+    def one_step(self) -> Step:
         """What one step does."""
         return Step(
             rate=self.rate,
@@ -186,7 +186,7 @@ class DPSGD:
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         """Begin the run on `data` (`Units`). ParameterError where the data are not items by position."""
-        return TrainingRun(self.step, self.parts(), Units.of(data), entropy)
+        return TrainingRun(self.one_step, self.parts(), Units.of(data), entropy)
 
 
 def _check_relation(relation: Relation) -> None:

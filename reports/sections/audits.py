@@ -28,7 +28,7 @@ from dpledger.reports.model import (
     visible,
 )
 
-__all__ = ["AuditEntry", "audits_of", "audits_section"]
+__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran"]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -57,12 +57,17 @@ def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
     )
 
 
+def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
+    """The tags of all mechanisms that were admitted."""
+    return frozenset(entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved))
+
+
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     """The section on audits."""
     found = grouped(audits_of(entries), exact=_all_but_place, coarse=lambda one: (_kind(one), one.body.verdict))
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table(found),
+        _table(found, kinds_that_ran(entries)),
         Items(items=(_never_audited(entries),)),
     ]
     if found:
@@ -97,7 +102,7 @@ def _kind(one: AuditEntry) -> str:
 # ---- the table ------------------------------------------------------------------------------------------------------
 
 
-def _table(found: tuple[Group[AuditEntry], ...]) -> Table:
+def _table(found: tuple[Group[AuditEntry], ...], ran: frozenset[str]) -> Table:
     return Table(
         id="audits/results",
         caption="Claims that were tested, and what was found",
@@ -111,12 +116,12 @@ def _table(found: tuple[Group[AuditEntry], ...]) -> Table:
             Column("Would have refuted"),
             Column("Evidence"),
         ),
-        rows=tuple(_row(group) for group in found),
+        rows=tuple(_row(group, ran) for group in found),
         empty="No audit was recorded.",
     )
 
 
-def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
+def _row(group: Group[AuditEntry], ran: frozenset[str]) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
     verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
@@ -124,7 +129,7 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
         differs = Cell("differs: see the entries")
         return (Cell(group.times(_kind(group.first))), place, differs, verdict, differs, differs, differs, differs)
     return (
-        Cell(group.times(_kind(group.first)), body.mechanism.kind, note=words.parameters(body.mechanism.parameters)),
+        _mechanism(group, ran),
         place,
         Cell(words.guarantee(body.claim), note=words.relation(body.relation)),
         verdict,
@@ -137,6 +142,12 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
         _power(body),
         Cell(visible(body.event, 400), note=_method(body)),
     )
+
+
+def _mechanism(group: Group[AuditEntry], ran: frozenset[str]) -> Cell:
+    note = group.first.body.mechanism
+    elsewhere = "" if note.kind in ran else "none of this kind ran in this ledger; "
+    return Cell(group.times(_kind(group.first)), note.kind, note=elsewhere + words.parameters(note.parameters))
 
 
 def _power(body: Audited) -> Cell:
@@ -154,7 +165,7 @@ def _method(body: Audited) -> str:
 def _never_audited(entries: tuple[Entry, ...]) -> Item:
     id_, label = "audits/never_audited", "Mechanisms that ran here and were never audited"
     tested = {entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Audited)}
-    ran = {entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved)}
+    ran = kinds_that_ran(entries)
     missing = sorted(ran - tested)
     if not missing:
         return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")

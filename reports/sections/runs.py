@@ -307,12 +307,18 @@ def _texts(amounts: Mapping[str, Decimal]) -> str:
 def _asked(amounts: Mapping[str, Decimal]) -> str:
     return "; ".join(
         f"{account_name(name)} {'no price' if amount.is_infinite() else words.at_most(amount)}"
-        for name, amount in amounts.items()
+        for name, amount in _in_order(amounts)
     )
 
 
 def _left(amounts: Mapping[str, Decimal]) -> str:
-    return "; ".join(f"{account_name(name)} {words.at_least(amount)}" for name, amount in amounts.items())
+    return "; ".join(f"{account_name(name)} {words.at_least(amount)}" for name, amount in _in_order(amounts))
+
+
+def _in_order(amounts: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
+    """Accounts in the order of ACCOUNTS, others after them by name."""
+    place = {name: number for number, name in enumerate(ACCOUNTS)}
+    return sorted(amounts.items(), key=lambda pair: (place.get(pair[0], len(place)), pair[0]))
 
 
 # ---- what each mechanism contributes --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from engine_oracles import Pair, finite_delta, holds_epsilon, mp, randomised_res
 
 
 def sampled(pair: Pair, rate: Any, direction: Direction) -> Pair:
-    mixed = [((1 - rate) * q + rate * p, q) for p, q in pair]  # type: ignore[operator]
+    mixed = [((1 - rate) * q + rate * p, q) for p, q in pair]
     return mixed if direction == "remove" else [(q, p) for p, q in mixed]
 
 
@@ -126,4 +126,4 @@ def merge(pair: Pair) -> Pair:
 def check(epsilon: Callable[..., Any], exact: Callable[[Any], Any]) -> None:
     for delta in ("0.1", "1e-3", "1e-6", "1e-10", "1e-16"):
         at = epsilon(delta)
-        assert holds_epsilon(at.lower, at.upper, exact, real(delta)), (delta, at)  # type: ignore[attr-defined]
+        assert holds_epsilon(at.lower, at.upper, exact, real(delta)), (delta, at)

@@ -171,6 +171,16 @@ def test_the_delta_of_a_run_stays_spent_on_every_path() -> None:
     assert settled == {"pure": Decimal("0.1"), "delta": Decimal("9e-7")}
 
 
+def test_a_plan_stopped_early_gets_its_other_steps_back_but_not_their_delta() -> None:
+    step = ApproxDP("0.01", "1e-9")
+    plan, stopped = Repeated(step, times=100), Repeated(step, times=100, done=10)
+    for filter_ in (MIXED, EITHER):
+        reserved = filters.charge(filter_, price(filter_, plan))
+        settled = filters.settle(filter_, reserved, price(filter_, stopped))
+        assert settled["mixed_rdp"] * 10 == reserved["mixed_rdp"] > 0 == settled["mixed_pure"]
+        assert settled["delta"] == reserved["delta"] == Decimal("1e-7")
+
+
 def test_admission_asks_for_the_cap_whatever_the_outcome_may_be() -> None:
     """Testing the budget after a cheap outcome would claim 0.9 for a mechanism that reveals 1."""
     filter_ = PureFilter("0.9")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 import ledger_golden
+import ledger_spec
 from dpledger.errors import VerificationError
 from dpledger.ledger import bundle, wire
 from dpledger.ledger.bodies import KINDS

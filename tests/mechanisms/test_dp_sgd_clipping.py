@@ -10,8 +10,7 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpledger.mechanisms.training.clipping import clipped_sum
 

@@ -165,6 +165,14 @@ def test_both_verdicts_stand_beside_their_claims(model: ReportModel) -> None:
     assert "dp_sgd" in item(model, "audits/never_audited").text
 
 
+def test_a_violation_says_whether_such_a_mechanism_ran_here(model: ReportModel) -> None:
+    rows = tables_of(model)["audits/results"].rows
+    assert [row[0].note.startswith("none of this kind ran") for row in rows] == [False, True]
+    (fact,) = (one for one in model.facts if one.id == "facts/audits")
+    assert (fact.text, fact.tone) == ("1 violation", "warning")
+    assert "0 of them of a kind of mechanism that ran here" in fact.note
+
+
 def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -> None:
     by_operator, by_person = item(model, "declared/intended_use"), item(model, "declared/decision_owner")
     assert by_operator.origin.by == "A. Lindqvist"

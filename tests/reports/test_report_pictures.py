@@ -1,4 +1,4 @@
-"""The pictures: their numbers are those of the tables, their shapes those of the theory, their looks distinct in grey."""
+"""The pictures: numbers as in the tables, shapes as the theory says, looks that differ in grey."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TypeVar
 from xml.etree import ElementTree
 
 import pytest
-from report_records import Record, audit, report_on_sample
 
 import dpledger.reports
 from dpledger.accounting.guarantees import ApproxDP, PureDP
@@ -26,6 +25,7 @@ from dpledger.reports.model import (
     blocks,
 )
 from dpledger.reports.pictures.charts import drawn
+from report_records import Record, audit, report_on_sample
 
 T = TypeVar("T")
 

@@ -76,7 +76,7 @@ def begin(store: Store | None = None) -> Ledger:
 
 def build() -> Ledger:
     """The golden ledger. The version of the library is part of it, and is fixed here."""
-    with patch("dpledger.ledger.scope.__version__", "0.1.0"):
+    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
         book = begin()
         _open_scopes(book)
         _release(book)

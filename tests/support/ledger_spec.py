@@ -1,7 +1,7 @@
 """The examples in ledger/SPEC.md are entries of the golden ledger.
 
-`python tests/support/ledger_spec.py` writes them anew, after `ledger_golden.py`; a test compares. An example is a block of
-JSON below a line that says which entry it is.
+`python tests/support/ledger_spec.py` writes them anew, after `ledger_golden.py`; a test compares. An example is a block
+of JSON below a line that says which entry it is.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ class FaultyStep(DPSGD):
     faulty: type[Step]
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
-        right = self.step
+        right = self.one_step
         values = {field.name: getattr(right, field.name) for field in dataclasses.fields(right)}
         return TrainingRun(self.faulty(**values), self.parts(), Units.of(data), entropy)
 
@@ -64,7 +65,7 @@ class PartitionStep(Step):
 
     def batch(self, units: int, entropy: Entropy) -> Positions:
         size = max(1, round(units * float(self.rate)))
-        queue = _QUEUES.setdefault(id(entropy), [])
+        queue = _QUEUES.setdefault(entropy, [])
         if len(queue) < size:
             order = np.argsort(entropy.words(units))
             queue[:] = order.tolist()
@@ -72,7 +73,7 @@ class PartitionStep(Step):
         return np.sort(np.array(taken, dtype=np.int64))
 
 
-_QUEUES: dict[int, list[int]] = {}
+_QUEUES: WeakKeyDictionary[Entropy, list[int]] = WeakKeyDictionary()
 
 
 class NoiseOnceStep(Step):
@@ -80,14 +81,14 @@ class NoiseOnceStep(Step):
 
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
         nothing = np.zeros(self.dimension, dtype=np.int64)
-        if id(entropy) not in _NOISES:
-            _NOISES[id(entropy)] = draw(self.noise, nothing, sensitivity=self.sensitivity, entropy=entropy)
+        if entropy not in _NOISES:
+            _NOISES[entropy] = draw(self.noise, nothing, sensitivity=self.sensitivity, entropy=entropy)
         total = clipped_sum(rows, clip_norm=float(self.clip_norm), grid=float(self.noise.grid))
-        released: Floats = (total + _NOISES[id(entropy)]) * (float(self.noise.grid) / float(self.expected_batch_size))
+        released: Floats = (total + _NOISES[entropy]) * (float(self.noise.grid) / float(self.expected_batch_size))
         return released
 
 
-_NOISES: dict[int, npt.NDArray[Any]] = {}
+_NOISES: WeakKeyDictionary[Entropy, npt.NDArray[Any]] = WeakKeyDictionary()
 
 
 class ShortNormStep(Step):
@@ -145,7 +146,7 @@ class ForgottenEpoch(DPSGD):
         return Repeated(right.of, times=right.times - 1)
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
-        return TrainingRun(self.step, super().parts(), Units.of(data), entropy)
+        return TrainingRun(self.one_step, super().parts(), Units.of(data), entropy)
 
 
 class RowsNotUsers(DPSGD):
@@ -154,7 +155,7 @@ class RowsNotUsers(DPSGD):
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         rows = np.concatenate([np.asarray(item) for item in Units.of(data).columns[0]])
-        return TrainingRun(self.step, self.parts(), Units.of(rows), entropy)
+        return TrainingRun(self.one_step, self.parts(), Units.of(rows), entropy)
 
 
 class TwinWorkers:
