@@ -6,10 +6,10 @@ from dpledger.ledger.bodies import Audited, Refused
 from dpledger.ledger.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
-from dpledger.reports.model import Fact, ReportModel
+from dpledger.reports.model import Fact, ReportModel, Section, visible
 from dpledger.reports.sections.audits import audits_section, kinds_that_ran
 from dpledger.reports.sections.declared import ITEMS, Declarations, declared_section
-from dpledger.reports.sections.record import limits_section, record_section, verified_section
+from dpledger.reports.sections.record import limits_section, record_section, unread_section, verified_section
 from dpledger.reports.sections.scopes import Scopes
 
 __all__ = ["build"]
@@ -23,25 +23,35 @@ def build(verified: Verified) -> ReportModel:
     It shows bounds that the ledger and the engine returned, and computes none. The previous report is the last one that
     the ledger itself records.
     """
+    if verified.mode == "quick":
+        return _unread(verified)
     engine = Engine()
     declarations = Declarations(verified.entries)
     scopes = Scopes(verified, declarations, engine)
     product = declarations.of("product_name")
+    return _model(
+        verified,
+        subtitle=visible(product[0].body.text) if product else f"Ledger {verified.head.origin}",
+        facts=(*scopes.facts(), _evidence_fact(verified), _gaps_fact(declarations)),
+        sections=(*scopes.sections(), audits_section(verified.entries, engine), declared_section(declarations)),
+    )
+
+
+def _unread(verified: Verified) -> ReportModel:
+    """The report on a quick verification: whose bytes they are, and that nothing was read."""
+    unread = Fact(id="facts/unread", label="Content", text="unknown", note="no entry was read", status="unknown")
+    return _model(verified, subtitle=f"Ledger {verified.head.origin}", facts=(unread,), sections=(unread_section(),))
+
+
+def _model(verified: Verified, *, subtitle: str, facts: tuple[Fact, ...], sections: tuple[Section, ...]) -> ReportModel:
     return ReportModel(
         title=TITLE,
-        subtitle=product[0].item("").text if product else f"Ledger {verified.head.origin}",
+        subtitle=subtitle,
         ledger=verified.head.origin,
         size=verified.head.size,
         root=verified.head.root.hex(),
-        facts=(_record_fact(verified), *scopes.facts(), _evidence_fact(verified), _gaps_fact(declarations)),
-        sections=(
-            verified_section(verified),
-            *scopes.sections(),
-            audits_section(verified.entries, engine),
-            declared_section(declarations),
-            record_section(verified),
-            limits_section(),
-        ),
+        facts=(_record_fact(verified), *facts),
+        sections=(verified_section(verified), *sections, record_section(verified), limits_section()),
     )
 
 

@@ -4,7 +4,8 @@
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
-    everything else                                    the contour (`solve`)
+    everything else                                    the contour (`solve`); where that is wide, the contour after a
+                                                       smooth cut (`cut`), then the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -31,6 +32,7 @@ from dpledger.accounting.engine.closed_forms import (
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.cut import cut_epsilon
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_once, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -112,9 +114,11 @@ def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
             if outcomes is not None:
                 return _counted_epsilon(outcomes, composed, down, up)
             found = finite_epsilon(composed, *_logs(down, up))
-            if found.relative_width() <= NARROW or len(composed.parts) > FEW_PARTS:
-                return found
-            return found.meet(_part_by_part(composed, down, up))
+            if found.relative_width() > NARROW:
+                found = found.meet(cut_epsilon(composed, down, up))
+            if found.relative_width() > NARROW and len(composed.parts) <= FEW_PARTS:
+                found = found.meet(_part_by_part(composed, down, up))
+            return found
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:

@@ -14,22 +14,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_epsilon
 from dpledger.accounting.engine.tilt import saddle_for_delta
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
-from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, Cut, SampledGaussianLoss
+from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["cut_epsilon", "mass_cut_away"]
+__all__ = ["cut_epsilon"]
 
 LOST = 2e-6  # of delta: what the cuts may take away in all
-STEEPNESS = 3.5  # chi falls so many times faster than e^{wL} rises at the tilt aimed at
-ROUNDS = 4
+ROOM = 1.5  # tilts up to so many times the one aimed at are to fit the cut
+ROUNDS = 6
 
 
 def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
@@ -41,9 +39,10 @@ def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
     whole = Interval(0.0, composed.largest)
     if not any(_can_be_cut(loss) for loss, _ in composed.parts):
         return whole
+    require_error_function()
     try:
         cut = _placed(composed, down)
-        lost = sum(count * mass_cut_away(loss) for loss, count in cut.parts if isinstance(loss, SampledGaussianLoss))
+        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
         left = down - lost * (1 + 1e-9)
         if not left > 0:
             return whole
@@ -59,54 +58,32 @@ def _can_be_cut(loss: Loss) -> bool:
 
 def _placed(composed: Composed, delta: float) -> Composed:
     """Cuts that fit the tilt which the cut losses themselves ask for: found by repetition. Any cut is valid."""
-    tilt = saddle_for_delta(composed, math.log(delta), WIDTH).c
+    log_delta = math.log(delta)
+    tilt = saddle_for_delta(composed, log_delta, WIDTH).c
     for _ in range(ROUNDS):
-        parts = tuple((_cut(loss, count, tilt, delta / len(composed.parts)), count) for loss, count in composed.parts)
-        cut = Composed(parts)
-        wanted = saddle_for_delta(cut, math.log(delta), WIDTH, most=0.8 * STEEPNESS * (tilt + 1) - 1).c
-        if wanted <= 1.1 * tilt:
-            return cut
+        share = LOST * delta / len(composed.parts)
+        cut = Composed(tuple((_cut(loss, share / count, ROOM * tilt), count) for loss, count in composed.parts))
+        wanted = saddle_for_delta(cut, log_delta, WIDTH, most=4 * tilt).c
+        if wanted <= 1.2 * tilt:
+            break
         tilt = wanted
     return cut
 
 
-def _cut(loss: Loss, count: int, tilt: float, delta: float) -> Loss:
+def _cut(loss: Loss, mass: float, tilt: float) -> Loss:
+    """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it."""
     if not isinstance(loss, SampledGaussianLoss) or loss.direction != "remove":
         return loss
-    width = loss.sigma**2 / (STEEPNESS * (tilt + 1))
-    point = _quantile(loss, LOST * delta / count)
+    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (tilt + 1) + 2)
+    low, high = 0.0, 1 + 40 * (loss.sigma + width)
     for _ in range(40):
-        made = replace(loss, cut=Cut(point, width))
-        if count * mass_cut_away(made) <= LOST * delta:
-            return made
-        point += 2 * width
-    return made
+        point = (low + high) / 2
+        low, high = (point, high) if mass_beyond(loss.rate, loss.sigma, Cut(point, width)) > mass else (low, point)
+    return replace(loss, cut=Cut(high, width))
 
 
-def _quantile(loss: SampledGaussianLoss, mass: float) -> float:
-    """Where P(x > X) is about `mass`, or above: from the tail bound e^{-y^2/2} of each normal."""
-    far = math.sqrt(2 * max(0.0, math.log(max(loss.rate / mass, 1.0))))
-    near = math.sqrt(2 * max(0.0, math.log(1 / mass)))
-    return max(1 + loss.sigma * far, loss.sigma * near) * 0.9
-
-
-def mass_cut_away(loss: SampledGaussianLoss) -> float:
-    """E_P(1 - chi), rounded up: 0 without a cut.
-
-    Claim: at least the mass. Source: docs/proofs/engine.md, sections 4 and 10: 1 - chi is chi mirrored, so the strip
-    bounds of chi hold for it.
-    """
-    if loss.cut is None:
-        return 0.0
-    digits = DIGITS + 40
-    step = quadrature_step(loss.sigma, 1.0, 0.0, digits, cut_width=loss.cut.width)
-    reach = loss.sigma * math.sqrt(2 * (digits + 600))
-    low, high = -reach, 1 + reach
-    if not (high - low) / step < MOST_POINTS:
-        raise WorkLimit(f"the mass beyond a cut needs more than {MOST_POINTS} points")
-    x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
-    curve = loss_curve(loss.rate, loss.sigma, x)
-    removed = -np.logaddexp(0.0, (loss.cut.point - x) / loss.cut.width)
-    exponents = curve.values - x * x / (2 * loss.sigma**2) + removed
-    total = float(np.sum(np.exp(exponents))) * step / (loss.sigma * math.sqrt(2 * math.pi))
-    return total * (1 + 1e-9) + 2 * math.exp(-digits - 600)
+def _mass_cut_away(loss: Loss) -> float:
+    """E_P(1 - chi), rounded up: 0 without a cut."""
+    if isinstance(loss, SampledGaussianLoss) and loss.cut:
+        return mass_beyond(loss.rate, loss.sigma, loss.cut)
+    return 0.0

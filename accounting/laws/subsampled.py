@@ -24,6 +24,7 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
 from dpledger.accounting.laws.sampled_price import divergence_upper
+from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.decimals import float_up
 from dpledger.errors import WorkLimit
 
@@ -36,19 +37,6 @@ ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 CELLS = 160
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A factor chi(x) = 1/(1 + e^{(x - point)/width}) on both densities: it takes away what is far beyond `point`."""
-
-    point: float
-    width: float
-
-    def log_kept(self, x: Array) -> Array:
-        """log chi(x)."""
-        kept: Array = -np.logaddexp(0.0, (x - self.point) / self.width)
-        return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +171,8 @@ def _range(law: SampledGaussianLoss, c: float) -> tuple[float, float]:
     if law.direction == "remove":
         high = c + 1 + reach
         if law.cut:
-            fall = 0.9 / law.cut.width - (c + 1) / law.sigma**2
-            fallen = law.cut.point + 10 * law.cut.width + (DIGITS + 12) / fall if fall > 0 else math.inf
-            high = min(high, fallen)
+            widths = 1.3 * (c + 1) * law.cut.width / law.sigma**2 + math.sqrt(2 * (DIGITS + 12))
+            high = min(high, law.cut.point + widths * law.cut.width)
         return -reach, high
     low, high = -c * _slope(law, 0.0), 0.0
     while high - low > 0.1 * law.sigma:
@@ -231,12 +218,11 @@ def _tails(grid: Grid, w: Array, weights: Array) -> Array:
     left = -x[0] + np.minimum(w, 0.0) * grid.slopes[0]
     rise = 1.0
     if grid.law.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
-        start, end = np.exp(grid.law.cut.log_kept(x[[0, -1]]))
-        right = right + grid.law.sigma**2 * (1 - end) / grid.law.cut.width * (1 - 1e-9)
-        rise = 1 / start
+        right = right + grid.law.sigma**2 * grid.law.cut.hazard(float(x[-1]))
+        rise = math.exp(-float(grid.law.cut.log_kept(x[:1])[0]))
     if not (right > 0).all() or not (left > 0).all():
         return np.full(w.shape, math.inf)
-    after = weights[:, -1] / -np.expm1(-scale * right)
+    after = (weights[:, -1] + 1e-300) / -np.expm1(-scale * right)
     before = rise * weights[:, 0] / -np.expm1(-scale * left)
     bounds: Array = (after + before) * (1 + 1e-6)
     return bounds

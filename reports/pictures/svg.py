@@ -107,9 +107,11 @@ class Frame:
     bottom: float
 
     def horizontal(self, high: float) -> Scale:
+        """Numbers from 0 to `high`, from left to right."""
         return Scale(0.0, high, self.left, self.right)
 
     def vertical(self, high: float) -> Scale:
+        """Numbers from 0 to `high`, from bottom to top."""
         return Scale(0.0, high, self.bottom, self.top)
 
     def grid(self, x: Scale, y: Scale, x_name: str, y_name: str) -> Iterable[Markup]:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpledger.ledger.bodies import Aborted, Committed, Declared, Lost, Refused, Reported, Reserved, ScopeOpened
+from dpledger.ledger.bodies import (
+    Aborted,
+    Committed,
+    Declared,
+    KeyRevoked,
+    KeyRotated,
+    Lost,
+    PolicyChanged,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+)
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.grouping import indices
 from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Table, unknown
 
-__all__ = ["limits_section", "record_section", "verified_section"]
+__all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
 
+NOT_READ = "quick verification reads no entry"
 MODES = {
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
     "its parts",
@@ -54,14 +67,17 @@ def verified_section(verified: Verified) -> Section:
                 )
             ),
             Prose(id="verified/trust", lines=(TRUST,), tone="note"),
-            Items(items=_since_previous(verified.entries)),
+            Items(items=_since_previous(verified)),
         ),
     )
 
 
-def _since_previous(entries: tuple[Entry, ...]) -> tuple[Item, ...]:
+def _since_previous(verified: Verified) -> tuple[Item, ...]:
+    entries = verified.entries
     previous = next((entry for entry in reversed(entries) if isinstance(entry.body, Reported)), None)
     id_, label = "verified/since_previous", "Since the previous report"
+    if verified.mode == "quick":
+        return (unknown(id_, label, NOT_READ),)
     if previous is None or not isinstance(previous.body, Reported):
         return (Item(id=id_, label=label, text="no earlier report is recorded in this ledger"),)
     counted = Counter(type(entry.body) for entry in entries[previous.index + 1 :])
@@ -72,6 +88,8 @@ def _since_previous(entries: tuple[Entry, ...]) -> tuple[Item, ...]:
         words.count(counted[Refused], "refusal"),
         words.count(counted[ScopeOpened], "new scope"),
         words.count(counted[Declared], "declaration"),
+        words.count(counted[PolicyChanged], "change of a budget or policy", "changes of budgets or policies"),
+        words.count(counted[KeyRotated] + counted[KeyRevoked], "change of a key", "changes of keys"),
     )
     return (
         Item(
@@ -80,7 +98,7 @@ def _since_previous(entries: tuple[Entry, ...]) -> tuple[Item, ...]:
             text=f"SHA-256 {previous.body.digest}, recorded in entry {previous.index}",
             value=previous.body.digest,
         ),
-        Item(id=id_, label=label, text=", ".join(changes) + "; budgets and keys are unchanged"),
+        Item(id=id_, label=label, text=", ".join(changes)),
     )
 
 
@@ -144,7 +162,7 @@ def _predecessor(verified: Verified) -> Item:
 
 def _open(verified: Verified) -> tuple[Item, ...]:
     if verified.mode == "quick":
-        return (unknown("record/open", "Charges not settled", "no entry was read"),)
+        return (unknown("record/open", "Charges not settled", NOT_READ),)
     waiting = len(verified.state.open)
     lost = [entry.index for entry in verified.entries if isinstance(entry.body, Lost)]
     refused = [entry.index for entry in verified.entries if isinstance(entry.body, Refused)]
@@ -182,6 +200,13 @@ def _kinds(entries: tuple[Entry, ...]) -> Table:
         ),
         empty="No entry was read.",
     )
+
+
+def unread_section() -> Section:
+    """What a report on a quick verification cannot say."""
+    missing = (("scopes", "Scopes, releases, refusals"), ("audits", "Audits"), ("declared", "Declarations"))
+    items = tuple(unknown(f"unread/{what}", label, NOT_READ) for what, label in missing)
+    return Section(id="unread", heading="What was not read", blocks=(Items(items=items),))
 
 
 # ---- what is not shown ----------------------------------------------------------------------------------------------

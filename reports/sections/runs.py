@@ -32,6 +32,7 @@ RULES = {
 }
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_BARS = 12
+MOST_NOTES = 6  # steps, breaches and warnings that one row tells
 SHOWN_BESIDE = ("sensitivity", "justification")  # parameters with a column of their own
 PROMISES = (
     promises.PureDP,
@@ -153,7 +154,7 @@ def _claim(group: Admitted, account: ScopeAccount, engine: Engine) -> Cell:
     claim = group.first.claim
     native = words.guarantee(claim)
     if isinstance(claim, promises.PureDP | promises.ApproxDP):
-        return Cell(native, words.at_most(claim.epsilon), note=words.variant(claim))
+        return Cell(native, claim.epsilon, note=words.variant(claim))
     upper = _converted(group.first, account, engine)
     note = "no certified epsilon" if upper is None else f"alone: ε ≤ {words.at_most(upper)}"
     return Cell(native, note=f"{words.variant(claim)}; {note} at δ = {words.at_most(account.delta)}")
@@ -199,8 +200,10 @@ def _status(group: Admitted) -> Cell:
     notes = [f"{first.granted:,} of {first.steps:,} steps granted"] if first.steps is not None and group.alike else []
     if any(member.outside_guarantee for member in group.members):
         notes.append("outside its guarantee: the run broke its contract, and nothing came back")
-    notes += dict.fromkeys(visible(warning, 300) for member in group.members for warning in member.warnings[:3])
-    return Cell(first.status, first.status, note="; ".join(notes[:6]))
+    notes += dict.fromkeys(visible(warning, 300) for member in group.members for warning in member.warnings)
+    if len(notes) > MOST_NOTES:
+        notes = [*notes[:MOST_NOTES], "and more warnings: see the entries"]
+    return Cell(first.status, first.status, note="; ".join(notes))
 
 
 def _basis(group: Admitted) -> Cell:

@@ -48,8 +48,6 @@ class Scopes:
         if more > 0:
             line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."
             blocks.append(Prose(id="scopes/more", lines=(line,), tone="note"))
-        if self._verified.mode == "quick":
-            blocks.append(Items(items=(unknown("scopes/quick", "Scopes", "quick verification reads no entry"),)))
         return Section(id="scopes", heading="Scopes at a glance", blocks=tuple(blocks))
 
     def _table(self) -> Table:
@@ -66,7 +64,7 @@ class Scopes:
                 Column("Open", numeric=True),
             ),
             rows=tuple(_glance_row(account) for account in self.accounts),
-            empty="No scope was read." if self._verified.mode == "quick" else "No scope was opened.",
+            empty="No scope was opened.",
         )
 
     # ---- one of them ------------------------------------------------------------------------------------------------
@@ -112,7 +110,9 @@ class Scopes:
         """The promise and the reading: of the one scope, or of the one that has spent the greatest share."""
         if not self.accounts:
             return (
-                Fact(id="facts/promise", label="Promised", text="unknown", note="no scope was read", status="unknown"),
+                Fact(
+                    id="facts/promise", label="Promised", text="unknown", note="no scope was opened", status="unknown"
+                ),
             )
         leading = max(self.accounts, key=_share)
         epsilon, delta = bounds_of(leading)

@@ -70,6 +70,7 @@ class _History:
     def change(
         self, index: int, before: Coordinates | None, after: Coordinates | None, ran: Composition | None
     ) -> None:
+        """Entry `index` replaced the charge `before` by `after` and settled the parts `ran`; None: there is none."""
         rule = self.scope.filter
         if before is not None:
             self.sums = filters.without_charge(rule, self.sums, before)
@@ -156,6 +157,7 @@ class _LowerBounds:
         self._greatest = ZERO
 
     def after(self, parts: Composition | None) -> Decimal:
+        """The bound once `parts` have settled too."""
         if parts is None or parts in self._seen or len(self._seen) >= MOST_PARTS:
             return self._greatest
         self._seen.add(parts)

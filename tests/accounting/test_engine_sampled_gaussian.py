@@ -11,7 +11,10 @@ import pytest
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.solve import finite_delta
+from dpledger.accounting.engine.cut import cut_epsilon
+from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
 from dpledger.accounting.profile import compose
 from engine_oracles import (
@@ -130,6 +133,67 @@ def test_a_mix_lies_between_its_parts_and_does_not_depend_on_order() -> None:
     turned = compose(Sequence((second, first))).epsilon("1e-6")
     assert max(whole.lower, turned.lower) <= min(whole.upper, turned.upper)
     assert whole.upper > compose(second).epsilon("1e-6").lower
+
+
+# ---- the smooth cut -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_cut_holds_one_run(seed: int) -> None:
+    """Forced on one run, where the closed form is exact; and its own transform stays within its errors."""
+    rng = np.random.default_rng(900 + seed)
+    rate, sigma = f"{10 ** rng.uniform(-4, -0.3):.4g}", f"{math.exp(rng.uniform(-0.5, 1.5)):.4g}"
+    delta = f"{float(rate) * 10 ** rng.uniform(-9, -1):.3g}"
+    composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), 1),))
+    at = cut_epsilon(composed, float(delta), float(delta))
+
+    def exact(epsilon: Any) -> Any:
+        return sampled_gaussian_delta(real(rate), real(sigma), epsilon, "remove")
+
+    assert holds_epsilon(at.lower, at.upper, exact, real(delta))
+
+
+def test_a_cut_narrows_one_jump_among_many() -> None:
+    """Few steps of a tiny rate: without the cut the bounds are several times apart."""
+    rate, sigma, count, delta = 2.041e-4, 2.585, 1285, 1e-6
+    composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), count),))
+    whole, cut = finite_epsilon(composed, math.log(delta), math.log(delta)), cut_epsilon(composed, delta, delta)
+    assert whole.upper > 2 * cut.upper
+    assert cut.upper - cut.lower < 1e-5 * cut.upper
+    line = composed_sampled_delta([("2.041e-4", "2.585", count)], cut.upper, "remove", c=30.0, window=3.0, nodes=150)
+    assert ball(line) <= delta * (1 + 1e-6)
+    line = composed_sampled_delta([("2.041e-4", "2.585", count)], cut.lower, "remove", c=30.0, window=3.0, nodes=150)
+    assert ball(line) >= delta * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("width", "c"), [(0.3, 2.0), (0.08, 30.0), (1.0, 0.5)])
+def test_the_transform_of_a_cut_loss(width: float, c: float) -> None:
+    """K of chi P against quadrature at 25 digits, and the mass that the cut takes away."""
+    cut = Cut(3.0, width)
+    loss = SampledGaussianLoss(0.01, 1.0, "remove", cut=cut)
+
+    def weighted(w: Any) -> Any:
+        def term(x: Any) -> Any:
+            loss_at = mp.log(1 - q + q * mp.exp(x - mp.mpf(1) / 2))
+            return mp.npdf(x) * mp.exp(w * loss_at) * mp.ncdf((3 - x) / mp.mpf(width))
+
+        return mp.quad(term, mp.linspace(-14, 8 + 12 * width, 40))
+
+    with mp.workdps(25):
+        q = real("0.01")
+        at = loss.cumulants(c)
+        assert abs(mp.mpf(at.value) - mp.log(weighted(mp.mpf(c) + 1))) <= at.error
+        lost = mp.mpf(mass_beyond(0.01, 1.0, cut))
+        assert 1 - weighted(mp.mpf(1)) <= lost <= (1 - weighted(mp.mpf(1))) * (1 + real("1e-9"))
+
+
+def test_tails_of_the_normal_law_and_the_check_of_the_library() -> None:
+    cut = Cut(0.0, 1.0)
+    points = np.array([-30.0, -3.0, 0.0, 1.0, 9.0, 35.9, 36.1, 80.0])
+    for y, found in zip(points, cut.log_kept(points), strict=True):
+        exact = mp.log(mp.erfc(mp.mpf(y) / mp.sqrt(2)) / 2)
+        assert abs(mp.mpf(found) - exact) <= 8 * UNIT * (4 + abs(exact))
+    require_error_function()
 
 
 # ---- prices ---------------------------------------------------------------------------------------------------------

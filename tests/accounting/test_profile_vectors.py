@@ -14,9 +14,6 @@ from dpledger.schema import read_json
 PATH = Path(__file__).parent.parent / "data" / "composition_vectors.json"
 VECTORS: list[Any] = read_json(PATH.read_bytes())["vectors"]  # type: ignore[index, call-overload, assignment]
 
-WIDE = {"sgm_q1e-06_s1_n100000000_d1e-08_both": 0.6}
-"""Bounds that are valid but wide, by vector, with the width allowed: one big jump among 10^8 steps."""
-
 
 def kinds(value: Any) -> set[str]:
     """Every kind of node in a document."""
@@ -48,4 +45,4 @@ def test_vector(vector: Any) -> None:
     lower, upper = float(vector["epsilon_lower"]), float(vector["epsilon_upper"])
     assert at.upper >= lower
     assert at.lower <= upper
-    assert at.upper - at.lower <= WIDE.get(vector["id"], 2e-4 * at.upper)
+    assert at.upper - at.lower <= 2e-4 * at.upper

@@ -18,7 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 import ledger_golden
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, VerificationError
 from dpledger.ledger import gate, verification
 from dpledger.ledger.bodies import (
@@ -43,7 +43,7 @@ from ledger_forger import forged
 from ledger_mechanisms import Told, laplace, stream, training
 
 PURE, EITHER = "pure", "either"
-BUDGETS = {PURE: PureDP(2), EITHER: ApproxDP(2, "0.000001")}
+BUDGETS: dict[str, Guarantee] = {PURE: PureDP(2), EITHER: ApproxDP(2, "0.000001")}
 MECHANISMS: tuple[Told, ...] = (
     laplace("0.1"),
     laplace("0.7"),

@@ -83,7 +83,7 @@ def test_a_snapshot_states_the_digest_of_the_state_before_it() -> None:
     state = EMPTY
     for entry in BOOK.entries():
         if entry.body.kind == "snapshot":
-            assert entry.body.state == state_digest(state)  # type: ignore[union-attr]
+            assert entry.body.state == state_digest(state)
             assert entry.index == ledger_golden.SNAPSHOT_EVERY
         state = step(state, entry.body)
 

@@ -200,7 +200,11 @@ def test_data_that_are_not_for_the_mechanism_are_refused_before_it_is_charged(sc
             if not isinstance(data, list):
                 raise ParameterError("data", type(data).__name__, "a list")
 
-    for begin in (lambda: scope.release(Inspecting(), 3), lambda: scope.reserve(Inspecting(), key="k").release(3)):
+    begins: tuple[Callable[[], object], ...] = (
+        lambda: scope.release(Inspecting(), 3),
+        lambda: scope.reserve(Inspecting(), key="k").release(3),
+    )
+    for begin in begins:
         with pytest.raises(ParameterError, match="data"):
             begin()
     assert [one.status for one in scope.account().admissions] == ["reserved"]

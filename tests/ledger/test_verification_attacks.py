@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -42,6 +43,7 @@ from ledger_mechanisms import laplace
 KEY = ledger_golden.KEY
 GOLDEN = tuple(ledger_golden.build().entries())
 BODIES = tuple(entry.body for entry in GOLDEN)
+OPENED = next(body for body in BODIES if isinstance(body, LedgerOpened))
 LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]
 
@@ -141,7 +143,7 @@ def test_another_key_is_refused() -> None:
 
 def test_an_entry_of_another_ledger_is_named() -> None:
     other = SigningKey.from_seed("example.org/other/" + "0" * 32, bytes(range(32)))
-    foreign, _ = forged([replace(BODIES[0], public_key=other.public.text), *BODIES[1:]], other)
+    foreign, _ = forged([replace(OPENED, public_key=other.public.text), *BODIES[1:]], other)
     for index in range(len(LEAVES)):
         assert rejected((*LEAVES[:index], foreign[index], *LEAVES[index + 1 :])).index == index
 
@@ -257,12 +259,17 @@ def committed(index: int) -> Committed:
     return body
 
 
+def steps_done(done: int) -> Repeated:
+    """The training plan with another number of steps done."""
+    parts = committed(TRAINING).parts
+    assert isinstance(parts, Repeated)
+    return replace(parts, done=done)
+
+
 def moved(path: tuple[Step, ...], by: int) -> tuple[Step, ...]:
     return tuple(Step(level.scope, level.index + by) for level in path)
 
 
-OPENED = BODIES[0]
-assert isinstance(OPENED, LedgerOpened)
 FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     "charged less than its parts cost": (
         changed(RESERVED, levels=less(reserved(RESERVED).levels, "pure")),
@@ -281,7 +288,8 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
     ),
     "charged in a coordinate that the filter lacks": (
         changed(
-            TWO_LEVELS, levels=(reserved(TWO_LEVELS).levels[0], LevelCharge("ward-7", {"pure": "0.5", "gold": "0"}))
+            TWO_LEVELS,
+            levels=(reserved(TWO_LEVELS).levels[0], LevelCharge("ward-7", {"pure": Decimal(1), "gold": Decimal(1)})),
         ),
         TWO_LEVELS,
         "does not have",
@@ -312,7 +320,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "refunded beyond the rule",
     ),
     "fewer steps than were granted": (
-        changed(TRAINING, parts=Repeated(committed(TRAINING).parts.of, times=40, done=5)),  # type: ignore[union-attr]
+        changed(TRAINING, parts=steps_done(5)),
         TRAINING,
         "than were granted",
     ),
@@ -422,7 +430,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "not those of a training plan",
     ),
     "an outcome before it ran": (
-        changed(at(Progress) - 1, parts=Repeated(committed(TRAINING).parts.of, times=40, done=6)),  # type: ignore[union-attr]
+        changed(at(Progress) - 1, parts=steps_done(6)),
         at(Progress) - 1,
         "before they ran",
     ),
@@ -503,7 +511,9 @@ def test_nothing_begins_in_a_closed_scope_but_what_is_open_may_end() -> None:
     scope.end("over")
     hold.abort()
     bodies = [entry.body for entry in book.entries()]
-    late = replace(reserved(RESERVED), path=(Step("ward", 4),), levels=(LevelCharge("ward", {"pure": "0.25"}),))
+    late = replace(
+        reserved(RESERVED), path=(Step("ward", 4),), levels=(LevelCharge("ward", {"pure": Decimal("0.25")}),)
+    )
     leaves, head = forged([*bodies, late], KEY)
     error = rejected(leaves, head)
     assert (error.index, error.reason) == (len(bodies), "the scope is closed")

@@ -213,17 +213,18 @@ def test_a_large_epsilon_is_warned_of(epsilon: str, warned: list[str]) -> None:
 
 def test_since_the_previous_report_only_what_came_after_it_counts(model: ReportModel) -> None:
     assert item(model, "verified/since_previous").text == (
-        "2 charges, 1 settled charge, 0 aborted charges, 3 refusals, 1 new scope, 0 declarations; "
-        "budgets and keys are unchanged"
+        "2 charges, 1 settled charge, 0 aborted charges, 3 refusals, 1 new scope, 0 declarations, "
+        "0 changes of budgets or policies, 0 changes of keys"
     )
 
 
 def test_a_quick_verification_reports_no_content() -> None:
     made = build(quick(sample().verified()))
-    assert item(made, "scopes/quick").origin.status == "unknown"
-    assert item(made, "record/open").origin.status == "unknown"
-    assert item(made, "record/witness_policy").origin.status == "unknown"
-    assert tables_of(made)["scopes/table"].rows == ()
+    unread = ("unread/scopes", "unread/audits", "unread/declared", "verified/since_previous")
+    for id_ in (*unread, "record/open", "record/witness_policy", "record/predecessor"):
+        assert item(made, id_).origin.status == "unknown", id_
+    assert set(tables_of(made)) == {"record/kinds"}
+    assert all(Report(made).html() and form for form in (Report(made).json(), Report(made).markdown()))
 
 
 def test_a_run_outside_its_guarantee_is_said() -> None:

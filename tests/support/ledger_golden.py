@@ -113,8 +113,8 @@ def _interact(book: Ledger) -> None:
         for query in (True, True, False, True):
             answers.ask(query)
     with clinic.open(training(40, "40"), None, key="train") as run:
-        for query in range(5):
-            run.ask(query)
+        for number in range(5):
+            run.ask(number)
 
 
 def _reserve(book: Ledger) -> None:
