@@ -14,11 +14,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, overload
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.decimals import Exact, Positive, Probability, Rate
+from dpledger.accounting.leaves import (
+    Count,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    PmfPair,
+    RandomizedResponseLaw,
+    SparseVectorLaw,
+    SparseVectorOutcome,
+    Tally,
+)
+from dpledger.decimals import Rate
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, record, tag, validated
@@ -28,27 +41,28 @@ __all__ = [
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "Document",
+    "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
     "HasParts",
     "LaplaceLaw",
     "Parallel",
+    "PmfPair",
     "PoissonSampled",
     "PostProcessed",
+    "RandomAllocation",
+    "RandomizedResponseLaw",
     "Repeated",
+    "SampledWithoutReplacement",
     "Sequence",
+    "Shuffled",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "children",
     "parse_document",
     "parse_tree",
     "planned",
 ]
-
-Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
-"""How many times something is run: 1 to 10^12."""
-Tally = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
-"""How many times something happened."""
-
 
 class HasParts(Protocol):
     """What a node takes beside a tree: a mechanism, which is replaced by its parts."""
@@ -89,76 +103,6 @@ if not TYPE_CHECKING:
     Parts = Annotated[tuple[Part, ...], Field(min_length=1)]
 
 
-# ---- leaves ---------------------------------------------------------------------------------------------------------
-
-
-@record
-class LaplaceLaw:
-    """Laplace noise; epsilon = sensitivity (l1) / scale, under the relation beside the tree."""
-
-    epsilon: Exact
-    kind: Literal["laplace"] = tag(default="laplace")
-
-
-@record
-class GaussianLaw:
-    """Gaussian noise; noise_multiplier = sigma / the l2 bound of one unit's contribution.
-
-    Adding, removing or zeroing a unit moves the mean by at most that bound (mu = 1/noise_multiplier); replacing one,
-    or flipping its label, by at most twice that (mu = 2/noise_multiplier)."""
-
-    noise_multiplier: Positive
-    kind: Literal["gaussian"] = tag(default="gaussian")
-
-
-@record
-class DiscreteLaplaceLaw:
-    """Laplace noise on the integers, pmf proportional to exp(-|k|/scale); sensitivity: l1, of an integer statistic."""
-
-    scale: Positive
-    sensitivity: Positive
-    kind: Literal["discrete_laplace"] = tag(default="discrete_laplace")
-
-
-@record
-class DiscreteGaussianLaw:
-    """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: l2, of an integer
-    statistic. Canonne-Kamath-Steinke 2020."""
-
-    sigma: Positive
-    sensitivity: Positive
-    kind: Literal["discrete_gaussian"] = tag(default="discrete_gaussian")
-
-
-@record
-class SparseVectorOutcome:
-    """What a sparse vector interaction published, in numbers: every test, those below the threshold (charged), and the
-    tests of each closed epoch and of the open one (docs/proofs/sparse_vector.md, "Ex-post loss")."""
-
-    closed_epochs: tuple[Tally, ...]
-    open_epoch: Tally
-    halted: bool
-    kind: Literal["sparse_vector_outcome"] = tag(default="sparse_vector_outcome")
-
-
-@record
-class SparseVectorLaw:
-    """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the
-    threshold and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
-
-    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
-
-    mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
-    cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
-    epsilon: Positive
-    delta: Probability
-    threshold_scale: Exact
-    query_scale: Positive
-    calls: Count | None = given(default=None)
-    outcome: SparseVectorOutcome | None = given(default=None)
-    kind: Literal["sparse_vector"] = tag(default="sparse_vector")
-
-
 # ---- nodes ----------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +131,42 @@ class PoissonSampled:
     of: Part
     rate: Rate
     kind: Literal["poisson_sampled"] = tag(default="poisson_sampled")
+
+
+@record
+class SampledWithoutReplacement:
+    """Run on a secret batch: a uniformly random set of `batch` of the `population` units. replace_one."""
+
+    of: Part
+    population: Count
+    batch: Count
+    kind: Literal["sampled_without_replacement"] = tag(default="sampled_without_replacement")
+
+    @field_validator("batch")
+    @classmethod
+    def _batch_fits(cls, batch: int, info: ValidationInfo) -> int:
+        if batch > info.data.get("population", batch):
+            raise ValueError("at most the population")
+        return batch
+
+
+@record
+class Shuffled:
+    """Each of `users` units runs `of` on its own data, with its own randomness; only the set of all outputs is
+    published, in random order. replace_one; `of` must be pure."""
+
+    of: Part
+    users: Annotated[int, Field(strict=True, ge=1, le=10**9)]
+    kind: Literal["shuffled"] = tag(default="shuffled")
+
+
+@record
+class RandomAllocation:
+    """Each unit is dealt, secretly and uniformly, to one of `steps` batches; `of` runs on each batch in turn."""
+
+    of: Part
+    steps: Annotated[int, Field(strict=True, ge=1, le=10**6)]
+    kind: Literal["random_allocation"] = tag(default="random_allocation")
 
 
 @record
@@ -225,10 +205,16 @@ Composition: TypeAlias = (
     | GaussianLaw
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
+    | RandomizedResponseLaw
+    | ExponentialLaw
+    | PmfPair
     | SparseVectorLaw
     | Sequence
     | Repeated
     | PoissonSampled
+    | SampledWithoutReplacement
+    | Shuffled
+    | RandomAllocation
     | Parallel
     | PostProcessed
     | Filtered
@@ -262,7 +248,19 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
-_RECURSIVE: tuple[Any, ...] = (Sequence, Repeated, PoissonSampled, Parallel, PostProcessed, Filtered, Entry, Document)
+_RECURSIVE: tuple[Any, ...] = (
+    Sequence,
+    Repeated,
+    PoissonSampled,
+    SampledWithoutReplacement,
+    Shuffled,
+    RandomAllocation,
+    Parallel,
+    PostProcessed,
+    Filtered,
+    Entry,
+    Document,
+)
 complete(*_RECURSIVE)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
@@ -281,6 +279,19 @@ def parse_document(value: JsonValue) -> Document:
     return validated(_DOCUMENT, value, "document")
 
 
+def children(tree: Composition) -> tuple[Composition, ...]:
+    """The trees directly below a node; none below a leaf. A walk that uses it meets every leaf, of any node."""
+    match tree:
+        case Sequence(of=parts) | Parallel(of=parts) | Filtered(of=parts):
+            return parts
+        case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
+            return (part,)
+        case RandomAllocation(of=part) | PostProcessed(of=part):
+            return (part,)
+        case _:
+            return ()
+
+
 def planned(tree: Composition) -> Composition:
     """The tree without its outcomes: what was planned before it ran. `planned(release.parts) == mechanism.parts()`."""
     match tree:
@@ -294,6 +305,12 @@ def planned(tree: Composition) -> Composition:
             return Parallel(tuple(planned(part) for part in parts))
         case PoissonSampled(of=of, rate=rate):
             return PoissonSampled(planned(of), rate=rate)
+        case SampledWithoutReplacement(of=of, population=population, batch=batch):
+            return SampledWithoutReplacement(planned(of), population=population, batch=batch)
+        case Shuffled(of=of, users=users):
+            return Shuffled(planned(of), users=users)
+        case RandomAllocation(of=of, steps=steps):
+            return RandomAllocation(planned(of), steps=steps)
         case PostProcessed(of=of):
             return PostProcessed(planned(of))
         case Filtered(filter=filter_, of=parts):

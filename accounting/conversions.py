@@ -28,11 +28,13 @@ __all__ = [
     "epsilon_of_zcdp",
     "epsilon_of_zcdp_simply",
     "mu_squared_of_pure",
+    "order_for_zcdp",
     "rdp_of_gdp",
     "rdp_of_pure",
     "rdp_of_zcdp",
     "zcdp_of_gdp",
     "zcdp_of_pure",
+    "zcdp_within",
 ]
 
 HALF = Decimal("0.5")
@@ -133,11 +135,7 @@ def epsilon_of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
     _require_delta(delta)
     if not rho:
         return ZERO
-
-    def too_small(more: Decimal) -> bool:
-        return rho * more**2 + outward.ln1p(more) < -outward.ln(delta)
-
-    order = add(ONE, _last(too_small))
+    order = order_for_zcdp(rho, delta)
     return epsilon_of_rdp(order, multiply(rho, order), delta)
 
 
@@ -181,6 +179,7 @@ def delta_of_gdp(mu: Decimal, epsilon: Decimal) -> Decimal:
         return delta if delta < 1 else ONE
 
 
+@lru_cache(maxsize=4096)
 def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
     """The least epsilon with delta_of_gdp(mu, epsilon) <= delta, from above by at most one part in 10^11.
 
@@ -253,3 +252,28 @@ def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
         return unspent > pull and unspent * (2 * more + 1) > more * (more * epsilon + pull)
 
     return _last(holds_more_above)
+
+
+@lru_cache(maxsize=1024)
+def zcdp_within(epsilon: Decimal, delta: Decimal) -> Decimal:
+    """The most zCDP that (epsilon, delta) holds: the greatest (epsilon - offset(l)) / (1 + l). Not rounded; 0 where the
+    boundary holds nothing.
+
+    Claim: rho-zCDP implies (epsilon, delta)-DP for every rho <= result (each l gives such a rho; this is the best one,
+    up to twelve digits of l). Source: Canonne-Kamath-Steinke 2020, Corollary 13; docs/proofs/filters.md, "F3 and F6".
+    """
+    more = best_order_minus_one(epsilon, delta)
+    room = subtract(epsilon, boundary_offset(more, delta))
+    with localcontext(outward.context(epsilon, more)):
+        return room / (1 + more) * (1 - ROUNDING) if room > 0 else ZERO
+
+
+@lru_cache(maxsize=1024)
+def order_for_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
+    """The order at which epsilon_of_zcdp(rho, delta) reads rho-zCDP (rho above 0): fixed by these two numbers."""
+    _require_delta(delta)
+
+    def too_small(more: Decimal) -> bool:
+        return rho * more**2 + outward.ln1p(more) < -outward.ln(delta)
+
+    return add(ONE, _last(too_small))

@@ -30,9 +30,12 @@ __all__ = [
     "ApproxDP",
     "BoundedRange",
     "Failure",
+    "Grid",
     "Guarantee",
     "PrivacyFailure",
     "PureDP",
+    "one_epsilon_an_order",
+    "rising_orders",
 ]
 
 
@@ -87,6 +90,20 @@ class GDP:
     kind: Literal["gdp"] = tag(default="gdp")
 
 
+def rising_orders(orders: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    """The orders of a Renyi grid; ValueError unless there are some, rising, each above 1."""
+    if not orders or orders[0] <= 1 or any(b <= a for a, b in pairwise(orders)):
+        raise ValueError("at least one order, rising, each above 1")
+    return orders
+
+
+def one_epsilon_an_order(epsilons: tuple[Decimal, ...], orders: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    """The epsilons of a Renyi grid; ValueError unless they are as many as its orders."""
+    if len(epsilons) != len(orders):
+        raise ValueError("as many epsilons as orders")
+    return epsilons
+
+
 @record
 class RDP:
     """Renyi DP on a grid: the divergence of order orders[i] is at most epsilons[i]. Orders rise, above 1.
@@ -101,16 +118,12 @@ class RDP:
         @field_validator("orders")
         @classmethod
         def _orders_rise_above_one(cls, orders):
-            if not orders or orders[0] <= 1 or any(b <= a for a, b in pairwise(orders)):
-                raise ValueError("at least one order, rising, each above 1")
-            return orders
+            return rising_orders(orders)
 
         @field_validator("epsilons")
         @classmethod
         def _one_epsilon_an_order(cls, epsilons, info):
-            if len(epsilons) != len(info.data.get("orders", epsilons)):
-                raise ValueError("as many epsilons as orders")
-            return epsilons
+            return one_epsilon_an_order(epsilons, info.data.get("orders", epsilons))
 
 
 @record

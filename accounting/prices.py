@@ -217,10 +217,10 @@ def interpolated_rdp(orders: tuple[Decimal, ...], epsilons: tuple[Decimal, ...],
     """
     left_order, left = Fraction(1), Fraction(0)
     wanted = Fraction(order)
-    for right_order, epsilon in zip(map(Fraction, orders), map(Fraction, epsilons), strict=True):
+    for right_order, declared, epsilon in zip(map(Fraction, orders), epsilons, map(Fraction, epsilons), strict=True):
         right = (right_order - 1) * epsilon
         if wanted == right_order:
-            return round_up(epsilon, digits=WIDE_DIGITS)
+            return declared
         if wanted < right_order:
             chord = left + (right - left) * (wanted - left_order) / (right_order - left_order)
             return round_up(chord / (wanted - 1))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
-from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.filters import Filter
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.errors import ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
@@ -87,6 +87,8 @@ class Rules:
 
 
 def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
-    if isinstance(budget, (PureFilter, BasicFilter, MixedFilter, EitherFilter)):
-        return budget, filters.budget_guarantee(budget)
-    return filters.opened_by(budget), budget
+    match budget:
+        case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange():
+            return filters.opened_by(budget), budget
+        case _:
+            return budget, filters.budget_guarantee(budget)

@@ -14,10 +14,22 @@ from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Filtered
-from dpledger.accounting.filters import BasicFilter, Coordinates, EitherFilter, Filter, PureFilter, Sums
-from dpledger.accounting.guarantees import RDP, ApproxDP, Failure, Guarantee
+from dpledger.accounting.filters import (
+    AdvancedFilter,
+    BasicFilter,
+    Coordinates,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    Sums,
+    ZCDPFilter,
+)
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Failure, Guarantee, PureDP
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
@@ -25,6 +37,10 @@ from dpledger.ledger.standing import Form, ScopeState, State, held
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved", "settled_parts"]
+
+ONE = Decimal(1)
+READ_AT = Decimal("1e-6")
+"""The delta at which a zCDP, Renyi or Gaussian budget is shown as an epsilon. Any other may be asked of the scope."""
 
 
 def check_reserved(state: State, body: Reserved) -> None:
@@ -193,7 +209,7 @@ class _Book:
     def account(self, state: State) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
-        delta = guarantee.delta if isinstance(guarantee, ApproxDP) else ZERO
+        delta = _read_at(guarantee)
         admissions = tuple(_admission(scope.scope, *charge) for charge in self.charges)
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
         return ScopeAccount(
@@ -215,16 +231,40 @@ class _Book:
         )
 
 
+def _read_at(guarantee: Guarantee) -> Decimal:
+    """The delta at which an account is read: that of the guarantee; a guarantee that has none at any delta alone is read
+    at READ_AT more than what it lets fail."""
+    match guarantee:
+        case ApproxDP(delta=delta):
+            return delta
+        case ZCDP(delta=delta):
+            return min(add(delta, READ_AT), ONE)
+        case GDP() | RDP():
+            return READ_AT
+        case PureDP() | BoundedRange():
+            return ZERO
+        case _:
+            assert_never(guarantee)
+
+
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account."""
-    if isinstance(rule, (PureFilter, BasicFilter)):
-        return "pure"
-    if isinstance(rule, EitherFilter):
-        priced, unpriced = sums["pure"]
-        if not unpriced and priced <= rule.epsilon:
+    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order."""
+    match rule:
+        case PureFilter() | BasicFilter():
             return "pure"
-    return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
+        case ZCDPFilter() | AdvancedFilter():
+            return "rho"
+        case GDPFilter():
+            return "mu_squared"
+        case RDPFilter():
+            return "pure" if amounts.get("pure") else filters.fullest(rule, sums)
+        case EitherFilter(epsilon=epsilon) if not sums["pure"][1] and sums["pure"][0] <= epsilon:
+            return "pure"
+        case EitherFilter() | MixedFilter():
+            return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
+        case _:
+            assert_never(rule)
 
 
 def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates) -> Admission:

@@ -18,7 +18,17 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
-from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.filters import (
+    AdvancedFilter,
+    BasicFilter,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+)
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
@@ -162,6 +172,21 @@ def filter_rule(rule: Filter) -> str:
         case BasicFilter(epsilon=epsilon, delta_sum=delta):
             return (
                 f"the sum of epsilons stays at most {at_most(epsilon)} and the sum of deltas at most {at_most(delta)}; "
+                "parameters may be chosen adaptively"
+            )
+        case ZCDPFilter() | AdvancedFilter():
+            return (
+                f"the sum of zCDP prices (ρ) stays at most {at_most(rule.rho)} and the sum of deltas at most "
+                f"{at_most(rule.delta_sum)}; parameters may be chosen adaptively"
+            )
+        case RDPFilter(orders=orders, epsilons=epsilons):
+            return (
+                f"the sum of Rényi divergences stays within {_renyi(orders, epsilons)} at every order of the grid; "
+                "parameters may be chosen adaptively"
+            )
+        case GDPFilter(mu=mu):
+            return (
+                f"the sum of squared GDP prices (μ²) stays at most the square of {at_most(mu)}; "
                 "parameters may be chosen adaptively"
             )
         case MixedFilter():

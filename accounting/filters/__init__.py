@@ -6,11 +6,17 @@ which the caller keeps.
 
     F1 `pure`    epsilon                                    sum of pure prices <= epsilon
     F2 `basic`   epsilon, delta_sum                         that, and sum of deltas <= delta_sum
+    F3 `zcdp`    rho, delta_sum                             sum of rho <= rho, and sum of deltas <= delta_sum
+    F4 `rdp`     orders, epsilons                           at each order: sum of divergences, or of pure prices, <= its
+                                                            epsilon
+    F5 `gdp`     mu                                         sum of mu^2 <= mu^2
+    F6 `advanced` epsilon, delta_boundary, delta_sum, rho   as F3
     F7 `mixed`   epsilon, delta_boundary, delta_sum,        mixed_pure + mixed_rdp + offset <= epsilon,
                  order_minus_one, offset                    and sum of deltas <= delta_sum
     F8 `either`  as F7                                      F2's test or F7's, both accounts kept side by side
 
-Coordinates: `pure` (epsilons), `delta`, and in the mixed account `mixed_pure` or `mixed_rdp`, of which a request fills
+Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`, on a grid `rdp_0`, `rdp_1`, ... (one an order) beside `pure`,
+of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a request fills
 the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. Statements and
 proofs: docs/proofs/filters.md.
 
@@ -28,23 +34,29 @@ False
 
 from __future__ import annotations
 
-from dpledger.accounting.filters.admission import admits, asked, left, reading, spent
+from dpledger.accounting.filters.admission import admits, asked, fullest, left, reading, spent
 from dpledger.accounting.filters.charges import (
     Coordinates,
     Sum,
     Sums,
     charge,
+    currencies,
     opening,
     settle,
     with_charge,
     without_charge,
 )
 from dpledger.accounting.filters.kinds import (
+    AdvancedFilter,
     BasicFilter,
     EitherFilter,
     Filter,
+    GDPFilter,
     MixedFilter,
     PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+    advanced,
     budget_guarantee,
     names,
     opened_by,
@@ -52,18 +64,25 @@ from dpledger.accounting.filters.kinds import (
 )
 
 __all__ = [
+    "AdvancedFilter",
     "BasicFilter",
     "Coordinates",
     "EitherFilter",
     "Filter",
+    "GDPFilter",
     "MixedFilter",
     "PureFilter",
+    "RDPFilter",
     "Sum",
     "Sums",
+    "ZCDPFilter",
     "admits",
+    "advanced",
     "asked",
     "budget_guarantee",
     "charge",
+    "currencies",
+    "fullest",
     "left",
     "names",
     "opened_by",

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import assert_never
 
-from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters.charges import Coordinates, Sums, opening, with_charge
-from dpledger.accounting.filters.kinds import BasicFilter, Boundary, EitherFilter, Filter, MixedFilter, PureFilter
-from dpledger.decimals import INFINITY, ZERO, add, round_up, subtract, text
+from dpledger.accounting.filters.kinds import (
+    SQUARE_DIGITS,
+    AdvancedFilter,
+    BasicFilter,
+    Boundary,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+    renyi_names,
+)
+from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 
-__all__ = ["admits", "asked", "left", "reading", "spent"]
+__all__ = ["admits", "asked", "fullest", "left", "reading", "spent"]
 
 
 def admits(filter_: Filter, sums: Sums) -> bool:
     """Whether the filter admits these sums, those of the request under decision included.
 
     Claim: if every request was admitted before it ran, the transcript meets `budget_guarantee(filter_)`.
-    Source: docs/proofs/filters.md, "F1 and F2", "F7", "F8".
+    Source: docs/proofs/filters.md, the section of each filter.
     """
     match filter_:
         case PureFilter(epsilon=epsilon):
             return _total(sums, "pure") <= epsilon
         case BasicFilter(epsilon=epsilon, delta_sum=delta_sum):
             return _total(sums, "pure") <= epsilon and _total(sums, "delta") <= delta_sum
+        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
+            return _total(sums, "rho") <= rho and _total(sums, "delta") <= delta_sum
+        case RDPFilter(epsilons=epsilons):
+            totals = _grid_totals(filter_, sums)
+            return all(total <= epsilon for total, epsilon in zip(totals, epsilons, strict=True))
+        case GDPFilter(mu=mu):
+            return _total(sums, "mu_squared") <= multiply(mu, mu)
         case MixedFilter(epsilon=epsilon, delta_sum=delta_sum):
             return _mixed_total(filter_, sums) <= epsilon and _total(sums, "delta") <= delta_sum
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
@@ -43,11 +64,28 @@ def _mixed_total(filter_: Boundary, sums: Sums) -> Decimal:
     return add(_total(sums, "mixed_pure"), _total(sums, "mixed_rdp"), filter_.offset)
 
 
+def _grid_totals(filter_: RDPFilter, sums: Sums) -> tuple[Decimal, ...]:
+    """At each order, what was charged in Renyi divergences of that order and in pure epsilons."""
+    pure = _total(sums, "pure")
+    return tuple(add(pure, _total(sums, name)) for name in renyi_names(filter_))
+
+
+def fullest(filter_: RDPFilter, sums: Sums) -> str:
+    """The coordinate of the order that has used the largest share of its budget."""
+    totals = _grid_totals(filter_, sums)
+    if any(total.is_infinite() for total in totals):
+        return next(name for name, total in zip(renyi_names(filter_), totals, strict=True) if total.is_infinite())
+    shares = [Fraction(total) / Fraction(epsilon) for total, epsilon in zip(totals, filter_.epsilons, strict=True)]
+    return renyi_names(filter_)[shares.index(max(shares))]
+
+
 def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     """An epsilon that, with `delta`, bounds the loss of what has happened so far (an ex-post reading, not a claim).
 
-    F1: the sum of pure prices. F2: that, if delta covers delta_sum; else infinite. F7: the mixed account with the
-    offset that the rest of delta, above delta_sum, buys at the filter's fixed order. F8: the smaller of the two.
+    F1: the sum of pure prices. F2: that, if delta covers delta_sum; else infinite. F3, F6: the sum of rho at the order
+    that reads the filter's rho best at this delta. F4: the sum at the order that reads the filter's grid best. F5: the
+    budget, converted, once anything is charged. F7: the mixed account with the offset that the rest of delta, above
+    delta_sum, buys at the filter's fixed order. F8: the smaller of F2's and F7's.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
@@ -56,6 +94,12 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             return _total(sums, "pure")
         case BasicFilter(delta_sum=delta_sum):
             return _total(sums, "pure") if delta >= delta_sum else INFINITY
+        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
+            return _zcdp_reading(rho, _total(sums, "rho"), delta, delta_sum)
+        case RDPFilter():
+            return _grid_reading(filter_, _grid_totals(filter_, sums), delta)
+        case GDPFilter(mu=mu):
+            return _budget_reading(_total(sums, "mu_squared"), delta, lambda: epsilon_of_gdp(mu, delta))
         case MixedFilter():
             return _mixed_reading(filter_, sums, delta)
         case EitherFilter(delta_sum=delta_sum):
@@ -72,9 +116,42 @@ def _mixed_reading(filter_: Boundary, sums: Sums, delta: Decimal) -> Decimal:
     if boundary == filter_.delta_boundary:
         return _mixed_total(filter_, sums)
     spent_ = add(_total(sums, "mixed_pure"), _total(sums, "mixed_rdp"))
+    return INFINITY if spent_.is_infinite() else _raised(spent_, filter_.order_minus_one, boundary)
+
+
+def _zcdp_reading(rho: Decimal, spent_: Decimal, delta: Decimal, delta_sum: Decimal) -> Decimal:
+    boundary = subtract(delta, delta_sum)
+    if spent_.is_infinite() or boundary < 0:
+        return INFINITY
+    if not spent_ or delta >= 1:
+        return ZERO
+    if not boundary:
+        return INFINITY
+    order = order_for_zcdp(rho, boundary)
+    return _raised(multiply(spent_, order), subtract(order, Decimal(1)), boundary)
+
+
+def _grid_reading(filter_: RDPFilter, totals: tuple[Decimal, ...], delta: Decimal) -> Decimal:
+    def converted() -> Decimal:
+        budgets = zip(filter_.orders, filter_.epsilons, totals, strict=True)
+        order, _, spent_ = min(budgets, key=lambda at: epsilon_of_rdp(at[0], at[1], delta))
+        return _raised(spent_, subtract(order, Decimal(1)), delta)
+
+    return _budget_reading(max(totals), delta, converted)
+
+
+def _budget_reading(spent_: Decimal, delta: Decimal, converted: Callable[[], Decimal]) -> Decimal:
+    """`converted`, but 0 while nothing is charged or delta is 1, and infinite at delta = 0 or without a price."""
     if spent_.is_infinite():
         return INFINITY
-    epsilon = round_up(add(spent_, boundary_offset(filter_.order_minus_one, boundary)))
+    if not spent_ or delta >= 1:
+        return ZERO
+    return converted() if delta else INFINITY
+
+
+def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> Decimal:
+    """A Renyi divergence as an epsilon at `delta`."""
+    epsilon = round_up(add(divergence, boundary_offset(order_minus_one, delta)))
     return epsilon if epsilon > 0 else ZERO
 
 
@@ -106,6 +183,13 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
             return {"pure": (_total(sums, "pure"), epsilon)}
         case BasicFilter(epsilon=epsilon, delta_sum=delta_sum):
             return {"pure": (_total(sums, "pure"), epsilon), "delta": (_total(sums, "delta"), delta_sum)}
+        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
+            return {"rho": (_total(sums, "rho"), rho), "delta": (_total(sums, "delta"), delta_sum)}
+        case RDPFilter(epsilons=epsilons):
+            totals = zip(_grid_totals(filter_, sums), epsilons, strict=True)
+            return dict(zip(renyi_names(filter_), totals, strict=True))
+        case GDPFilter(mu=mu):
+            return {"mu_squared": (_total(sums, "mu_squared"), round_down(multiply(mu, mu), digits=SQUARE_DIGITS))}
         case MixedFilter(delta_sum=delta_sum):
             return {"mixed": _mixed_account(filter_, sums), "delta": (_total(sums, "delta"), delta_sum)}
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):

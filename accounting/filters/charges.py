@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting.filters.kinds import (
+    SQUARE_DIGITS,
+    AdvancedFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
     Filter,
+    GDPFilter,
     MixedFilter,
     PureFilter,
+    RDPFilter,
+    ZCDPFilter,
     names,
     orders,
+    renyi_names,
 )
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 
-__all__ = ["Coordinates", "Sum", "Sums", "charge", "opening", "settle", "with_charge", "without_charge"]
+__all__ = ["Coordinates", "Sum", "Sums", "charge", "currencies", "opening", "settle", "with_charge", "without_charge"]
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
@@ -38,37 +45,84 @@ def opening(filter_: Filter) -> Sums:
 def charge(filter_: Filter, cost: Cost) -> Coordinates:
     """The coordinates of a request that costs `cost`; one without a price, or of 10^18 and more, is absent.
 
-    In the mixed account a request with both prices pays the smaller; the coordinate it does not use is 0.
+    Where a filter counts in two currencies (its mixed account; a Renyi grid), a request with both prices pays in one:
+    the smaller, on a grid the one that takes the smaller share of a budget. What it does not use is 0.
+    """
+    return min(currencies(filter_, cost), key=lambda charged: _burden(filter_, charged))
+
+
+def currencies(filter_: Filter, cost: Cost) -> tuple[Coordinates, ...]:
+    """The coordinates of a request in each currency that it may be charged in, at least one; the preferred one first.
+
+    A charge is sound if it covers one of them.
     """
     match filter_:
         case PureFilter():
-            return _present(pure=None if cost.delta else cost.pure)
+            return (_present(pure=None if cost.delta else cost.pure),)
         case BasicFilter():
-            return _present(pure=cost.pure, delta=cost.delta)
+            return (_present(pure=cost.pure, delta=cost.delta),)
+        case ZCDPFilter() | AdvancedFilter():
+            return (_present(rho=cost.rho, delta=cost.delta),)
+        case GDPFilter():
+            return (_present(mu_squared=None if cost.delta else _written(cost.mu_squared)),)
+        case RDPFilter():
+            return _grid_currencies(filter_, cost)
         case MixedFilter():
-            return {**_present(delta=cost.delta), **_mixed_charge(filter_, cost)}
+            return tuple({**_present(delta=cost.delta), **mixed} for mixed in _mixed_currencies(filter_, cost))
         case EitherFilter():
-            return {**_present(pure=cost.pure, delta=cost.delta), **_mixed_charge(filter_, cost)}
+            both = _present(pure=cost.pure, delta=cost.delta)
+            return tuple({**both, **mixed} for mixed in _mixed_currencies(filter_, cost))
         case _:
             assert_never(filter_)
 
 
-def _mixed_charge(filter_: Boundary, cost: Cost) -> Coordinates:
-    renyi = _renyi_price(filter_, cost)
-    if renyi is not None and renyi < TOO_LARGE and (cost.pure is None or renyi < cost.pure):
-        return {"mixed_pure": ZERO, "mixed_rdp": renyi}
-    if cost.pure is not None and cost.pure < TOO_LARGE:
-        return {"mixed_pure": cost.pure, "mixed_rdp": ZERO}
-    return {}
+def _burden(filter_: Filter, charged: Coordinates) -> Fraction:
+    """What a choice between currencies costs, for comparing them."""
+    match filter_:
+        case RDPFilter(epsilons=epsilons):
+            amounts = (charged.get(name, TOO_LARGE) for name in renyi_names(filter_))
+            shares = zip(amounts, epsilons, strict=True)
+            return max(Fraction(add(amount, charged.get("pure", TOO_LARGE))) / Fraction(most) for amount, most in shares)
+        case _:
+            return Fraction(add(charged.get("mixed_pure", TOO_LARGE), charged.get("mixed_rdp", TOO_LARGE)))
 
 
-def _renyi_price(filter_: Boundary, cost: Cost) -> Decimal | None:
-    """The divergence of order 1 + order_minus_one: the one asked for, or order * rho, whichever is smaller."""
+def _mixed_currencies(filter_: Boundary, cost: Cost) -> tuple[Coordinates, ...]:
     (order,) = orders(filter_)
+    renyi = _renyi_price(order, cost)
+    found: list[Coordinates] = []
+    if cost.pure is not None and cost.pure < TOO_LARGE:
+        found.append({"mixed_pure": cost.pure, "mixed_rdp": ZERO})
+    if renyi is not None and renyi < TOO_LARGE:
+        found.append({"mixed_pure": ZERO, "mixed_rdp": renyi})
+    return tuple(found) or ({},)
+
+
+def _grid_currencies(filter_: RDPFilter, cost: Cost) -> tuple[Coordinates, ...]:
+    """The pure price, the same at every order, or the Renyi price of each. A delta has no place in RDP."""
+    if cost.delta:
+        return ({},)
+    grid = tuple(zip(renyi_names(filter_), filter_.orders, strict=True))
+    renyi = _present(**{name: _renyi_price(order, cost) for name, order in grid})
+    found: list[Coordinates] = []
+    if cost.pure is not None and cost.pure < TOO_LARGE:
+        found.append({"pure": cost.pure, **dict.fromkeys((name for name, _ in grid), ZERO)})
+    if len(renyi) == len(grid):
+        found.append({"pure": ZERO, **renyi})
+    return tuple(found) or ({"pure": ZERO, **renyi},)
+
+
+def _renyi_price(order: Decimal, cost: Cost) -> Decimal | None:
+    """The divergence of this order: the one asked for, or order * rho, whichever is smaller."""
     prices = [price for price in (cost.rdp.get(order),) if price is not None]
     if cost.rho is not None:
         prices.append(round_up(multiply(cost.rho, order)))
     return min(prices, default=None)
+
+
+def _written(price: Decimal | None) -> Decimal | None:
+    """A price that may be the square of a long decimal: rounded up, if at all, at the last place a decimal may have."""
+    return None if price is None else round_up(price, digits=SQUARE_DIGITS)
 
 
 def settle(filter_: Filter, reserved: Coordinates, outcome_cost: Cost) -> Coordinates:
@@ -90,9 +144,19 @@ def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mappi
     match filter_:
         case PureFilter() | BasicFilter():
             return {"pure": cost.pure}
+        case ZCDPFilter() | AdvancedFilter():
+            return {"rho": cost.rho}
+        case GDPFilter():
+            return {"mu_squared": _written(cost.mu_squared)}
+        case RDPFilter():
+            if reserved.get("pure"):
+                return {"pure": cost.pure}
+            grid = zip(renyi_names(filter_), filter_.orders, strict=True)
+            return {name: _renyi_price(order, cost) for name, order in grid}
         case MixedFilter() | EitherFilter():
             if reserved.get("mixed_rdp"):
-                return {"pure": cost.pure, "mixed_rdp": _renyi_price(filter_, cost)}
+                (order,) = orders(filter_)
+                return {"pure": cost.pure, "mixed_rdp": _renyi_price(order, cost)}
             return {"pure": cost.pure, "mixed_pure": cost.pure}
         case _:
             assert_never(filter_)

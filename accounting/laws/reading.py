@@ -29,7 +29,7 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorLaw,
 )
-from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.filters import budget_guarantee
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
@@ -40,7 +40,7 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.sparse_vectors.losses import certify
-from dpledger.decimals import add, multiply
+from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -71,7 +71,6 @@ Leaf = (
     | DiscreteLaplaceLaw
     | DiscreteGaussianLaw
     | SparseVectorLaw
-    | Filtered
 )
 
 
@@ -123,6 +122,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
             if relation is not Relation.ADD_REMOVE:
                 raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
+        case Filtered(filter=filter_):
+            return [{Sampled(budget_guarantee(filter_), Decimal(1)): 1}]
         case _:
             return [{Sampled(tree, Decimal(1)): 1}]
 
@@ -216,8 +217,6 @@ def _failure_of(leaf: Leaf) -> Decimal:
     match leaf:
         case ApproxDP(delta=delta) | SparseVectorLaw(delta=delta) | ZCDP(delta=delta):
             return delta
-        case Filtered(filter=filter_):
-            return _failure(filter_)
         case _:
             return Decimal(0)
 
@@ -263,27 +262,10 @@ def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -
         case SparseVectorLaw(epsilon=epsilon, delta=delta):
             certify(leaf)
             return _approximate(epsilon, delta, rate, direction)
-        case Filtered(filter=filter_):
-            return _approximate(filter_.epsilon, _failure(filter_), rate, direction)
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:
             assert_never(leaf)
-
-
-def _failure(filter_: Filter) -> Decimal:
-    """The delta of what a filter guarantees."""
-    match filter_:
-        case PureFilter():
-            return Decimal(0)
-        case BasicFilter(delta_sum=delta_sum):
-            return delta_sum
-        case MixedFilter(delta_boundary=boundary, delta_sum=delta_sum):
-            return add(boundary, delta_sum)
-        case EitherFilter(delta_boundary=boundary, delta_sum=delta_sum):
-            return add(boundary, delta_sum)
-        case _:
-            assert_never(filter_)
 
 
 def _gaussian(mu_squared: Fraction, rate: Decimal, direction: Direction) -> Loss | None:

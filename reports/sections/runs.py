@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting import composition as trees, guarantees as promises
-from dpledger.accounting.filters import EitherFilter, MixedFilter
+from dpledger.accounting import composition as trees, filters, guarantees as promises
+from dpledger.accounting.filters import (
+    AdvancedFilter,
+    BasicFilter,
+    EitherFilter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+)
 from dpledger.decimals import ZERO, round_up, subtract, total
 from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
 from dpledger.reports import words
@@ -23,6 +32,8 @@ ACCOUNTS = {
     "mixed": "mixed account",
     "mixed_pure": "mixed account, as pure",
     "mixed_rdp": "mixed account, as Rényi",
+    "rho": "sum of zCDP prices (ρ)",
+    "mu_squared": "sum of GDP prices (μ²)",
     "delta": "sum of deltas",
 }
 RULES = {
@@ -48,6 +59,8 @@ Admitted = Group[Admission]
 
 def account_name(account: str) -> str:
     """An account or coordinate of a filter, in words."""
+    if account.startswith("rdp_"):
+        return f"sum of Rényi divergences, order {int(account.removeprefix('rdp_')) + 1} of the grid"
     return ACCOUNTS.get(account, words.name(account))
 
 
@@ -333,15 +346,16 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     if not standing:
         return None
     carrier = standing[-1].account
-    side = ("pure",) if carrier == "pure" else ("mixed_pure", "mixed_rdp")
+    side = _side(account, carrier)
     bars = _bars(standing, side)
     limit = _limit(account, carrier)
-    named = account_name("pure" if carrier == "pure" else "mixed")
+    mixed = carrier.startswith("mixed")
+    named = account_name("mixed" if mixed else carrier)
     return Picture(
         id=f"{prefix}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
         description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
-        + ("" if carrier == "pure" else f"; an epsilon is read from it by adding {_offset(account, limit)}")
+        + (f"; an epsilon is read from it by adding {_offset(account)}" if mixed else "")
         + ". "
         + "; ".join(_bar_words(bar) for bar in bars)
         + ".",
@@ -372,17 +386,42 @@ def _bar_words(bar: Bar) -> str:
     return f"{bar.label}: {words.at_most(bar.charged)} charged{back}"
 
 
-def _offset(account: ScopeAccount, limit: Decimal) -> str:
+def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
+    """The coordinates that the account of `carrier` adds up."""
+    if carrier.startswith("mixed"):
+        return ("mixed_pure", "mixed_rdp")
+    if isinstance(account.filter, RDPFilter):
+        return ("pure", _order_of(account, carrier))
+    return (carrier,)
+
+
+def _order_of(account: ScopeAccount, carrier: str) -> str:
+    """Of a Renyi grid, the order that is told: the carrier's, or for a pure charge the fullest one."""
+    assert isinstance(account.filter, RDPFilter)
+    return filters.fullest(account.filter, account.sums) if carrier == "pure" else carrier
+
+
+def _offset(account: ScopeAccount) -> str:
     """What the boundary of the mixed account costs, beside what is charged in it."""
-    return words.at_most(subtract(account.filter.epsilon, limit))
+    match account.filter:
+        case MixedFilter(offset=offset) | EitherFilter(offset=offset):
+            return words.at_most(offset)
+        case rule:
+            raise AssertionError(f"{rule.kind} has no mixed account")
 
 
 def _limit(account: ScopeAccount, carrier: str) -> Decimal:
-    """What the account may reach: epsilon, less the offset of the mixed account's boundary."""
+    """What the account may reach: in the mixed account epsilon, less the offset of its boundary."""
     match account.filter:
-        case MixedFilter(epsilon=epsilon, offset=offset) | EitherFilter(epsilon=epsilon, offset=offset) if (
-            carrier != "pure"
-        ):
-            return subtract(epsilon, offset)
+        case MixedFilter(epsilon=epsilon, offset=offset) | EitherFilter(epsilon=epsilon, offset=offset):
+            return epsilon if carrier == "pure" else subtract(epsilon, offset)
+        case PureFilter(epsilon=epsilon) | BasicFilter(epsilon=epsilon):
+            return epsilon
+        case ZCDPFilter(rho=rho) | AdvancedFilter(rho=rho):
+            return rho
+        case GDPFilter(mu=mu):
+            return multiply(mu, mu)
+        case RDPFilter(epsilons=epsilons) as rule:
+            return epsilons[filters.names(rule).index(_order_of(account, carrier)) - 1]
         case rule:
-            return rule.epsilon
+            assert_never(rule)

@@ -194,3 +194,21 @@ def best_attack(
         return best
 
     return value(start, 0)
+
+
+def best_moment(accountant: Accountant[State], start: State, moves: tuple[Move, ...], more: float, unit: float) -> float:
+    """log E_P[e^(more * loss)] / more of the best adaptive analyst, exactly: the Renyi divergence of order 1 + more that
+    he reaches, by value iteration over states."""
+    admit = functools.cache(accountant.admit)
+
+    @functools.cache
+    def value(state: State) -> float:
+        best = 1.0
+        for move in moves:
+            after = admit(state, move)
+            if after is not None:
+                pairs = zip(move.outcomes, after, strict=True)
+                best = max(best, sum(mass * math.exp(more * gain * unit) * value(at) for (mass, gain), at in pairs))
+        return best
+
+    return math.log(value(start)) / more

@@ -1,0 +1,256 @@
+"""Tails of privacy losses: P(L > l) and Q(L > l), from which the lattice bounds a profile.
+
+For every set S, P(S) - y Q(S) is a line in y below the profile delta(y) = sup_S P(S) - y Q(S), and at y = e^l the set
+{L > l} reaches the supremum (Neyman-Pearson). So tails give lines below a profile, whatever the threshold was rounded
+to, and values of it. For a Poisson-sampled pair with base loss B, {L > l} is {B > v} (remove) or {B < v} (add), v the
+base loss at which the mixture's loss is l. docs/proofs/lattice.md, section 1.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
+from dpledger.accounting.laws.smooth_cut import ULPS
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+
+__all__ = ["TINY", "Profiled", "Tails", "profile_of"]
+
+TINY = 1e-290
+"""Added to every upper bound of a tail: below it the relative error bounds do not hold."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tails:
+    """P(S) and Q(S) of the sets S = {L > l'}, within a relative `error` (and TINY): one set for each point l."""
+
+    left: Array
+    right: Array
+    error: Array
+
+
+class Profiled(Protocol):
+    """A privacy profile delta(e^l) of a loss, given that it is finite, bounded on both sides."""
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of the loss: -inf where there is none."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """An upper bound of the finite loss."""
+        ...
+
+    def above(self, points: Array) -> Array:
+        """Upper bounds of delta(e^l) at rising points l."""
+        ...
+
+    def lines(self, middles: Array) -> tuple[Array, Array]:
+        """(A, B) for each point: the line A - B y, B >= 0, is at most delta(y) for every y >= 0 and near it at the
+        point."""
+        ...
+
+    def mass_above(self, points: Array) -> Array:
+        """P(L > l), about: nothing is proven of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TailProfile:
+    """The profile of a loss with known tails. `slack(l)` bounds |l' - l|."""
+
+    tails: Callable[[Array], Tails]
+    slack: Callable[[Array], Array]
+    smallest: float
+    largest: float
+
+    def above(self, points: Array) -> Array:
+        """Claim: at least delta(e^l). Source: docs/proofs/lattice.md, Lemma 1."""
+        slack = self.slack(points)
+        tails = self.tails(points - slack)
+        near = np.exp(points) * tails.right
+        error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
+        bounds = np.minimum(1.0, tails.left - near + error)
+        return np.where(points >= self.largest, 0.0, np.maximum(bounds, 0.0))
+
+    def lines(self, middles: Array) -> tuple[Array, Array]:
+        """Claim: A - B y <= delta(y) for every y >= 0. Source: docs/proofs/lattice.md, Lemma 1."""
+        tails = self.tails(middles)
+        return np.maximum(tails.left * (1 - tails.error) - TINY, 0.0), tails.right * (1 + tails.error) + TINY
+
+    def mass_above(self, points: Array) -> Array:
+        return self.tails(points).left
+
+
+def profile_of(loss: Loss) -> Profiled | None:
+    """The profile of a loss whose tails are known here; None for any other."""
+    match loss:
+        case GaussianLoss(mu_squared=mu_squared):
+            base = gaussian_base(math.sqrt(mu_squared))
+            return TailProfile(lambda l: _as_tails(base(l), "above"), _rounded, -math.inf, math.inf)
+        case LaplaceLoss(epsilon=e0):
+            base = laplace_base(e0)
+            return TailProfile(lambda l: _as_tails(base(l), "above"), _rounded, -loss.largest, loss.largest)
+        case BoundedRangeLoss(eta=eta):
+            return TailProfile(functools.partial(_bounded_range, eta), _rounded, -loss.largest, loss.largest)
+        case SampledGaussianLoss(cut=None):
+            return _sampled(gaussian_base(1 / loss.sigma), math.inf, loss)
+        case SampledLaplaceLoss(epsilon=e0):
+            return _sampled(laplace_base(e0), e0, loss)
+        case FiniteLoss():
+            return _finite(loss)
+        case _:
+            return None
+
+
+def _rounded(points: Array) -> Array:
+    """What a threshold that is used as it is given is off by, its law's parameter being rounded."""
+    return 16 * UNIT * (1 + np.abs(points))
+
+
+# ---- base laws: both tails ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BothTails:
+    """P and Q of {L > v} and of {L <= v}, within a relative `error`."""
+
+    left_above: Array
+    right_above: Array
+    left_below: Array
+    right_below: Array
+    error: Array
+
+
+Base = Callable[[Array], BothTails]
+
+
+def _as_tails(both: BothTails, side: str) -> Tails:
+    if side == "above":
+        return Tails(both.left_above, both.right_above, both.error)
+    return Tails(both.left_below, both.right_below, both.error)
+
+
+def gaussian_base(mu: float) -> Base:
+    """N(mu^2/2, mu^2) under P, N(-mu^2/2, mu^2) under Q. Source: Balle-Wang 2018, Theorem 8."""
+    return functools.partial(_gaussian, mu)
+
+
+def _gaussian(mu: float, v: Array) -> BothTails:
+    at = np.clip(v / mu, -1e6, 1e6)
+    left, right = (at - mu / 2) / math.sqrt(2), (at + mu / 2) / math.sqrt(2)
+    far = np.maximum(np.abs(left), np.abs(right))
+    moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
+    error = 2 * ULPS * UNIT + 2.1 * moved * (far + 1)  # the hazard of erfc is at most 2 (x + 1)
+    return BothTails(_half_erfc(left), _half_erfc(right), _half_erfc(-left), _half_erfc(-right), error)
+
+
+def _half_erfc(x: Array) -> Array:
+    erfc = math.erfc
+    return 0.5 * np.array([erfc(value) for value in x.tolist()])
+
+
+def laplace_base(e0: float) -> Base:
+    """Atoms at e0 and -e0, a density between. Source: Balle-Wang 2018, section 3."""
+    return functools.partial(_laplace, e0)
+
+
+def _laplace(e0: float, v: Array) -> BothTails:
+    inside = np.clip(v, -e0, e0)
+    low, high = np.exp((inside - e0) / 2) / 2, np.exp(-(inside + e0) / 2) / 2
+    over, under = v >= e0, v < -e0
+    return BothTails(
+        np.where(under, 1.0, np.where(over, 0.0, 1 - low)),
+        np.where(under, 1.0, np.where(over, 0.0, high)),
+        np.where(under, 0.0, np.where(over, 1.0, low)),
+        np.where(under, 0.0, np.where(over, 1.0, 1 - high)),
+        np.full(v.shape, UNIT * (16 + 8 * e0)),
+    )
+
+
+def _bounded_range(eta: float, points: Array) -> Tails:
+    """Density e^{(l - eta)/2} / (2 (1 - e^-eta)) on [-eta, eta]. Source: Dong-Durfee-Rogers 2020."""
+    at = np.clip(points, -eta, eta)
+    whole = -math.expm1(-eta)
+    left = -np.expm1((at - eta) / 2) / whole
+    right = np.exp(-(eta + at) / 2) * left
+    room = np.maximum(eta - at, 1e-300)
+    error = UNIT * (48 + 4 * eta + 8 * (eta + np.abs(at)) / room)
+    return Tails(left, right, np.minimum(error, 1.0))
+
+
+# ---- Poisson sampling -----------------------------------------------------------------------------------------------
+
+
+def _sampled(base: Base, base_largest: float, loss: SampledGaussianLoss | SampledLaplaceLoss) -> TailProfile:
+    rate = loss.rate
+    least = math.log1p(-rate) if math.isinf(base_largest) else math.log1p(rate * math.expm1(-base_largest))
+    most = math.inf if math.isinf(base_largest) else math.log1p(rate * math.expm1(min(base_largest, 700.0)))
+    least, most = least - 1e-12 * (1 + abs(least)), most + 1e-12
+    if loss.direction == "remove":
+        return TailProfile(functools.partial(_removed, base, rate), _slack_of(rate, 1.0), least, loss.largest)
+    return TailProfile(functools.partial(_added, base, rate), _slack_of(rate, -1.0), -most, loss.largest)
+
+
+def _slack_of(rate: float, sign: float) -> Callable[[Array], Array]:
+    """The inner loss is log1p(expm1(l) / q): its rounding, carried back to l. docs/proofs/lattice.md, Lemma 2."""
+
+    def slack(points: Array) -> Array:
+        return 32 * UNIT * (2 + np.abs(points) - math.log(rate) + np.abs(np.expm1(-sign * points)))
+
+    return slack
+
+
+def _inner(rate: float, points: Array) -> Array:
+    """The base loss v with log(1 - q + q e^v) = l: -inf where l is below log(1 - q)."""
+    gains = np.maximum(np.expm1(points) / rate, -1.0)
+    with np.errstate(divide="ignore"):
+        return np.log1p(gains)
+
+
+def _removed(base: Base, rate: float, points: Array) -> Tails:
+    both = base(_inner(rate, points))
+    mixed = (1 - rate) * both.right_above + rate * both.left_above
+    return Tails(mixed, both.right_above, both.error + UNIT * (8 + 4 / (1 - rate)))
+
+
+def _added(base: Base, rate: float, points: Array) -> Tails:
+    both = base(_inner(rate, -points))
+    mixed = (1 - rate) * both.right_below + rate * both.left_below
+    return Tails(both.right_below, mixed, both.error + UNIT * (8 + 4 / (1 - rate)))
+
+
+# ---- finite losses --------------------------------------------------------------------------------------------------
+
+
+def _finite(loss: FiniteLoss) -> TailProfile:
+    order = np.argsort(loss.losses)
+    values, masses = loss.losses[order], loss.masses[order] / (1 - loss.infinite_mass)
+    left = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+    right = np.append(np.cumsum((masses * np.exp(-values))[::-1])[::-1], 0.0)
+    moved = float(np.max(loss.loss_errors))
+    odds = loss.infinite_mass / (1 - loss.infinite_mass)
+    wide = float(np.max(np.abs(values)))
+    error = (1 + 2 * odds) * loss.mass_error + 1.01 * moved + UNIT * (16 + 4 * odds + values.size + 4 * wide)
+
+    def tails(points: Array) -> Tails:
+        first = np.searchsorted(values, points, side="right")
+        return Tails(left[first], right[first], np.full(points.shape, error))
+
+    def slack(points: Array) -> Array:
+        return moved + 4 * UNIT * np.abs(points)
+
+    return TailProfile(tails, slack, float(values[0]) - moved, loss.largest)

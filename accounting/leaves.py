@@ -1,0 +1,161 @@
+"""The laws that a composition tree holds as leaves: noise and its parameters, a pair of distributions, a sparse vector.
+
+A law names no relation: `epsilon`, `scale` and `sensitivity` are stated under the relation beside the tree, a noise
+multiplier per unit's contribution (docs/adr/0003). Declared guarantees, the other leaves, are in `guarantees`.
+
+>>> PmfPair(left=("0.75", "0.25"), right=("0.25", "0.75")).kind
+'pmf'
+>>> PmfPair(left=("0.75", "0.2"), right=("0.25", "0.75"))
+Traceback (most recent call last):
+...
+dpledger.errors.ParameterError: PmfPair.left: expected probabilities that add up to exactly 1, got ('0.75', '0.2')
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from dpledger.decimals import Exact, Exacts, Positive, Probability, total
+from dpledger.schema import given, record, tag
+
+__all__ = [
+    "Categories",
+    "Count",
+    "DiscreteGaussianLaw",
+    "DiscreteLaplaceLaw",
+    "ExponentialLaw",
+    "GaussianLaw",
+    "LaplaceLaw",
+    "PmfPair",
+    "RandomizedResponseLaw",
+    "SparseVectorLaw",
+    "SparseVectorOutcome",
+    "Tally",
+]
+
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+"""How many times something is run: 1 to 10^12."""
+Tally = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+"""How many times something happened."""
+Categories = Annotated[int, Field(strict=True, ge=2, le=10**12)]
+"""How many values a randomised answer chooses from: 2 to 10^12."""
+MOST_OUTCOMES = 4096
+"""Outcomes that a pair of distributions may list."""
+
+@record
+class LaplaceLaw:
+    """Laplace noise; epsilon = sensitivity (l1) / scale, under the relation beside the tree."""
+
+    epsilon: Exact
+    kind: Literal["laplace"] = tag(default="laplace")
+
+
+@record
+class GaussianLaw:
+    """Gaussian noise; noise_multiplier = sigma / the l2 bound of one unit's contribution.
+
+    Adding, removing or zeroing a unit moves the mean by at most that bound (mu = 1/noise_multiplier); replacing one,
+    or flipping its label, by at most twice that (mu = 2/noise_multiplier)."""
+
+    noise_multiplier: Positive
+    kind: Literal["gaussian"] = tag(default="gaussian")
+
+
+@record
+class DiscreteLaplaceLaw:
+    """Laplace noise on the integers, pmf proportional to exp(-|k|/scale); sensitivity: l1, of an integer statistic."""
+
+    scale: Positive
+    sensitivity: Positive
+    kind: Literal["discrete_laplace"] = tag(default="discrete_laplace")
+
+
+@record
+class DiscreteGaussianLaw:
+    """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: l2, of an integer
+    statistic. Canonne-Kamath-Steinke 2020."""
+
+    sigma: Positive
+    sensitivity: Positive
+    kind: Literal["discrete_gaussian"] = tag(default="discrete_gaussian")
+
+
+@record
+class RandomizedResponseLaw:
+    """One of `k` values is published: the true one with probability e^epsilon / (e^epsilon + k - 1), each other one
+    with probability 1 / (e^epsilon + k - 1). Warner 1965; Kairouz-Bonawitz-Ramage 2016.
+
+    A neighbour may have any other true value."""
+
+    epsilon: Exact
+    k: Categories = given(default=2)
+    kind: Literal["randomized_response"] = tag(default="randomized_response")
+
+
+@record
+class ExponentialLaw:
+    """The exponential mechanism with weights e^{epsilon score / (2 sensitivity)}: another word for a bounded range of
+    eta = epsilon. McSherry-Talwar 2007; Durfee-Rogers 2019, Lemma 3.2."""
+
+    epsilon: Exact
+    kind: Literal["exponential"] = tag(default="exponential")
+
+
+@record
+class PmfPair:
+    """A dominating pair, outcome by outcome: `left` with the unit, `right` without it; each adds up to exactly 1.
+
+    An outcome that only one of them allows is a loss of infinity, in that direction. Claim made by whoever writes it:
+    for all a >= 0 and neighbours D (with the unit) and D', sup_S M(D)(S) - a M(D')(S) is at most that of the pair."""
+
+    left: Exacts
+    right: Exacts
+    kind: Literal["pmf"] = tag(default="pmf")
+
+    @field_validator("left", "right")
+    @classmethod
+    def _add_up(cls, masses: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+        if not 1 <= len(masses) <= MOST_OUTCOMES:
+            raise ValueError(f"1 to {MOST_OUTCOMES} probabilities")
+        if total(masses) != 1:
+            raise ValueError("probabilities that add up to exactly 1")
+        return masses
+
+    @field_validator("right")
+    @classmethod
+    def _same_outcomes(cls, right: tuple[Decimal, ...], info: ValidationInfo) -> tuple[Decimal, ...]:
+        if len(right) != len(info.data.get("left", right)):
+            raise ValueError("as many probabilities as left")
+        return right
+
+
+@record
+class SparseVectorOutcome:
+    """What a sparse vector interaction published, in numbers: every test, those below the threshold (charged), and the
+    tests of each closed epoch and of the open one (docs/proofs/sparse_vector.md, "Ex-post loss")."""
+
+    closed_epochs: tuple[Tally, ...]
+    open_epoch: Tally
+    halted: bool
+    kind: Literal["sparse_vector_outcome"] = tag(default="sparse_vector_outcome")
+
+
+@record
+class SparseVectorLaw:
+    """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the
+    threshold and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
+
+    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
+
+    mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
+    cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+    epsilon: Positive
+    delta: Probability
+    threshold_scale: Exact
+    query_scale: Positive
+    calls: Count | None = given(default=None)
+    outcome: SparseVectorOutcome | None = given(default=None)
+    kind: Literal["sparse_vector"] = tag(default="sparse_vector")
