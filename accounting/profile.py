@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
 from typing import TypeAlias
 
-from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence
+from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import tradeoff_interval
@@ -162,7 +162,7 @@ def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
     if callable(under):
         item = under(relation, getattr(item, "unit", None) or Unit())
     parts = getattr(item, "parts", None)
-    return parts() if callable(parts) else item  # type: ignore[return-value]
+    return as_tree(parts() if callable(parts) else item)
 
 
 def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
@@ -173,6 +173,8 @@ def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     except (InvalidOperation, ValueError):
         raise ParameterError(name, value, "a number, like 1e-6") from None
+    if number.is_nan():
+        raise ParameterError(name, value, "a number (this is not one)")
     if not number.is_finite() or number < 0 or (most is not None and number > most):
         raise ParameterError(name, value, "a number in [0, 1]" if most is not None else "a number that is not negative")
     return number

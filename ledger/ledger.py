@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +43,7 @@ from dpledger.ledger.bodies import (
 )
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of
+from dpledger.ledger.founding import founded
 from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.opening import Keep, Rules
@@ -118,23 +118,8 @@ class Ledger:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`: move it offline). ParameterError if any of them is there already; if it cannot finish,
         nothing of it stays."""
-        files = KeyFiles.beside(path)
-        files.require_absent()
-        ledger_id = keys.new_ledger_id(name if name is not None else _label(Path(path).stem))
-        signer, recovery = keys.SigningKey.generate(ledger_id), keys.SigningKey.generate(ledger_id)
-        store = sqlite.SQLiteStore.create(path)
-        try:
-            files.save(signer, recovery)
-            try:
-                book = cls(store, signer, clock=clock, entropy=entropy)
-                return book._begun(recovery.public)
-            except BaseException:
-                files.remove()
-                raise
-        except BaseException:
-            store.close()
-            sqlite.remove(store.path)
-            raise
+        with founded(path, name) as made:
+            return cls(made.store, made.signer, clock=clock, entropy=entropy)._begun(made.recovery)
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
@@ -418,8 +403,3 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
-
-
-def _label(stem: str) -> str:
-    """A file's name as the readable part of a ledger id."""
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:90].rstrip("-") or "ledger"

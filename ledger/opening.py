@@ -8,8 +8,8 @@ from typing import Literal
 
 from dpledger.accounting import filters
 from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
-from dpledger.accounting.guarantees import Guarantee
-from dpledger.errors import ScopeError
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
 from dpledger.ledger.standing import ScopeState
@@ -17,6 +17,7 @@ from dpledger.relations import Relation, Unit
 
 __all__ = ["Keep", "Rules"]
 
+Budget = (PureDP, ApproxDP, ZCDP, GDP, RDP, BoundedRange)
 Keep = Literal["value", "digest", "none"]
 
 
@@ -89,4 +90,6 @@ class Rules:
 def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
     if isinstance(budget, (PureFilter, BasicFilter, MixedFilter, EitherFilter)):
         return budget, filters.budget_guarantee(budget)
+    if not isinstance(budget, Budget):
+        raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
     return filters.opened_by(budget), budget
