@@ -124,7 +124,7 @@ class Profile:
 
 
 def compose(what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None) -> Profile:
-    """The certified profile of `what` under `relation` (default: add_remove, or the document's own).
+    """The certified profile of `what` under `relation` (default: the document's or the mechanism's own, or add_remove).
 
     `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
     relation, CannotCertify where no theorem covers the tree.
@@ -137,7 +137,7 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
             raise RelationError(f"the document is for {what.direction}, not {direction}")
         given, direction, tree = what.relation, direction or what.direction, what.tree()
     else:
-        given = given or Relation.ADD_REMOVE
+        given = given or _own_relation(what)
         tree = _tree(what, given)
     if direction not in (None, "add", "remove"):
         raise ParameterError("direction", direction, "'add', 'remove' or nothing")
@@ -146,6 +146,15 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
     for side in sides:
         cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
     return Profile(tuple(cases), symmetric=direction is None)
+
+
+def _own_relation(what: Composition | HasParts | Mapping[Composition | HasParts, int]) -> Relation:
+    """The relation that the mechanisms name themselves; add_remove where none does. RelationError where two differ."""
+    items = what if isinstance(what, Mapping) else (what,)
+    named = {own for own in (getattr(item, "relation", None) for item in items) if isinstance(own, Relation)}
+    if len(named) > 1:
+        raise RelationError("the mechanisms are for " + " and ".join(sorted(own.value for own in named)))
+    return named.pop() if named else Relation.ADD_REMOVE
 
 
 def _tree(what: Composition | HasParts | Mapping[Composition | HasParts, int], relation: Relation) -> Composition:

@@ -379,7 +379,7 @@ def test_one_outcome_for_many_runs_refunds_none_of_them(scope: Scope) -> None:
     twice = Once(
         claimed=PureDP(1),
         made_of=Repeated(stream("0.5").made_of, times=2),
-        run=lambda data, parts: Release(value=data, parts=replace(parts, of=outcome.parts)),
+        run=lambda data, parts: Release(value=data, parts=Repeated(outcome.parts, times=2)),
     )
     scope.release(twice, 1)
     assert last(scope).levels[0].amounts["pure"] == 1
