@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
@@ -53,14 +52,13 @@ from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
-from dpledger.ledger.writing import Writing
+from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Clock", "Draw", "Ledger", "PureDP"]
 
-Clock = Callable[[], str]
 Draw = Callable[[int], bytes]
 """Secret random bytes, as many as asked for: ids and salts, never noise."""
 Make = Callable[[State, Transaction], Sequence[Body]]
@@ -69,11 +67,6 @@ Make = Callable[[State, Transaction], Sequence[Body]]
 SNAPSHOT_EVERY = 1000  # entries
 BATCH = 500  # leaves fetched at a time
 _NOTES = (Declared, Audited, Reported, Heartbeat)
-
-
-def utc_now() -> str:
-    """The time of an entry: for people; no rule reads it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Ledger:

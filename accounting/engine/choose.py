@@ -100,6 +100,8 @@ def _finite_part(delta: float, mass: float, side: float) -> float:
 
 def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
     """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up."""
+    if up >= 1:
+        return NOTHING if down >= 1 else Interval(0.0, max(0.0, composed.largest))
     if down <= 0:
         lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
         return Interval(lower, max(0.0, composed.largest))
