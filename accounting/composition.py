@@ -58,6 +58,7 @@ __all__ = [
     "Shuffled",
     "SparseVectorLaw",
     "SparseVectorOutcome",
+    "as_tree",
     "children",
     "parse_document",
     "parse_tree",
@@ -269,6 +270,13 @@ _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)
 
 def parse_tree(value: JsonValue | Mapping[str, object]) -> Composition:
     """The tree that a JSON value says; ParameterError naming the field for anything that is not one."""
+    return validated(_TREE, value, "tree")
+
+
+def as_tree(value: object) -> Composition:
+    """`value`, if it is a tree; ParameterError naming its type for anything else."""
+    if not hasattr(value, "kind"):
+        raise ParameterError("tree", type(value).__name__, "a tree (like LaplaceLaw(1)), a mechanism or a document")
     return validated(_TREE, value, "tree")
 
 

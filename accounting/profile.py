@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
 from typing import TypeAlias
 
-from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence
+from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import tradeoff_interval
@@ -124,7 +124,7 @@ class Profile:
 
 
 def compose(what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None) -> Profile:
-    """The certified profile of `what` under `relation` (default: add_remove, or the document's own).
+    """The certified profile of `what` under `relation` (default: the document's or the mechanism's own, or add_remove).
 
     `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
     relation, CannotCertify where no theorem covers the tree.
@@ -137,7 +137,7 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
             raise RelationError(f"the document is for {what.direction}, not {direction}")
         given, direction, tree = what.relation, direction or what.direction, what.tree()
     else:
-        given = given or Relation.ADD_REMOVE
+        given = given or _own_relation(what)
         tree = _tree(what, given)
     if direction not in (None, "add", "remove"):
         raise ParameterError("direction", direction, "'add', 'remove' or nothing")
@@ -146,6 +146,15 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
     for side in sides:
         cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
     return Profile(tuple(cases), symmetric=direction is None)
+
+
+def _own_relation(what: Composition | HasParts | Mapping[Composition | HasParts, int]) -> Relation:
+    """The relation that the mechanisms name themselves; add_remove where none does. RelationError where two differ."""
+    items = what if isinstance(what, Mapping) else (what,)
+    named = {own for own in (getattr(item, "relation", None) for item in items) if isinstance(own, Relation)}
+    if len(named) > 1:
+        raise RelationError("the mechanisms are for " + " and ".join(sorted(own.value for own in named)))
+    return named.pop() if named else Relation.ADD_REMOVE
 
 
 def _tree(what: Composition | HasParts | Mapping[Composition | HasParts, int], relation: Relation) -> Composition:
@@ -162,7 +171,7 @@ def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
     if callable(under):
         item = under(relation, getattr(item, "unit", None) or Unit())
     parts = getattr(item, "parts", None)
-    return parts() if callable(parts) else item  # type: ignore[return-value]
+    return as_tree(parts() if callable(parts) else item)
 
 
 def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
@@ -173,6 +182,8 @@ def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     except (InvalidOperation, ValueError):
         raise ParameterError(name, value, "a number, like 1e-6") from None
+    if number.is_nan():
+        raise ParameterError(name, value, "a number (this is not one)")
     if not number.is_finite() or number < 0 or (most is not None and number > most):
         raise ParameterError(name, value, "a number in [0, 1]" if most is not None else "a number that is not negative")
     return number

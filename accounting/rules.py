@@ -101,8 +101,8 @@ def _cost(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _of_sparse_vector(tree, orders)
         case Sequence(of=parts):
             return reduce(Cost.__add__, _costs(parts, relation, orders))
-        case Repeated():
-            return _cost(tree.of, relation, orders).times(_runs(tree))
+        case Repeated():  # one outcome says nothing about the other runs: each counts at its cap
+            return _cost(planned(tree.of), relation, orders).times(_runs(tree))
         case PoissonSampled():
             return _of_sampled(tree, relation, orders)
         case Parallel(of=parts):

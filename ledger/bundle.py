@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, ParameterError, VerificationError
@@ -41,8 +42,13 @@ def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, 
         (target / CHECKPOINT).write_bytes(head)
         (target / POLICY).write_bytes(policy.encode(policy.Policy((key,))))
         (target / KEYS).write_bytes(wire.dump({"log": key.text}) + b"\n")
-    except OSError as error:
-        raise ParameterError("bundle", str(target), f"a folder that can be written ({error.strerror})") from None
+    except BaseException as error:
+        for name in (ENTRIES, CHECKPOINT, POLICY, KEYS):  # half a bundle would look like a truncated ledger
+            with suppress(OSError):
+                (target / name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ParameterError("bundle", str(target), f"a folder that can be written ({error.strerror})") from None
+        raise
     return target
 
 

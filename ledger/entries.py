@@ -52,7 +52,8 @@ def format_entry(entry: Entry) -> dict[str, Plain]:
 
 
 def parse_entry(payload: Mapping[str, Plain]) -> Entry:
-    """The entry that an object of the byte profile says. Raises VerificationError naming the field.
+    """The entry that an object of the byte profile (what `wire.parse` returned) says. Raises VerificationError naming
+    the field.
 
     An unknown kind or version stops here: it is newer than this program, and is never skipped."""
     members = dict(payload)
@@ -66,14 +67,24 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
         )
     try:
         entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
-        one_form = wire.dump(format_entry(entry)) == wire.dump(dict(payload))
     except ParameterError as error:
         raise VerificationError(str(error), index=at) from None
     if (entry.time is None) is not isinstance(entry.body, TIMELESS):
         raise VerificationError("time: present exactly in the kinds that carry one", index=at)
-    if not one_form:
+    if not _is_same(format_entry(entry), dict(payload)):
         raise VerificationError("entry: not in its one form", index=at)
     return entry
+
+
+def _is_same(left: Plain, right: Plain) -> bool:
+    """Whether two values have the same text: for Python, True is 1; on the wire it is not."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_is_same(item, right[name]) for name, item in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return left == right
 
 
 def entry_of(leaf: bytes) -> Entry:

@@ -9,13 +9,11 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
@@ -44,6 +42,7 @@ from dpledger.ledger.bodies import (
 )
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of
+from dpledger.ledger.founding import founded
 from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.opening import Keep, Rules
@@ -53,14 +52,13 @@ from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
-from dpledger.ledger.writing import Writing
+from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Clock", "Draw", "Ledger", "PureDP"]
 
-Clock = Callable[[], str]
 Draw = Callable[[int], bytes]
 """Secret random bytes, as many as asked for: ids and salts, never noise."""
 Make = Callable[[State, Transaction], Sequence[Body]]
@@ -69,11 +67,6 @@ Make = Callable[[State, Transaction], Sequence[Body]]
 SNAPSHOT_EVERY = 1000  # entries
 BATCH = 500  # leaves fetched at a time
 _NOTES = (Declared, Audited, Reported, Heartbeat)
-
-
-def utc_now() -> str:
-    """The time of an entry: for people; no rule reads it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Ledger:
@@ -118,23 +111,8 @@ class Ledger:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`: move it offline). ParameterError if any of them is there already; if it cannot finish,
         nothing of it stays."""
-        files = KeyFiles.beside(path)
-        files.require_absent()
-        ledger_id = keys.new_ledger_id(name if name is not None else _label(Path(path).stem))
-        signer, recovery = keys.SigningKey.generate(ledger_id), keys.SigningKey.generate(ledger_id)
-        store = sqlite.SQLiteStore.create(path)
-        try:
-            files.save(signer, recovery)
-            try:
-                book = cls(store, signer, clock=clock, entropy=entropy)
-                return book._begun(recovery.public)
-            except BaseException:
-                files.remove()
-                raise
-        except BaseException:
-            store.close()
-            sqlite.remove(store.path)
-            raise
+        with founded(path, name) as made:
+            return cls(made.store, made.signer, clock=clock, entropy=entropy)._begun(made.recovery)
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
@@ -418,8 +396,3 @@ class Ledger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ledger handle does not pickle: open the ledger in the other process")
-
-
-def _label(stem: str) -> str:
-    """A file's name as the readable part of a ledger id."""
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:90].rstrip("-") or "ledger"

@@ -9,7 +9,7 @@ from typing import Literal
 from dpledger.accounting import filters
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
-from dpledger.errors import ScopeError
+from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
 from dpledger.ledger.standing import ScopeState
@@ -90,5 +90,7 @@ def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
     match budget:
         case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange():
             return filters.opened_by(budget), budget
-        case _:
+        case _ if type(budget) in filters.KINDS:
             return budget, filters.budget_guarantee(budget)
+        case _:
+            raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")

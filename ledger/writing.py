@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+
 from dpledger.errors import StoreBehind
 from dpledger.ledger import checkpoint, envelope, wire
 from dpledger.ledger.bodies import TIMELESS, Body
@@ -10,7 +13,14 @@ from dpledger.ledger.heads import Head, index_charge
 from dpledger.ledger.keys import Signer
 from dpledger.ledger.stores.protocol import Transaction
 
-__all__ = ["Writing"]
+__all__ = ["Clock", "Writing", "utc_now"]
+
+Clock = Callable[[], str]
+
+
+def utc_now() -> str:
+    """The time of an entry: for people; no rule reads it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Writing:

@@ -58,12 +58,13 @@ def _model(verified: Verified, *, subtitle: str, facts: tuple[Fact, ...], sectio
 def _record_fact(verified: Verified) -> Fact:
     how = "in full" if verified.mode == "full" else "their bytes only"
     refused = sum(isinstance(entry.body, Refused) for entry in verified.entries)
+    refusals = f"{words.count(refused, 'request')} refused; " if verified.mode == "full" else ""
     seen = f"{verified.head.size - verified.witnessed:,} seen by no witness"
     return Fact(
         id="facts/record",
         label="Verified",
         text=words.count(verified.head.size, "entry", "entries"),
-        note=f"{how}, key {verified.key.key_id_hex}; {words.count(refused, 'request')} refused; {seen}",
+        note=f"{how}, key {verified.key.key_id_hex}; {refusals}{seen}",
     )
 
 
@@ -71,6 +72,7 @@ def _evidence_fact(verified: Verified) -> Fact:
     audits = [entry.body for entry in verified.entries if isinstance(entry.body, Audited)]
     refuted = [audit.mechanism.kind for audit in audits if audit.verdict == "violation"]
     ran = kinds_that_ran(verified.entries)
+    here = f", {sum(kind in ran for kind in refuted):,} of them of a kind of mechanism that ran here" if refuted else ""
     if not audits:
         return Fact(
             id="facts/audits", label="Audits", text="none", note="no claim was tested empirically", status="unknown"
@@ -79,8 +81,7 @@ def _evidence_fact(verified: Verified) -> Fact:
         id="facts/audits",
         label="Audits",
         text=words.count(len(refuted), "violation"),
-        note=f"in {words.count(len(audits), 'audit')}, {sum(kind in ran for kind in refuted):,} of them of a kind of "
-        "mechanism that ran here; not refuted is not proved",
+        note=f"in {words.count(len(audits), 'audit')}{here}; not refuted is not proved",
         tone="warning" if refuted else "plain",
     )
 

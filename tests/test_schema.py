@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP

@@ -32,11 +32,11 @@ from dpledger.accounting.engine.closed_forms import (
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
-from dpledger.accounting.engine.cut import cut_epsilon
+from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_once, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
-from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
+from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -52,6 +52,7 @@ SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 NARROW = 1e-3  # relative width above which the parts are asked one by one too
 FEW_PARTS = 8
+CUTS = 2  # each placed by the bound that the last one gave
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
@@ -99,6 +100,8 @@ def _finite_part(delta: float, mass: float, side: float) -> float:
 
 def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
     """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up."""
+    if up >= 1:
+        return NOTHING if down >= 1 else Interval(0.0, max(0.0, composed.largest))
     if down <= 0:
         lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
         return Interval(lower, max(0.0, composed.largest))
@@ -237,16 +240,12 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             if outcomes is not None:
                 found = ratio(outcomes, epsilon, 0.0)
                 return Interval(found.lower, min(1.0, found.upper))
-            return _from_logs(finite_delta(composed, epsilon))
-
-
-def _from_logs(logs: Interval) -> Interval:
-    """e^logs, rounded outward."""
-    lower = math.exp(logs.lower) * (1 - 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
-    if logs.upper == -math.inf:
-        return NOTHING
-    upper = math.exp(logs.upper) * (1 + 4 * UNIT * (1 + abs(logs.upper)))
-    return Interval(lower, min(1.0, math.nextafter(upper, math.inf)))
+            result = from_logs(finite_delta(composed, epsilon))
+            for _ in range(CUTS):
+                if result.relative_width() <= NARROW or result.upper == 0:
+                    break
+                result = result.meet(cut_delta(composed, epsilon, result.upper))
+            return result
 
 
 def _with_mass(finite: Interval, log_finite: float) -> Interval:

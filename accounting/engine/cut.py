@@ -16,14 +16,14 @@ from dataclasses import replace
 
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.floating import UNIT
-from dpledger.accounting.engine.solve import WIDTH, Interval, finite_epsilon
+from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["cut_epsilon"]
+__all__ = ["cut_delta", "cut_epsilon"]
 
 LOST = 2e-6  # of delta: what the cuts may take away in all
 ROOM = 1.5  # tilts up to so many times the one aimed at are to fit the cut
@@ -50,6 +50,24 @@ def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
         return finite_epsilon(cut, math.log(left) - 1e-13, log_up + 2 * UNIT * abs(log_up))
     except WorkLimit:
         return whole
+
+
+def cut_delta(composed: Composed, epsilon: float, about: float) -> Interval:
+    """Bounds of d(epsilon), from cuts placed for a delta of `about`.
+
+    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 10.
+    """
+    whole = Interval(0.0, 1.0)
+    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+        return whole
+    require_error_function()
+    try:
+        cut = _placed(composed, about)
+        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        found = from_logs(finite_delta(cut, epsilon))
+    except WorkLimit:
+        return whole
+    return Interval(found.lower, min(1.0, (found.upper + lost) * (1 + 1e-9)))
 
 
 def _can_be_cut(loss: Loss) -> bool:

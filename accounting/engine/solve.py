@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.floating import require_assumptions, up
+from dpledger.accounting.engine.floating import UNIT, require_assumptions, up
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
-__all__ = ["Interval", "finite_delta", "finite_epsilon"]
+__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
@@ -129,3 +129,12 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
     except WorkLimit:
         pass
     return Interval(found.lower, min(0.0, up(found.upper)))
+
+
+def from_logs(logs: Interval) -> Interval:
+    """e^logs, rounded outward."""
+    lower = math.exp(logs.lower) * (1 - 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
+    if logs.upper == -math.inf:
+        return Interval(0.0, 0.0)
+    upper = math.exp(logs.upper) * (1 + 4 * UNIT * (1 + abs(logs.upper)))
+    return Interval(lower, min(1.0, math.nextafter(upper, math.inf)))

@@ -47,6 +47,7 @@ from dpledger.accounting.filters.charges import (
     without_charge,
 )
 from dpledger.accounting.filters.kinds import (
+    KINDS,
     AdvancedFilter,
     BasicFilter,
     EitherFilter,
@@ -64,6 +65,7 @@ from dpledger.accounting.filters.kinds import (
 )
 
 __all__ = [
+    "KINDS",
     "AdvancedFilter",
     "BasicFilter",
     "Coordinates",

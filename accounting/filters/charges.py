@@ -82,7 +82,9 @@ def _burden(filter_: Filter, charged: Coordinates) -> Fraction:
         case RDPFilter(epsilons=epsilons):
             amounts = (charged.get(name, TOO_LARGE) for name in renyi_names(filter_))
             shares = zip(amounts, epsilons, strict=True)
-            return max(Fraction(add(amount, charged.get("pure", TOO_LARGE))) / Fraction(most) for amount, most in shares)
+            return max(
+                Fraction(add(amount, charged.get("pure", TOO_LARGE))) / Fraction(most) for amount, most in shares
+            )
         case _:
             return Fraction(add(charged.get("mixed_pure", TOO_LARGE), charged.get("mixed_rdp", TOO_LARGE)))
 

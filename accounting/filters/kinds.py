@@ -38,6 +38,7 @@ from dpledger.errors import ParameterError
 from dpledger.schema import given, record, tag
 
 __all__ = [
+    "KINDS",
     "SQUARE_DIGITS",
     "AdvancedFilter",
     "BasicFilter",
@@ -192,6 +193,8 @@ Boundary: TypeAlias = MixedFilter | EitherFilter
 Filter: TypeAlias = (
     PureFilter | BasicFilter | ZCDPFilter | RDPFilter | GDPFilter | AdvancedFilter | MixedFilter | EitherFilter
 )
+KINDS = (PureFilter, BasicFilter, ZCDPFilter, RDPFilter, GDPFilter, AdvancedFilter, MixedFilter, EitherFilter)
+"""The classes of the union, for a value of which nothing is known yet."""
 
 
 def _require_room(filter_: Boundary | AdvancedFilter) -> None:
@@ -239,7 +242,9 @@ def opened_by(budget: Guarantee) -> Filter:
         case GDP(mu=mu):
             return GDPFilter(mu)
         case BoundedRange():
-            raise ParameterError("budget", budget.kind, "a guarantee that composes (pure_dp, approx_dp, zcdp, rdp, gdp)")
+            raise ParameterError(
+                "budget", budget.kind, "a guarantee that composes (pure_dp, approx_dp, zcdp, rdp, gdp)"
+            )
         case _:
             assert_never(budget)
 

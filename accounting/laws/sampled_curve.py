@@ -15,6 +15,7 @@ from dpledger.accounting.engine.floating import UNIT, Array
 __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step"]
 
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # heights tried for the strip, in units of its half width pi s^2
+_FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,15 +42,15 @@ def mixed_curve(rate: float, u: Array) -> LossCurve:
 
     Assumes: u rises.
     """
-    gains = rate * np.expm1(np.minimum(u, 700.0))
+    gains = rate * np.expm1(np.minimum(u, _FARTHEST))
     values = np.log1p(gains)
     whole = gains + 1
     odds = gains + rate
     slopes = odds / whole
     gain_errors = (8 * UNIT) * (np.abs(gains) + np.abs(u) * odds)
     errors = (4 * UNIT) * np.abs(values) + gain_errors / whole
-    if u[-1] > 700:
-        far = u > 700
+    if u[-1] > _FARTHEST:
+        far = u > _FARTHEST
         values[far], slopes[far] = u[far] + math.log(rate), 1.0
         gains[far], gain_errors[far] = math.inf, math.inf
         errors[far] = UNIT * (8 * np.abs(values[far]) + 8 * u[far] + 8 * abs(math.log(rate)))

@@ -35,6 +35,7 @@ Direction = Literal["add", "remove"]
 DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
 ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
+MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
 CELLS = 160
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
@@ -149,13 +150,14 @@ def _kept_grid(law: SampledGaussianLoss, c_top: float) -> Grid:
 def make_grid(law: SampledGaussianLoss, c_top: float, t_top: float) -> Grid:
     """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top.
 
-    Raises WorkLimit where it needs more than MOST_POINTS points.
+    Raises WorkLimit where it needs more than MOST_POINTS points (MOST_CUT_POINTS while a cut is being placed).
     """
     cut_width = law.cut.width if law.cut else math.inf
     step = quadrature_step(law.sigma, law.power(c_top), t_top, DIGITS, cut_width=cut_width)
     low, high = _range(law, c_top)
-    if not (high - low) / step < MOST_POINTS:
-        raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {MOST_POINTS} points")
+    most = MOST_CUT_POINTS if law.cut and t_top == 0 else MOST_POINTS
+    if not (high - low) / step < most:
+        raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
     curve = loss_curve(law.rate, law.sigma, x)
     scale = step / (law.sigma * math.sqrt(2 * math.pi))

@@ -48,6 +48,7 @@ POLICIES = {
 def verified_section(verified: Verified) -> Section:
     """What was verified, with which key, and the command that repeats it."""
     head, key = verified.head, verified.key
+    command = f"dpledger verify BUNDLE --key '{key.text}'" + (" --quick" if verified.mode == "quick" else "")
     last = f"entries 0 to {head.size - 1:,}" if head.size else "no entry"
     return Section(
         id="verified",
@@ -61,8 +62,8 @@ def verified_section(verified: Verified) -> Section:
                     Item(
                         id="verified/command",
                         label="Command to repeat it",
-                        text=f"dpledger verify BUNDLE --key '{key.text}'",
-                        value=f"dpledger verify BUNDLE --key '{key.text}'",
+                        text=command,
+                        value=command,
                     ),
                 )
             ),

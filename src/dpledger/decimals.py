@@ -86,7 +86,7 @@ def _as_decimal(value: Number, field: str, infinite: bool) -> Decimal:
         return value
     if isinstance(value, float):
         return Decimal(repr(float(value)))
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+    if not isinstance(value, (str, bool)) and isinstance(value, SupportsIndex):
         value = operator.index(value)  # numpy's whole numbers as well
         if abs(value) >= 10**DIGITS_BEFORE_POINT:
             raise ParameterError(field, str(value)[:40], "a number below 10^18")

@@ -8,7 +8,8 @@
       EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message
-holds data, outputs or keys. The command line exits 2 on an `InputError`, 1 on the others.
+holds data, outputs or keys. The command line exits 2 where something cannot be used (an
+`InputError`, an `EngineError`, a file that is no whole ledger), 1 where the answer is no.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from dpledger.decimals import round_up
 from filter_games import UNIT, Kept, cost, game, realised
 from price_oracles import Move, best_attack, lopsided, response
 
+
 def either(epsilon: str, boundary: str, order_minus_one: str, delta_sum: str = "0") -> EitherFilter:
     more, delta = Decimal(order_minus_one), Decimal(boundary)
     offset = max(Decimal(0), round_up(boundary_offset(more, delta)))

@@ -140,7 +140,7 @@ def test_repeated_is_a_sequence_of_equals(leaf: Composition) -> None:
     assert once.upper > 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.sampled_from(LEAVES), min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_order_does_not_matter(leaves: list[Composition], random: object) -> None:
     shuffled = leaves[:]
@@ -318,9 +318,10 @@ class Mechanism:
 
     doubled: bool = False
     unit: Unit | None = None
+    relation: Relation | None = None
 
     def under(self, relation: Relation, unit: Unit) -> Mechanism:
-        return Mechanism(relation is Relation.REPLACE_ONE, unit)
+        return Mechanism(relation is Relation.REPLACE_ONE, unit, relation)
 
     def parts(self) -> Composition:
         return LaplaceLaw(2 if self.doubled else 1)
@@ -333,6 +334,14 @@ def test_mechanisms_are_fixed_under_the_relation_first() -> None:
     assert counted.lower <= 4 <= counted.upper <= 4 + 1e-12
     with pytest.raises(ParameterError, match="empty"):
         compose({})
+
+
+def test_a_mechanism_may_name_its_relation() -> None:
+    fixed = Mechanism(relation=Relation.REPLACE_ONE)
+    assert compose(fixed).epsilon(0).upper == compose(LaplaceLaw(2)).epsilon(0).upper
+    assert compose({fixed: 1, PureDP(1): 1}).epsilon(0).lower <= 3
+    with pytest.raises(RelationError, match="add_remove and replace_one"):
+        compose({fixed: 1, Mechanism(relation=Relation.ADD_REMOVE): 1})
 
 
 # ---- the whole curve ------------------------------------------------------------------------------------------------

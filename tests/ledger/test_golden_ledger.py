@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,26 @@ def test_a_payload_that_is_no_entry_is_refused_and_says_why(change: dict[str, Pl
     heartbeat = next(entry for entry in BOOK.entries() if entry.body.kind == "heartbeat")
     with pytest.raises(VerificationError, match=reason):
         parse_entry({**format_entry(heartbeat), **change})
+
+
+def sha256(value: Plain) -> str:
+    """Of a value in the profile."""
+    return hashlib.sha256(wire.dump(value)).hexdigest()
+
+
+def test_a_request_is_digested_as_the_specification_says() -> None:
+    for entry in BOOK.entries():
+        if entry.body.kind == "reserved":
+            payload: Any = format_entry(entry)
+            asked = {name: payload[name] for name in ("claim", "form", "parts")}
+            mechanism = {name: payload["mechanism"][name] for name in ("kind", "parameters")}
+            own = {"count/2026-11": "clinic", "mean-age": "ward-7"}.get(payload["key"], "clinic")
+            assert payload["request"] == sha256({**asked, "mechanism": mechanism, "scope": own})
+
+
+def test_the_first_snapshot_is_the_digest_of_the_golden_state() -> None:
+    (snapshot,) = (format_entry(entry) for entry in BOOK.entries() if entry.body.kind == "snapshot")
+    assert snapshot["state"] == hashlib.sha256(FILES["snapshot_state.json"].rstrip(b"\n")).hexdigest()
 
 
 def test_an_empty_list_has_no_place_in_an_entry() -> None:

@@ -372,6 +372,19 @@ def test_an_outcome_that_fits_into_no_entry_is_charged_at_its_cap(book: Ledger) 
     book.verify()
 
 
+def test_one_outcome_for_many_runs_refunds_none_of_them(scope: Scope) -> None:
+    run = scope.open(stream("0.5"), None)
+    outcome = run.close().entry.body
+    assert isinstance(outcome, Committed)
+    twice = Once(
+        claimed=PureDP(1),
+        made_of=Repeated(stream("0.5").made_of, times=2),
+        run=lambda data, parts: Release(value=data, parts=Repeated(outcome.parts, times=2)),
+    )
+    scope.release(twice, 1)
+    assert last(scope).levels[0].amounts["pure"] == 1
+
+
 def test_a_query_that_raises_ends_the_interaction_at_its_cap(scope: Scope) -> None:
     def broken() -> bool:
         raise RuntimeError("patient 7")

@@ -10,6 +10,7 @@ from typing import Any
 
 import flint
 import mpmath
+import pytest
 
 DIGITS = 60
 mp = mpmath.mp.clone()
@@ -240,3 +241,8 @@ def _decimal(value: Any) -> Real:
 
 flint_number = _Balls()
 """Read a ball as an mpmath number."""
+
+
+def seeds(quick: int, thorough: int) -> list[Any]:
+    """Seeds for a random test: `quick` of them always, up to `thorough` in the slow suite."""
+    return [*range(quick), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, thorough))]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpledger.errors import DpledgerError, EngineError, ForeignLedger, InputError, StoreBehind
+from dpledger.errors import DpledgerError, EngineError, ForeignLedger, InputError, StoreBehind, StoreFailure
 
 __all__ = ["AsJson", "Voice", "bounds_in_words", "number", "speaking"]
 
@@ -70,7 +70,7 @@ def speaking(as_json: bool) -> Iterator[Voice]:
 
 def _status(error: DpledgerError) -> int:
     """A file that is no ledger, or not whole, is bad input; a ledger that contradicts its signatures is a finding."""
-    if isinstance(error, (InputError, EngineError, ForeignLedger, StoreBehind)):
+    if isinstance(error, (InputError, EngineError, ForeignLedger, StoreBehind, StoreFailure)):
         return BAD_INPUT
     return REFUSED
 

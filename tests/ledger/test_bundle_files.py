@@ -1,0 +1,115 @@
+"""The files that are handed to others, and those that are not: bundles and public keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ledger_golden
+from dpledger.accounting.guarantees import PureDP
+from dpledger.errors import ForeignLedger, ParameterError, StoreFailure, VerificationError
+from dpledger.ledger import bundle, policy
+from dpledger.ledger.keyfiles import KeyFiles, read_public_key
+from dpledger.ledger.keys import VerifyingKey
+from dpledger.ledger.ledger import Ledger
+from ledger_mechanisms import laplace
+
+KEY = ledger_golden.KEY.public
+
+
+def test_a_bundle_holds_what_was_signed_and_nothing_else(tmp_path: Path) -> None:
+    book = ledger_golden.build()
+    folder = book.export(tmp_path / "deep" / "bundle")
+    assert {path.name for path in folder.iterdir()} == {"entries.jsonl", "checkpoint", "policy", "keys.json"}
+    leaves, head = bundle.read(folder)
+    assert (leaves, head) == (list(book.leaves()), book.head)
+    assert policy.parse((folder / "policy").read_bytes()).key_of(book.id) == KEY
+    assert (folder / "keys.json").read_text() == f'{{"log":"{KEY.text}"}}\n'
+
+
+def test_no_kept_value_and_no_secret_is_in_a_bundle(tmp_path: Path) -> None:
+    with Ledger.create(tmp_path / "clinic.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+        scope.release(laplace(), "the-output-4711", key="k")
+        folder = book.export(tmp_path / "bundle")
+        secrets = [(tmp_path / f"clinic.ledger{end}").read_text().strip() for end in (".key", ".recovery.key")]
+    told = b"".join(path.read_bytes() for path in folder.iterdir()).decode()
+    assert "4711" not in told
+    for secret in secrets:
+        assert secret.rsplit("+", 1)[1] not in told
+
+
+def test_a_bundle_is_written_into_an_empty_folder_alone(tmp_path: Path) -> None:
+    book = ledger_golden.build()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for taken in ("full", "file"):
+        with pytest.raises(ParameterError, match="empty or not there"):
+            book.export(tmp_path / taken)
+    (tmp_path / "empty").mkdir()
+    assert book.export(tmp_path / "empty") == tmp_path / "empty"
+
+
+def test_a_bundle_that_cannot_be_finished_leaves_no_files(tmp_path: Path) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"leaf"
+        raise StoreFailure("the disk is gone")
+
+    with pytest.raises(StoreFailure):
+        bundle.write(tmp_path / "bundle", failing(), b"", KEY)
+    assert list((tmp_path / "bundle").iterdir()) == []
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ParameterError, match="can be written"):
+        bundle.write(tmp_path / "file" / "bundle", [], b"", KEY)
+
+
+@pytest.mark.parametrize("missing", ["entries.jsonl", "checkpoint"])
+def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path, missing: str) -> None:
+    folder = ledger_golden.build().export(tmp_path / "bundle")
+    (folder / missing).unlink()
+    for path in (folder, tmp_path / "nowhere", tmp_path):
+        with pytest.raises(ForeignLedger, match="not a bundle"):
+            bundle.verify(path, KEY)
+
+
+def test_what_is_for_information_is_not_asked(tmp_path: Path) -> None:
+    """Keys come from the verifier: whatever `policy` and `keys.json` say makes no difference."""
+    folder = ledger_golden.build().export(tmp_path / "bundle")
+    (folder / "policy").write_text("log evil\n")
+    (folder / "keys.json").unlink()
+    bundle.verify(folder, KEY)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\n\n", b"{}\n", b"\r\n", b"\x00", os.urandom(100) + b"\n"])
+def test_other_entries_are_refused_at_the_first(tmp_path: Path, data: bytes) -> None:
+    folder = ledger_golden.build().export(tmp_path / "bundle")
+    (folder / "entries.jsonl").write_bytes(data)
+    with pytest.raises(VerificationError) as refusal:
+        bundle.verify(folder, KEY)
+    assert refusal.value.index == 0
+
+
+def test_a_public_key_is_a_text_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key.pub").write_text(KEY.text + "\n")
+    assert read_public_key(tmp_path / "key.pub") == read_public_key(KEY.text) == KEY
+
+
+@pytest.mark.parametrize("content", ["", "key", KEY.text + "x", f"{KEY.text}\n\n", "é", KEY.text.replace("+", "-")])
+def test_what_is_no_public_key_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "key.pub").write_text(content, encoding="utf-8")
+    for source in (tmp_path / "key.pub", content):
+        with pytest.raises(ParameterError):
+            read_public_key(source)
+
+
+def test_keys_lie_beside_the_ledger_by_name(tmp_path: Path) -> None:
+    files = KeyFiles.beside(tmp_path / "clinic.ledger")
+    with Ledger.create(tmp_path / "clinic.ledger") as book:
+        assert read_public_key(files.public) == book.public_key
+        assert VerifyingKey.parse(files.public.read_text().strip()).name == book.id
+    assert files.signing.name == "clinic.ledger.key"
+    assert files.recovery.name == "clinic.ledger.recovery.key"

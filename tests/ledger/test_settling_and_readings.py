@@ -1,0 +1,193 @@
+"""What a charge costs before and after it ran, in the verifier's eyes too; and what a scope says it has spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dpledger.accounting import filters
+from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, Repeated, Sequence
+from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, PureDP
+from dpledger.decimals import multiply
+from dpledger.errors import ContractViolation, VerificationError
+from dpledger.ledger import settling
+from dpledger.ledger.bodies import LevelCharge
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation
+from ledger_mechanisms import Once, laplace, stream, training
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """A level of a path, as pricing sees it."""
+
+    filter: filters.Filter
+    relation: Relation = Relation.ADD_REMOVE
+
+
+PURE = Level(filters.opened_by(PureDP(5)))
+EITHER = Level(filters.opened_by(ApproxDP(5, "0.000001")))
+
+
+# ---- prices ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_gate_charges_what_the_verifier_asks_for() -> None:
+    for parts in (LaplaceLaw("0.5"), GaussianLaw(3), ZCDP("0.1"), Sequence((LaplaceLaw(1), GaussianLaw(9)))):
+        settling.check_price("s", EITHER, parts, settling.price(EITHER, parts))
+    settling.check_price("s", PURE, LaplaceLaw("0.5"), {"pure": Decimal("0.5")})
+    settling.check_price("s", PURE, LaplaceLaw("0.5"), {"pure": Decimal("0.6")})  # more may be charged
+    settling.check_price("s", PURE, LaplaceLaw("0.5"), {})  # absent is infinite: more than any price
+
+
+@given(st.decimals("0.000000000001", "1", places=12))
+def test_exact_coordinates_are_compared_exactly(less: Decimal) -> None:
+    with pytest.raises(VerificationError, match="charged less"):
+        settling.check_price("s", PURE, LaplaceLaw(1), {"pure": 1 - less})
+
+
+def test_the_renyi_price_may_differ_in_its_last_digit_and_no_more() -> None:
+    price = settling.price(EITHER, GaussianLaw(3))
+    for factor, accepted in (("0.999999999995", True), ("0.99999999995", False)):
+        amounts = {**price, "mixed_rdp": multiply(price["mixed_rdp"], Decimal(factor))}
+        if accepted:
+            settling.check_price("s", EITHER, GaussianLaw(3), amounts)
+        else:
+            with pytest.raises(VerificationError):
+                settling.check_price("s", EITHER, GaussianLaw(3), amounts)
+
+
+def test_the_mixed_account_may_be_charged_in_either_currency_but_not_between_them() -> None:
+    """Which of the two is cheaper may change as prices get better: an old ledger stays valid."""
+    price = settling.price(EITHER, LaplaceLaw("0.5"))
+    assert price["mixed_pure"] == 0
+    pure = {**price, "mixed_pure": Decimal("0.5"), "mixed_rdp": Decimal(0)}
+    settling.check_price("s", EITHER, LaplaceLaw("0.5"), pure)
+    for between in (
+        {**price, "mixed_pure": Decimal("0.49"), "mixed_rdp": Decimal(0)},
+        {**price, "mixed_pure": price["mixed_rdp"], "mixed_rdp": Decimal(0)},
+    ):
+        with pytest.raises(VerificationError):
+            settling.check_price("s", EITHER, LaplaceLaw("0.5"), between)
+    with pytest.raises(VerificationError):  # no pure price: it cannot be charged as one
+        settling.check_price("s", EITHER, GaussianLaw(3), {**pure, "pure": Decimal(1)})
+
+
+def test_a_claim_of_renyi_divergences_may_differ_in_its_last_digit_and_no_more() -> None:
+    book = Ledger.in_memory()
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(5, "0.000001"))
+    genuine = Decimal(2) / 18  # order times rho, of noise multiplier 3
+    scope.release(Once(claimed=RDP((2,), (Decimal("0.111111111112"),)), made_of=GaussianLaw(3)), 1)
+    book.verify()
+    assert Decimal("0.111111111112") > genuine
+
+
+# ---- settling -------------------------------------------------------------------------------------------------------
+
+
+def reserved(level: Level, parts: Composition) -> tuple[LevelCharge, ...]:
+    return (LevelCharge("s", settling.price(level, parts)),)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_a_plan_gives_back_the_steps_that_were_never_granted(done: int, granted: int) -> None:
+    plan = Repeated(GaussianLaw(40), times=40)
+    ran = settling.recorded(Repeated(GaussianLaw(40), times=40, done=done), granted)
+    assert isinstance(ran, Repeated)
+    assert ran.done == max(done, granted)
+    rule, (level,) = settling.settled(reserved(EITHER, plan), ran, False, {"s": EITHER})
+    (held,) = reserved(EITHER, plan)
+    whole, part = held.amounts["mixed_rdp"] * max(done, granted), level.amounts["mixed_rdp"] * 40
+    assert abs(part - whole) <= whole * settling.LEEWAY
+    assert rule == ("cap" if max(done, granted) == 40 else "steps")
+
+
+def test_an_outcome_is_refunded_in_the_currency_that_was_taken() -> None:
+    cap = reserved(EITHER, stream("0.5").made_of)
+    rule, (level,) = settling.settled(cap, one_question(), False, {"s": EITHER})
+    assert rule == "ex_post"
+    assert level.amounts["pure"] < Decimal("0.5")
+    assert level.amounts["delta"] == 0
+    assert settling.settled(cap, one_question(), True, {"s": EITHER}) == ("cap", cap)
+
+
+def one_question() -> Composition:
+    """The parts of a stream that was asked one question."""
+    book = Ledger.in_memory()
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+    with scope.open(stream("0.5"), None) as answers:
+        answers.ask(True)
+    return scope.account().admissions[0].parts
+
+
+# ---- readings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scope() -> Scope:
+    book = Ledger.in_memory()
+    return book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+
+
+def test_nothing_is_spent_at_first(scope: Scope) -> None:
+    assert (scope.spent("0.000001").lower, scope.spent("0.000001").upper) == (0.0, 0.0)
+
+
+def test_the_upper_bound_counts_all_and_the_lower_the_costliest_part(scope: Scope) -> None:
+    for _ in range(2):
+        scope.release(laplace("0.5"), 1)
+    spent = scope.spent("0.000001")
+    assert spent.upper == 1.0
+    assert 0.49 < spent.lower <= 0.5
+
+
+def test_what_is_open_counts_above_and_not_below(scope: Scope) -> None:
+    scope.reserve(laplace("0.5"))
+    spent = scope.spent("0.000001")
+    assert (spent.lower, spent.upper) == (0.0, 0.5)
+    assert scope.account().held_by_account["pure"] == "0.5"
+
+
+def test_what_left_its_guarantee_counts_above_and_not_below(scope: Scope) -> None:
+    def fail(data: object, parts: object) -> Release[object]:
+        raise ValueError
+
+    with pytest.raises(ContractViolation):
+        scope.release(Once(run=fail), 1)
+    spent = scope.spent("0.000001")
+    assert (spent.lower, spent.upper) == (0.0, 0.1)
+
+
+def test_a_plan_counts_with_the_steps_it_took(scope: Scope) -> None:
+    with scope.open(training(40), None):
+        pass
+    assert scope.spent("0.000001").lower == 0.0
+    with scope.open(training(40), None) as run:
+        run.ask(None)
+    one = scope.spent("0.000001")
+    with scope.open(training(40), None) as run:
+        for _ in run.steps():
+            run.ask(None)
+    assert 0 < one.lower < scope.spent("0.000001").lower <= scope.spent("0.000001").upper < 3
+
+
+def test_below_the_delta_of_its_filter_a_scope_cannot_say(scope: Scope) -> None:
+    scope.release(laplace("0.5"), 1)
+    assert scope.spent("0.0000001").upper == math.inf
+    assert scope.spent("0.001").upper <= 0.5
+    with pytest.raises(ValueError, match="delta"):
+        scope.spent("-1")
+
+
+def test_a_leaf_with_an_outcome_has_no_lower_bound_of_its_own(scope: Scope) -> None:
+    with scope.open(stream("0.5"), None) as answers:
+        answers.ask(False)
+    spent = scope.spent("0.000001")
+    assert spent.lower == 0.0
+    assert 0 < spent.upper <= 0.5
