@@ -232,8 +232,8 @@ class _Book:
 
 
 def _read_at(guarantee: Guarantee) -> Decimal:
-    """The delta at which an account is read: that of the guarantee; a guarantee that has none at any delta alone is read
-    at READ_AT more than what it lets fail."""
+    """The delta at which an account is read: that of the guarantee; a guarantee in another currency is read at READ_AT
+    more than what it lets fail."""
     match guarantee:
         case ApproxDP(delta=delta):
             return delta

@@ -15,10 +15,10 @@ which the caller keeps.
                  order_minus_one, offset                    and sum of deltas <= delta_sum
     F8 `either`  as F7                                      F2's test or F7's, both accounts kept side by side
 
-Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`, on a grid `rdp_0`, `rdp_1`, ... (one an order) beside `pure`,
-of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a request fills
-the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. Statements and
-proofs: docs/proofs/filters.md.
+Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`, `rdp_1`, ... (one an order) beside
+`pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
+request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one.
+Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
 >>> from dpledger.accounting.guarantees import ApproxDP

@@ -17,8 +17,8 @@ from dpledger.accounting.composition import (
     Sequence,
     planned,
 )
-from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
-from dpledger.decimals import ZERO
+from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState
 from dpledger.reports import explain, words
@@ -71,14 +71,8 @@ def promised(account: ScopeAccount, scope: ScopeState, population: Item | None, 
 
 
 def bounds_of(account: ScopeAccount) -> tuple[Decimal, Decimal]:
-    """(epsilon, delta) of the budget."""
-    match account.guarantee:
-        case PureDP(epsilon=epsilon):
-            return epsilon, ZERO
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return epsilon, delta
-        case _:
-            return account.filter.epsilon, account.delta
+    """(epsilon, delta) of the budget; of one that is neither pure nor approximate, its epsilon where it is read."""
+    return epsilon_of(account.guarantee, account.delta), account.delta
 
 
 def _guarantee(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:

@@ -17,7 +17,7 @@ from dpledger.accounting.filters import (
     RDPFilter,
     ZCDPFilter,
 )
-from dpledger.decimals import ZERO, round_up, subtract, total
+from dpledger.decimals import ZERO, multiply, round_up, subtract, total
 from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
 from dpledger.reports import words
 from dpledger.reports.certified import Engine

@@ -141,7 +141,7 @@ class Scopes:
 
 def _share(account: ScopeAccount) -> Decimal:
     """Which part of the budget the reading is, rounded up; at most 1."""
-    spent, budget = upper(account), account.filter.epsilon
+    spent, (budget, _) = upper(account), bounds_of(account)
     return Decimal(1) if spent >= budget else decimals.round_up(Fraction(spent) / Fraction(budget), digits=3)
 
 

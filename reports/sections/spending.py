@@ -10,6 +10,7 @@ from typing import TypeVar
 from dpledger import decimals
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
 from dpledger.ledger import readings
@@ -126,7 +127,7 @@ class Histories:
         ]
         return SpentChart(
             points=tuple(points),
-            budget=account.filter.epsilon,
+            budget=epsilon_of(account.guarantee, account.delta),
             refused=tuple(item for item in _thinned(history.refused)),
             last=max(self.size - 1, 1),
         )

@@ -24,10 +24,14 @@ if TYPE_CHECKING:
         SparseVectorLaw as SparseVectorLaw,
     )
     from dpledger.accounting.filters import (
+        AdvancedFilter as AdvancedFilter,
         BasicFilter as BasicFilter,
         EitherFilter as EitherFilter,
+        GDPFilter as GDPFilter,
         MixedFilter as MixedFilter,
         PureFilter as PureFilter,
+        RDPFilter as RDPFilter,
+        ZCDPFilter as ZCDPFilter,
     )
     from dpledger.accounting.guarantees import (
         GDP as GDP,
@@ -107,10 +111,14 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.filters": (
+        "AdvancedFilter",
         "BasicFilter",
         "EitherFilter",
+        "GDPFilter",
         "MixedFilter",
         "PureFilter",
+        "RDPFilter",
+        "ZCDPFilter",
     ),
     "dpledger.accounting.guarantees": (
         "GDP",

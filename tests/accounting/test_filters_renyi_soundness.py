@@ -147,7 +147,7 @@ class Forgetful:
 
 
 def test_settling_rho_at_the_realised_loss_is_unsound() -> None:
-    """The common outcome costs nearly nothing, and always pushes the same way: more than twice the promise at order 4."""
+    """The common outcome costs nearly nothing, and always pushes the same way: twice the promise and more."""
     moves = (Move("often up", lopsided(1, 8, 0.05)), Move("often down", lopsided(8, 1, 0.05)))
     assert best_moment(Forgetful(0.3, 0.05), 0, moves, 3.0, 0.05) > 2 * 4 * 0.3
     product, played = game(ZCDPFilter("0.3"), "refunded 6 1", "refunded 1 6")

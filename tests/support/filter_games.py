@@ -66,7 +66,7 @@ def game(filter_: Filter, *names: str) -> tuple[Product, tuple[Move, ...]]:
             case "failing":
                 cap = cost(ApproxDP(UNITS * sizes[0], FAILURE), filter_)
                 move, settled = Move(name, failing(sizes[0], float(FAILURE), UNIT)), (cap, cap, cap)
-            case "outcome":  # as `refunded`, with no Renyi price of its own, as the sparse vector: charged as an epsilon
+            case "outcome":  # as `refunded`, without a Renyi price (as the sparse vector): charged as an epsilon
                 cap = Cost(pure=cap.pure, rho=None, mu_squared=None, rdp=dict.fromkeys(cap.rdp))
                 move = Move(name, lopsided(sizes[0], sizes[1], UNIT))
                 settled = tuple(realised(cap, UNITS * size) for size in sizes)

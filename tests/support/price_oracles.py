@@ -196,9 +196,11 @@ def best_attack(
     return value(start, 0)
 
 
-def best_moment(accountant: Accountant[State], start: State, moves: tuple[Move, ...], more: float, unit: float) -> float:
-    """log E_P[e^(more * loss)] / more of the best adaptive analyst, exactly: the Renyi divergence of order 1 + more that
-    he reaches, by value iteration over states."""
+def best_moment(
+    accountant: Accountant[State], start: State, moves: tuple[Move, ...], more: float, unit: float
+) -> float:
+    """log E_P[e^(more * loss)] / more of the best adaptive analyst, exactly: the Renyi divergence of order 1 + more
+    that he reaches, by value iteration over states."""
     admit = functools.cache(accountant.admit)
 
     @functools.cache
