@@ -28,7 +28,7 @@ from dpledger.decimals import Number, float_down, float_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Bounds", "Profile", "compose"]
+__all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
 
 Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition | HasParts, int]"
 """What can be composed: a tree, a mechanism, a document, or counts of trees and mechanisms."""
@@ -81,9 +81,11 @@ class Profile:
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients], Interval]) -> Bounds:
         if key not in self._seen:
-            intervals = [answer(case) for case in self.cases]
-            lower = max((interval.lower for interval in intervals), default=0.0)
-            self._seen[key] = Bounds(lower, max((interval.upper for interval in intervals), default=0.0))
+            found = [(case, answer(case)) for case in self.cases]
+            lower = max((interval.lower for case, interval in found if case.attained), default=0.0)
+            self._seen[key] = Bounds(
+                lower, max((interval.upper for case, interval in found if case.covers), default=0.0)
+            )
         return self._seen[key]
 
     def advantage(self) -> Bounds:
@@ -129,6 +131,18 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
     `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
     relation, CannotCertify where no theorem covers the tree.
     """
+    tree, given, direction = tree_of(what, relation, direction)
+    sides: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
+    cases: list[Ingredients] = []
+    for side in sides:
+        cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
+    return Profile(tuple(cases), symmetric=direction is None)
+
+
+def tree_of(
+    what: Composable, relation: Relation | str | None = None, direction: Direction | None = None
+) -> tuple[Composition, Relation, Direction | None]:
+    """The tree that `what` says, with the relation and the direction that stand beside it. Raises as `compose`."""
     given = None if relation is None else Relation.read(relation)
     if isinstance(what, Document):
         if given not in (None, what.relation):
@@ -141,11 +155,7 @@ def compose(what: Composable, relation: Relation | str | None = None, *, directi
         tree = _tree(what, given)
     if direction not in (None, "add", "remove"):
         raise ParameterError("direction", direction, "'add', 'remove' or nothing")
-    sides: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
-    cases: list[Ingredients] = []
-    for side in sides:
-        cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
-    return Profile(tuple(cases), symmetric=direction is None)
+    return tree, given, direction
 
 
 def _own_relation(what: Composition | HasParts | Mapping[Composition | HasParts, int]) -> Relation:

@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpledger.accounting.calibration import (
+        calibrate as calibrate,
+        calibrate_count as calibrate_count,
+    )
     from dpledger.accounting.composition import (
         Composition as Composition,
         DiscreteGaussianLaw as DiscreteGaussianLaw,
@@ -96,6 +100,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "dpledger.accounting.calibration": (
+        "calibrate",
+        "calibrate_count",
+    ),
     "dpledger.accounting.composition": (
         "Composition",
         "DiscreteGaussianLaw",

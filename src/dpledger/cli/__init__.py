@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from dpledger.cli import auditing, composing, demonstration, ledgers, reporting
+from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, reporting
 
 app = typer.Typer(
     name="dpledger",
@@ -21,6 +21,7 @@ app = typer.Typer(
 
 app.command("demo")(demonstration.demo)
 app.command("compose")(composing.compose)
+app.command("calibrate")(calibrating.calibrate)
 app.command("init")(ledgers.init)
 app.command("scopes")(ledgers.scopes)
 app.command("show")(ledgers.show)

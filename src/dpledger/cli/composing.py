@@ -10,7 +10,7 @@ import typer
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
 from dpledger.errors import ParameterError
 
-__all__ = ["compose"]
+__all__ = ["compose", "document_text"]
 
 LARGEST_DOCUMENT = 64 * 2**20  # bytes
 
@@ -30,7 +30,7 @@ def compose(
         from dpledger.accounting.profile import compose as composed
         from dpledger.schema import read_json
 
-        made = composed(parse_document(read_json(_text(file))))
+        made = composed(parse_document(read_json(document_text(file))))
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
@@ -47,7 +47,8 @@ def compose(
             voice.give({"profile": points})
 
 
-def _text(file: Path) -> bytes:
+def document_text(file: Path) -> bytes:
+    """The bytes of a document; - is standard input. ParameterError for what cannot be read, or is too large."""
     try:
         if str(file) == "-":
             data = typer.get_binary_stream("stdin").read(LARGEST_DOCUMENT + 1)

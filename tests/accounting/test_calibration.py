@@ -1,0 +1,158 @@
+"""Calibration: the value meets its target, the next one does not, and closed forms say which value it must be."""
+
+import math
+from decimal import Decimal
+from statistics import NormalDist
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import dpledger as dpl
+from dpledger.accounting.calibration import calibrate, calibrate_count, meets
+from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.templates import read_template
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
+from dpledger.schema import JsonValue
+
+
+def sampled(noise: object, rate: object, steps: int) -> Composition:
+    return Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)  # type: ignore[arg-type]
+
+
+def test_the_gaussian_of_a_closed_form() -> None:
+    """Balle-Wang 2018: the least noise with Phi(1/2z - eps z) - e^eps Phi(-1/2z - eps z) <= delta."""
+    found = calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=8)
+
+    def delta(noise: float) -> float:
+        normal = NormalDist()
+        return normal.cdf(0.5 / noise - noise) - math.e * normal.cdf(-0.5 / noise - noise)
+
+    assert delta(float(found)) <= 1e-5 * (1 + 1e-9)
+    assert delta(float(found) - 1e-7) > 1e-5
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    epsilon=st.sampled_from(["0.3", "1", "4"]),
+    delta=st.sampled_from(["1e-3", "1e-6", "1e-12"]),
+    rate=st.sampled_from(["0.3", "0.01", "0.001"]),
+    steps=st.sampled_from([1, 100, 10**5]),
+)
+def test_what_is_found_meets_the_target_and_a_little_less_does_not(
+    epsilon: str, delta: str, rate: str, steps: int
+) -> None:
+    target = ApproxDP(epsilon, delta)
+    noise = calibrate(lambda z: sampled(z, rate, steps), target, digits=4)
+    assert meets(sampled(noise, rate, steps), target)
+    spent = dpl.compose(sampled(noise * Decimal("0.995"), rate, steps)).epsilon(delta)
+    assert spent.upper > float(epsilon)
+
+
+def test_the_most_steps_and_the_highest_rate() -> None:
+    target = ApproxDP(1, "1e-5")
+    steps = calibrate_count(lambda n: sampled("1.1", "0.01", n), target)
+    assert meets(sampled("1.1", "0.01", steps), target)
+    assert not meets(sampled("1.1", "0.01", steps + 1), target)
+    rate = calibrate(lambda q: sampled("1.1", q, 1000), target, seek="most", within=("1e-6", 1), digits=3)
+    assert meets(sampled("1.1", rate, 1000), target)
+    assert not meets(sampled("1.1", rate * Decimal("1.01"), 1000), target)
+
+
+@pytest.mark.parametrize(
+    ("target", "noise"),
+    [
+        (ZCDP("0.5"), "10"),  # 100 / (2 z^2)
+        (GDP("0.5"), "20"),  # sqrt(100) / z
+        (RDP((2, 5), ("0.25", 1)), "20"),  # a 100 / (2 z^2): order 2 rules
+    ],
+)
+def test_targets_in_other_currencies(target: ZCDP | GDP | RDP, noise: str) -> None:
+    assert calibrate(lambda z: Repeated(GaussianLaw(z), times=100), target) == Decimal(noise)
+
+
+def test_a_pure_target_is_met_by_the_sum_of_epsilons() -> None:
+    assert calibrate_count(lambda n: Repeated(LaplaceLaw("0.1"), times=n), PureDP(1)) == 10
+    assert calibrate(lambda e: Repeated(LaplaceLaw(e), times=8), PureDP(1), seek="most") == Decimal("0.125")
+    assert calibrate(lambda e: Repeated(LaplaceLaw(e), times=8), ApproxDP(1, 0), seek="most") <= Decimal("0.125")
+
+
+def test_a_whole_number_may_be_the_least() -> None:
+    """The least number of parts that noise is split over: a scale that is an integer."""
+    found = calibrate_count(GaussianLaw, ApproxDP(1, "1e-5"), seek="least")
+    assert found == 4  # 3.73 exactly
+
+
+def test_what_cannot_be_met_says_so() -> None:
+    with pytest.raises(InfeasiblePlan, match=r"no value from 0\.1 to 2 meets epsilon 1 at delta 0\.00001: 2 does not"):
+        calibrate(GaussianLaw, ApproxDP(1, "1e-5"), within=("0.1", 2))
+    with pytest.raises(InfeasiblePlan):
+        calibrate_count(lambda n: Repeated(GaussianLaw(1), times=n), ApproxDP(1, "1e-5"))
+    with pytest.raises(CannotCertify):
+        calibrate(GaussianLaw, PureDP(1))
+    with pytest.raises(CannotCertify):
+        calibrate(GaussianLaw, BoundedRange(1))
+    assert calibrate(GaussianLaw, ApproxDP(100, "0.9"), within=(1, 5)) == 1
+
+
+@pytest.mark.parametrize("within", [(0, 1), (2, 1), ("nan", 1), (-1, 1), (1, "inf")])
+def test_bad_ranges_are_refused(within: tuple[object, object]) -> None:
+    with pytest.raises(ParameterError, match="within"):
+        calibrate(GaussianLaw, ApproxDP(1, "1e-5"), within=within)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("digits", [0, 13, True, 2.5])
+def test_bad_digits_are_refused(digits: object) -> None:
+    with pytest.raises(ParameterError, match="digits"):
+        calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=digits)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="within"):
+        calibrate_count(GaussianLaw, ApproxDP(1, "1e-5"), within=(0, digits))  # type: ignore[arg-type]
+
+
+# ---- documents with one free number ---------------------------------------------------------------------------------
+
+
+def document(mechanism: JsonValue, count: JsonValue = 1) -> JsonValue:
+    return {"relation": "add_remove", "entries": [{"count": count, "mechanism": mechanism}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        (document({"kind": "gaussian", "noise_multiplier": "free"}, 10), "noise_multiplier"),
+        (document({"kind": "laplace", "epsilon": "free"}, 10), "epsilon"),
+        (document({"kind": "laplace", "epsilon": "0.01"}, "free"), "count"),
+        (
+            document({"kind": "repeated", "times": "free", "of": {"kind": "gaussian", "noise_multiplier": "30"}}),
+            "times",
+        ),
+        (
+            document(
+                {"kind": "poisson_sampled", "rate": "free", "of": {"kind": "gaussian", "noise_multiplier": "1"}}, 100
+            ),
+            "rate",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_free_number_of_a_document_is_found(source: JsonValue, field: str) -> None:
+    template = read_template(source)
+    assert template.field == field
+    found = template.calibrated(ApproxDP(2, "1e-6"))
+    assert meets(template.filled(found), ApproxDP(2, "1e-6"))
+    assert dpl.compose(template.filled(found)).epsilon("1e-6").upper > 1.95 if field != "times" else found > 1
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        (document({"kind": "laplace", "epsilon": "0.1"}), "one number written as"),
+        (document({"kind": "laplace", "epsilon": "free"}, "free"), "count, epsilon"),
+        (document({"kind": "approx_dp", "epsilon": "1", "delta": "free"}), "delta"),
+        (document({"kind": "free"}), "kind"),
+        ([], "one number written as"),
+    ],
+)
+def test_documents_without_one_free_number_are_refused(source: JsonValue, complaint: str) -> None:
+    with pytest.raises(ParameterError, match=complaint):
+        read_template(source)
