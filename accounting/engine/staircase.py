@@ -123,17 +123,19 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
 
     Claim: the profile of the result is at most the law's, everywhere. Source: docs/proofs/lattice.md, Lemma 4.
     """
-    cells = _cells(mesh, low, high)
-    top, middle = _top(law, mesh, high)
-    start = top - cells * mesh.width
+    start, cells, fixed = _placed(law, mesh, low, high)
     points = _points(mesh, start, cells + 1)
     middles = points - mesh.spacing / 2
-    middles[-1] = middle
-    heights, falls = law.lines(middles)
+    for number, middle in fixed:
+        middles[number] = middle
     ratios = np.exp(points)
-    error = 16 * UNIT
-    right = heights * (1 - error) - falls * ratios * (1 + error)
-    left = heights[1:] * (1 - error) - falls[1:] * ratios[:-1] * (1 + error)
+    heights, falls = law.lines(middles)
+    left, right = _ends(heights, falls, ratios)
+    early = np.flatnonzero(right < 0)
+    early = early[early < np.max(np.flatnonzero(right >= 0), initial=-1)]
+    if early.size:  # little just above the middle, more far beyond: touch at the right end, where the line is not negative
+        heights[early], falls[early] = law.lines(points[early])
+        left, right = _ends(heights, falls, ratios)
     negative = np.flatnonzero(right < 0)
     last = (int(negative[0]) if negative.size else right.size) - 1
     if last < 0:
@@ -141,7 +143,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     allowed = np.append(np.minimum(right[:last], left[:last]), 0.0)
     widths = ratios[:last] * math.expm1(mesh.spacing)
     whole = float(heights[0])
-    weights = _convex(ratios[: last + 1], allowed, whole)
+    weights = _convex(ratios[: last + 1], allowed, whole, mesh.spacing)
     found = _heights(weights, widths)
     over = np.max(found[:-1] / np.maximum(allowed[:-1], 1e-300), initial=1.0)
     over = max(float(over), float(found[0] + ratios[0] * np.sum(weights)) / max(whole, 1e-300))
@@ -149,33 +151,62 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     return Steps(mesh, start, masses, 0.0)
 
 
-def _top(law: Profiled, mesh: Mesh, high: float) -> tuple[int, float]:
-    """The last lattice point, in units, and the middle of the cell below it.
-
-    A bounded loss is merged from half a cell below its end on: the ratio of what is merged is the last point, so that
-    nothing is lost at an atom there."""
-    if high < law.largest:
-        top = mesh.units_up(high)
-        return top, (top - mesh.width // 2) * mesh.unit
-    middle = law.largest - mesh.spacing / 2
-    height, fall = (float(side[0]) for side in law.lines(np.array([middle])))
-    ratio = math.log(height / fall) - 64 * UNIT if height > 0 and fall > 0 else middle
-    if not middle < ratio <= law.largest:
-        ratio = middle
-    return mesh.units_down(ratio), middle
+def _ends(heights: Array, falls: Array, ratios: Array) -> tuple[Array, Array]:
+    """The line of each cell at its left end (of the first cell: left out, it is 0) and at its right end, rounded down."""
+    error = 16 * UNIT
+    right = heights * (1 - error) - falls * ratios * (1 + error)
+    left = heights[1:] * (1 - error) - falls[1:] * ratios[:-1] * (1 + error)
+    return left, right
 
 
-def _convex(ratios: Array, allowed: Array, whole: float) -> Array:
+Placed = tuple[int, int, tuple[tuple[int, float], ...]]
+
+
+def _placed(law: Profiled, mesh: Mesh, low: float, high: float) -> Placed:
+    """First lattice point in units, number of cells, and where a line is to touch other than in the middle of a cell.
+
+    A loss that ends is merged within half a cell of its end, and the ratio of what is merged is made a lattice point:
+    an atom there, or a mass that is narrow beside the spacing, would lose to first order anywhere else."""
+    half = mesh.spacing / 2
+    ends_low, ends_high = low <= law.smallest, high >= law.largest
+    if ends_low and (not ends_high or _mass_within(law, half) < 0):
+        heights, falls = law.lines(np.array([law.smallest + half]))
+        at = _log_ratio(1 - float(heights[0]), 1 - float(falls[0]), law.smallest, law.smallest + half)
+        start = mesh.units_down(at)
+        return start, _cells(mesh, at, high), ((1, law.smallest + half),)
+    if ends_high:
+        heights, falls = law.lines(np.array([law.largest - half]))
+        at = _log_ratio(float(heights[0]), float(falls[0]), law.largest - half, law.largest) - 64 * UNIT
+        cells = _cells(mesh, low, at)
+        return mesh.units_down(at) - cells * mesh.width, cells, ((cells, law.largest - half),)
+    cells = _cells(mesh, low, high)
+    return mesh.units_up(high) - cells * mesh.width, cells, ()
+
+
+def _mass_within(law: Profiled, half: float) -> float:
+    """The mass within `half` of the upper end, less that within it of the lower end."""
+    near_low, near_high = law.mass_above(np.array([law.smallest + half, law.largest - half])).tolist()
+    return float(near_high - (1 - near_low))
+
+
+def _log_ratio(left: float, right: float, low: float, high: float) -> float:
+    """log(left / right), where that is between `low` and `high`; their middle otherwise."""
+    ratio = math.log(left / right) if left > 0 and right > 0 else math.inf
+    return ratio if low < ratio < high else (low + high) / 2
+
+
+def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Array:
     """Changes of slope of the greatest convex polygon below (0, whole) and (ratios, allowed), falling to 0 at the end.
 
     A corner above the chord of its neighbours is on no convex polygon below them all: such corners leave, all at once,
-    until there are none."""
+    until there are none but by rounding; those count as straight, and the scale makes up for it."""
     at, heights = np.concatenate([[0.0], ratios]), np.concatenate([[whole], allowed])
     kept = np.arange(at.size)
+    straight = 32 * UNIT / math.expm1(spacing)
     while True:
         slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
         changes = np.diff(slopes)
-        concave = np.flatnonzero(changes[:-1] < 0)
+        concave = np.flatnonzero(changes[:-1] < straight * slopes[:-2])
         if concave.size == 0:
             break
         kept = np.delete(kept, concave + 1)

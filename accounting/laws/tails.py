@@ -30,6 +30,7 @@ __all__ = ["TINY", "Profiled", "Tails", "profile_of"]
 
 TINY = 1e-290
 """Added to every upper bound of a tail: below it the relative error bounds do not hold."""
+_FARTHEST = 60.0  # standard deviations: the mass beyond is below TINY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,13 +127,14 @@ def _rounded(points: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BothTails:
-    """P and Q of {L > v} and of {L <= v}, within a relative `error`."""
+    """P and Q of {L > v} and of {L <= v}, each pair within a relative error."""
 
     left_above: Array
     right_above: Array
+    error_above: Array
     left_below: Array
     right_below: Array
-    error: Array
+    error_below: Array
 
 
 Base = Callable[[Array], BothTails]
@@ -140,8 +142,8 @@ Base = Callable[[Array], BothTails]
 
 def _as_tails(both: BothTails, side: str) -> Tails:
     if side == "above":
-        return Tails(both.left_above, both.right_above, both.error)
-    return Tails(both.left_below, both.right_below, both.error)
+        return Tails(both.left_above, both.right_above, both.error_above)
+    return Tails(both.left_below, both.right_below, both.error_below)
 
 
 def gaussian_base(mu: float) -> Base:
@@ -150,12 +152,18 @@ def gaussian_base(mu: float) -> Base:
 
 
 def _gaussian(mu: float, v: Array) -> BothTails:
-    at = np.clip(v / mu, -1e6, 1e6)
+    at = np.clip(v / mu, -_FARTHEST - mu, _FARTHEST + mu)
     left, right = (at - mu / 2) / math.sqrt(2), (at + mu / 2) / math.sqrt(2)
-    far = np.maximum(np.abs(left), np.abs(right))
     moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
-    error = 2 * ULPS * UNIT + 2.1 * moved * (far + 1)  # the hazard of erfc is at most 2 (x + 1)
-    return BothTails(_half_erfc(left), _half_erfc(right), _half_erfc(-left), _half_erfc(-right), error)
+    base = 2 * ULPS * UNIT + 2.1 * moved  # the hazard of erfc at x is at most 2 (x + 1) for x > 0, and 2 below
+    return BothTails(
+        _half_erfc(left),
+        _half_erfc(right),
+        base + 2.1 * moved * np.maximum(right, 0.0),
+        _half_erfc(-left),
+        _half_erfc(-right),
+        base + 2.1 * moved * np.maximum(-left, 0.0),
+    )
 
 
 def _half_erfc(x: Array) -> Array:
@@ -172,12 +180,14 @@ def _laplace(e0: float, v: Array) -> BothTails:
     inside = np.clip(v, -e0, e0)
     low, high = np.exp((inside - e0) / 2) / 2, np.exp(-(inside + e0) / 2) / 2
     over, under = v >= e0, v < -e0
+    error = np.full(v.shape, UNIT * (16 + 8 * e0))
     return BothTails(
         np.where(under, 1.0, np.where(over, 0.0, 1 - low)),
         np.where(under, 1.0, np.where(over, 0.0, high)),
+        error,
         np.where(under, 0.0, np.where(over, 1.0, low)),
         np.where(under, 0.0, np.where(over, 1.0, 1 - high)),
-        np.full(v.shape, UNIT * (16 + 8 * e0)),
+        error,
     )
 
 
@@ -224,13 +234,13 @@ def _inner(rate: float, points: Array) -> Array:
 def _removed(base: Base, rate: float, points: Array) -> Tails:
     both = base(_inner(rate, points))
     mixed = (1 - rate) * both.right_above + rate * both.left_above
-    return Tails(mixed, both.right_above, both.error + UNIT * (8 + 4 / (1 - rate)))
+    return Tails(mixed, both.right_above, both.error_above + UNIT * (8 + 4 / (1 - rate)))
 
 
 def _added(base: Base, rate: float, points: Array) -> Tails:
     both = base(_inner(rate, -points))
     mixed = (1 - rate) * both.right_below + rate * both.left_below
-    return Tails(both.right_below, mixed, both.error + UNIT * (8 + 4 / (1 - rate)))
+    return Tails(both.right_below, mixed, both.error_below + UNIT * (8 + 4 / (1 - rate)))
 
 
 # ---- finite losses --------------------------------------------------------------------------------------------------
