@@ -65,6 +65,7 @@ __all__ = [
     "planned",
 ]
 
+
 class HasParts(Protocol):
     """What a node takes beside a tree: a mechanism, which is replaced by its parts."""
 

@@ -45,6 +45,7 @@ Categories = Annotated[int, Field(strict=True, ge=2, le=10**12)]
 MOST_OUTCOMES = 4096
 """Outcomes that a pair of distributions may list."""
 
+
 @record
 class LaplaceLaw:
     """Laplace noise; epsilon = sensitivity (l1) / scale, under the relation beside the tree."""

@@ -13,10 +13,11 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
+from typing import TypeAlias
 
 from dpledger.accounting import outward
 from dpledger.accounting.conversions import rdp_of_pure, zcdp_of_pure
-from dpledger.decimals import ZERO, add, multiply, round_up, subtract
+from dpledger.decimals import ZERO, add, multiply, round_up, subtract, total
 from dpledger.errors import ParameterError
 
 __all__ = [
@@ -31,6 +32,9 @@ __all__ = [
     "laplace_mu_squared",
     "laplace_rdp",
     "laplace_rho",
+    "pmf_epsilon",
+    "pmf_failure",
+    "pmf_rdp",
 ]
 
 ONE = Decimal(1)
@@ -82,6 +86,15 @@ class Cost:
             rdp={order: _greater(price, other.rdp.get(order)) for order, price in self.rdp.items()},
         )
 
+    def or_better(self, other: Cost) -> Cost:
+        """The smaller price in each currency, of two costs of one run; both without delta."""
+        return Cost(
+            pure=_smaller(self.pure, other.pure),
+            rho=_smaller(self.rho, other.rho),
+            mu_squared=_smaller(self.mu_squared, other.mu_squared),
+            rdp={order: _smaller(price, other.rdp.get(order)) for order, price in self.rdp.items()},
+        )
+
     def is_unknown(self) -> bool:
         """Whether no currency has a price."""
         return all(price is None for price in (self.pure, self.rho, self.mu_squared, *self.rdp.values()))
@@ -97,6 +110,12 @@ def _product(price: Decimal | None, count: int) -> Decimal | None:
 
 def _greater(left: Decimal | None, right: Decimal | None) -> Decimal | None:
     return None if left is None or right is None else max(left, right)
+
+
+def _smaller(left: Decimal | None, right: Decimal | None) -> Decimal | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return min(left, right)
 
 
 FREE = Cost(pure=ZERO, rho=ZERO, mu_squared=ZERO)
@@ -199,6 +218,51 @@ def discrete_laplace_rdp(scale: Decimal, sensitivity: Decimal, order: Decimal) -
 def _require_whole(sensitivity: Decimal) -> None:
     if sensitivity != sensitivity.to_integral_value():
         raise ParameterError("DiscreteLaplaceLaw.sensitivity", sensitivity, "a whole number (of an integer statistic)")
+
+
+# ---- pairs, outcome by outcome --------------------------------------------------------------------------------------
+
+Masses: TypeAlias = tuple[Decimal, ...]
+
+
+def pmf_failure(left: Masses, right: Masses) -> Decimal:
+    """The larger of the masses that only one side has."""
+    only_left = total(p for p, q in zip(left, right, strict=True) if not q)
+    only_right = total(q for p, q in zip(left, right, strict=True) if not p)
+    return max(only_left, only_right)
+
+
+@lru_cache(maxsize=256)
+def pmf_epsilon(left: Masses, right: Masses) -> Decimal:
+    """The largest finite |log left/right|, rounded up.
+
+    Claim: P(S) <= e^result Q(S) + pmf_failure, and the same turned round, for every event S. Source: Dwork-Roth 2014,
+    section 2.3 (the sum over outcomes).
+    """
+    ratios = [Fraction(p) / Fraction(q) for p, q in zip(left, right, strict=True) if p and q]
+    largest = max((max(ratio, 1 / ratio) for ratio in ratios), default=Fraction(1))
+    if largest == 1:
+        return ZERO
+    with localcontext(outward.context(Decimal("1e-60"))):
+        above_one = round_up(largest - 1, digits=WIDE_DIGITS)
+        return outward.above(outward.ln1p(above_one))
+
+
+@lru_cache(maxsize=1024)
+def pmf_rdp(left: Masses, right: Masses, order: Decimal) -> Decimal:
+    """The larger of the two Renyi divergences of this order, for a pair without mass on one side only.
+
+    Claim: at least D(left || right) and D(right || left). Source: Mironov 2017, Definition 3.
+    """
+    more = subtract(order, ONE)
+    with localcontext(outward.context(Decimal("1e-60"), more)):
+        losses = [(outward.ln(p / q), p, q) for p, q in zip(left, right, strict=True) if p]
+        moments = (
+            sum((p * outward.exp(more * loss) for loss, p, _ in losses), ZERO),
+            sum((q * outward.exp(-more * loss) for loss, _, q in losses), ZERO),
+        )
+        exact = max(outward.ln(max(moment, ONE)) for moment in moments) / more
+    return min(outward.above(exact), pmf_epsilon(left, right))
 
 
 # ---- Gaussian, Renyi, sampling --------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ class Composed:
     @functools.cached_property
     def log_finite(self) -> float:
         """log of the probability that every loss is finite."""
+        if any(loss.infinite_mass >= 1 for loss, _ in self.parts):
+            return -math.inf
         return math.fsum(count * math.log1p(-loss.infinite_mass) for loss, count in self.parts if loss.infinite_mass)
 
     @property

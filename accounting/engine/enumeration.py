@@ -22,6 +22,7 @@ from dpledger.accounting.laws.law import Loss
 __all__ = ["Outcomes", "enumerated", "lattice_once", "ratio"]
 
 MOST_OUTCOMES = 1 << 15
+MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
 
@@ -48,8 +49,9 @@ def enumerated(parts: tuple[tuple[Loss, int], ...]) -> Outcomes | None:
     for loss, count in parts:
         if not isinstance(loss, FiniteLoss) or count + loss.losses.size > 2 * MOST_OUTCOMES:
             return None
-        size *= math.comb(count + loss.losses.size - 1, min(loss.losses.size - 1, count))
-        if size > MOST_OUTCOMES:
+        ways = math.comb(count + loss.losses.size - 1, min(loss.losses.size - 1, count))
+        size *= ways
+        if size > MOST_OUTCOMES or (count > 1 and ways * loss.losses.size > MOST_TALLIES):
             return None
         finite.append((loss, count))
     whole = _outcomes(*finite[0])
@@ -59,6 +61,8 @@ def enumerated(parts: tuple[tuple[Loss, int], ...]) -> Outcomes | None:
 
 
 def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
+    if count == 1:
+        return _once(loss)
     tallies = _shares(count, loss.losses.size)
     log_finite = math.log1p(-loss.infinite_mass)
     log_each = np.log(loss.masses) - log_finite
@@ -74,6 +78,13 @@ def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
         tallies @ (loss.loss_errors + spread * np.abs(loss.losses)),
         spread * sizes + count * each,
     )
+
+
+def _once(loss: FiniteLoss) -> Outcomes:
+    log_masses = np.log(loss.masses) - math.log1p(-loss.infinite_mass)
+    odds = loss.infinite_mass / (1 - loss.infinite_mass)
+    mass_errors = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds + np.abs(log_masses))
+    return Outcomes(loss.losses, log_masses, loss.loss_errors, mass_errors)
 
 
 def _joined(left: Outcomes, right: Outcomes) -> Outcomes:

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
 
-__all__ = ["FiniteLoss", "FinitePair", "approximate_pair", "discrete_laplace_pair"]
+__all__ = [
+    "FiniteLoss",
+    "FinitePair",
+    "approximate_pair",
+    "discrete_laplace_pair",
+    "listed_pair",
+    "randomised_response_pair",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +177,62 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
     return FinitePair(
         (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding
     )
+
+
+def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
+    """The true value, the neighbour's true value, and any other one of `categories`, as one outcome.
+
+    Source: Kairouz-Bonawitz-Ramage 2016 (the mechanism).
+    """
+    rare = math.exp(-epsilon)
+    odds = 1 + (categories - 1) * rare
+    likely, unlikely, others = 1 / odds, rare / odds, (categories - 2) * rare / odds
+    shift = 3 * UNIT * epsilon
+    rounding = (16 + 6 * min(epsilon, 800)) * UNIT
+    if categories == 2:
+        losses, left, right, errors = (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), (shift, shift)
+        return FinitePair(losses, left, right, 0.0, 0.0, errors, rounding)
+    return FinitePair(
+        (epsilon, 0.0, -epsilon),
+        (likely, others, unlikely),
+        (unlikely, others, likely),
+        0.0,
+        0.0,
+        (shift, 0.0, shift),
+        rounding,
+    )
+
+
+def listed_pair(left: tuple[Decimal, ...], right: tuple[Decimal, ...]) -> FinitePair:
+    """A pair that is given outcome by outcome, exactly; outcomes of one likelihood ratio are taken together.
+
+    Source: Blackwell 1953 (the likelihood ratio is sufficient).
+    """
+    only_left = total(p for p, q in zip(left, right, strict=True) if not q)
+    only_right = total(q for p, q in zip(left, right, strict=True) if not p)
+    masses: dict[Fraction, tuple[Decimal, Decimal]] = {}
+    for p, q in zip(left, right, strict=True):
+        if p and q:
+            ratio = Fraction(p) / Fraction(q)
+            before = masses.get(ratio, (ZERO, ZERO))
+            masses[ratio] = add(before[0], p), add(before[1], q)
+    losses = tuple(_log_of(ratio) for ratio in masses)
+    return FinitePair(
+        losses,
+        tuple(float(p) for p, _ in masses.values()),
+        tuple(float(q) for _, q in masses.values()),
+        float(only_left),
+        float(only_right),
+        tuple(8 * UNIT * abs(loss) for loss in losses),
+        4 * UNIT,
+    )
+
+
+def _log_of(ratio: Fraction) -> float:
+    """log of a positive fraction, to a few roundings, however near to 1."""
+    if Fraction(1, 2) < ratio < 2:
+        return math.log1p(float(ratio - 1))
+    return math.log(float(ratio))
 
 
 def discrete_laplace_pair(scale: float, sensitivity: int) -> FinitePair:

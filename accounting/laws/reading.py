@@ -1,45 +1,49 @@
 """From a composition tree to losses: what the engine composes for a tree, a relation and a direction.
 
-A tree says one list of leaves, or several where units are dealt to parallel parts: then the profile is the largest of
-the lists'. A leaf with a dominating pair becomes a loss; a leaf that promises only Renyi divergences (`zcdp`, `rdp`)
-becomes a curve. What has no theorem here is CannotCertify, never a guess. docs/proofs/engine.md, section 7.
+A tree says one list of leaves, each on a batch, or several where units are dealt to parallel parts: then the profile is
+the largest of the lists'. A leaf with a dominating pair becomes a loss (`drawn`); a leaf that promises only Renyi
+divergences (`zcdp`, `rdp`) becomes a curve. A list that holds a leaf whose pair is known from above and from below only
+is read twice. What has no theorem here is CannotCertify, never a guess. docs/proofs/engine.md, section 7.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from typing import assert_never
+from typing import TypeAlias
 
 from dpledger.accounting.composition import (
     Composition,
-    DiscreteGaussianLaw,
-    DiscreteLaplaceLaw,
     Filtered,
     GaussianLaw,
-    LaplaceLaw,
     Parallel,
     PoissonSampled,
     PostProcessed,
+    RandomAllocation,
     Repeated,
+    SampledWithoutReplacement,
     Sequence,
-    SparseVectorLaw,
+    Shuffled,
 )
-from dpledger.accounting.filters import budget_guarantee
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
-from dpledger.accounting.laws.finite import FinitePair, approximate_pair, discrete_laplace_pair
+from dpledger.accounting.costs import admitted_guarantee
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP
+from dpledger.accounting.laws.drawn import (
+    EVERYONE,
+    Allocation,
+    Draw,
+    Drawn,
+    JointGaussian,
+    Poisson,
+    Shuffle,
+    Subset,
+    losses_of,
+    mu_squared_of,
+)
 from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
-from dpledger.accounting.sparse_vectors.losses import certify
+from dpledger.accounting.laws.subsampled import Direction
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -47,50 +51,21 @@ from dpledger.relations import Relation
 __all__ = ["Ingredients", "read_losses"]
 
 MOST_LISTS = 64
-MOST_ATOMS = 1 << 13
-
-
-@dataclass(frozen=True, slots=True)
-class JointGaussian:
-    """Several Gaussians on one batch: mu^2 of all together."""
-
-    mu_squared: Fraction
-    kind: str = "gaussian"
-
-
-Leaf = (
-    JointGaussian
-    | PureDP
-    | ApproxDP
-    | ZCDP
-    | GDP
-    | RDP
-    | BoundedRange
-    | LaplaceLaw
-    | GaussianLaw
-    | DiscreteLaplaceLaw
-    | DiscreteGaussianLaw
-    | SparseVectorLaw
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """A leaf, run on a secret batch that holds each unit with probability `rate`; 1: on all units."""
-
-    leaf: Leaf
-    rate: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
     """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts.
 
-    `failure`: the sum of all their deltas, exact: at least the mass at infinity."""
+    `failure`: the sum of all their deltas, exact: at least the mass at infinity. `attained`: whether some mechanism of
+    this description is as bad, so that a lower bound of this list's profile is one of the tree's; `covers`: whether
+    none is worse, so that the tree's upper bound must not be below this list's."""
 
     losses: tuple[tuple[Loss, int], ...]
     curves: tuple[tuple[ZCDP | RDP, int], ...]
     failure: Fraction
+    attained: bool = True
+    covers: bool = True
 
 
 def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
@@ -99,10 +74,10 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
     lists = _lists(tree, relation)
-    return tuple(_ingredients(leaves, relation, direction) for leaves in lists)
+    return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction) for leaves in lists))
 
 
-Leaves = dict[Sampled, int]
+Leaves: TypeAlias = dict[Drawn, int]
 
 
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
@@ -115,17 +90,22 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case PostProcessed(of=of):
             return _lists(of, relation)
         case PoissonSampled(of=of, rate=rate):
-            if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
-                raise CannotCertify(f"poisson_sampled is certified under add_remove and zero_out, not {relation.value}")
-            return _distinct(_one_batch(leaves, rate, relation) for leaves in _lists(of, relation))
+            return _on_batches(of, Poisson(rate), relation)
+        case SampledWithoutReplacement(of=of, population=population, batch=batch):
+            how = EVERYONE if batch == population else Subset(population, batch)
+            return _on_batches(of, how, relation)
+        case RandomAllocation(of=of, steps=steps):
+            return _on_batches(of, EVERYONE if steps == 1 else Allocation(steps), relation)
+        case Shuffled(of=of, users=users):
+            return _on_batches(of, Shuffle(users), relation)
         case Parallel(of=parts):
             if relation is not Relation.ADD_REMOVE:
                 raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
-        case Filtered(filter=filter_):
-            return [{Sampled(budget_guarantee(filter_), Decimal(1)): 1}]
+        case Filtered():
+            return [{Drawn(admitted_guarantee(tree, relation)): 1}]
         case _:
-            return [{Sampled(tree, Decimal(1)): 1}]
+            return [{Drawn(tree): 1}]
 
 
 def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
@@ -136,19 +116,49 @@ def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
     return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
 
 
-def _one_batch(leaves: Leaves, rate: Decimal, relation: Relation) -> Leaves:
+def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
+    _require_relation(how, relation)
+    return _distinct(_one_batch(leaves, how, relation) for leaves in _lists(of, relation))
+
+
+def _require_relation(how: Draw, relation: Relation) -> None:
+    """Refused here as well, whatever is run: a node that no theorem covers is not read as if it were not there."""
+    if how == EVERYONE:
+        return
+    match how:
+        case Poisson() | Allocation():
+            word, covered = "poisson_sampled and random_allocation", {Relation.ADD_REMOVE, Relation.ZERO_OUT}
+        case Subset() | Shuffle():
+            word, covered = "sampled_without_replacement and shuffled", {Relation.REPLACE_ONE}
+    if relation not in covered:
+        names = " and ".join(sorted(one.value for one in covered))
+        raise CannotCertify(f"{word} are certified under {names}, not under {relation.value}")
+
+
+def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
     """What one secret batch shows. Several Gaussians on it are one Gaussian; no other mixture has a theorem here."""
-    if rate == 1:
+    if how == EVERYONE:
         return leaves
     if list(leaves.values()) == [1]:
-        (sampled,) = leaves
-        return {Sampled(sampled.leaf, multiply(sampled.rate, rate)): 1}
+        (drawn,) = leaves
+        return {Drawn(drawn.leaf, _nested(drawn.how, how)): 1}
     squares = Fraction(0)
-    for sampled, count in leaves.items():
-        if sampled.rate != 1 or not isinstance(sampled.leaf, GaussianLaw | GDP | JointGaussian):
+    for drawn, count in leaves.items():
+        if drawn.how != EVERYONE or not isinstance(drawn.leaf, GaussianLaw | GDP | JointGaussian):
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        squares += count * _mu_squared(sampled.leaf, relation)
-    return {Sampled(JointGaussian(squares), rate): 1}
+        if isinstance(drawn.leaf, GDP) and relation is Relation.ZERO_OUT:
+            raise CannotCertify("a secret batch under zero_out is certified for Gaussian noise only, not for gdp")
+        squares += count * mu_squared_of(drawn.leaf, relation)
+    return {Drawn(JointGaussian(squares), how): 1}
+
+
+def _nested(inner: Draw, outer: Draw) -> Draw:
+    """A batch of a batch: rates of Poisson samples multiply; nothing else is known."""
+    if inner == EVERYONE:
+        return outer
+    if isinstance(inner, Poisson) and isinstance(outer, Poisson):
+        return Poisson(multiply(inner.rate, outer.rate))
+    raise CannotCertify("a secret batch drawn from another is certified for Poisson samples only")
 
 
 def _products(factors: list[list[Leaves]]) -> list[Leaves]:
@@ -162,7 +172,7 @@ def _products(factors: list[list[Leaves]]) -> list[Leaves]:
 def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
     """The lists of `times` runs, where each run deals the unit to a list anew."""
     if len(lists) == 1:
-        return [{sampled: count * times for sampled, count in lists[0].items()}]
+        return [{drawn: count * times for drawn, count in lists[0].items()}]
     if times > MOST_LISTS:
         raise CannotCertify(f"parallel parts that differ, repeated {times} times, are more than {MOST_LISTS} cases")
     runs = itertools.combinations_with_replacement(lists, times)
@@ -172,8 +182,8 @@ def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
 def _merged(*lists: Leaves) -> Leaves:
     merged: Leaves = {}
     for leaves in lists:
-        for sampled, count in leaves.items():
-            merged[sampled] = merged.get(sampled, 0) + count
+        for drawn, count in leaves.items():
+            merged[drawn] = merged.get(drawn, 0) + count
     return merged
 
 
@@ -187,120 +197,33 @@ def _distinct(lists: Iterator[Leaves]) -> list[Leaves]:
     return distinct
 
 
-# ---- leaves ---------------------------------------------------------------------------------------------------------
+# ---- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> Ingredients:
-    losses: list[tuple[Loss, int]] = []
+def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
+    """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
+    above: list[tuple[Loss, int]] = []
+    below: list[tuple[Loss, int]] = []
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
-    failure = Fraction(0)
-    for sampled, count in leaves.items():
-        leaf, rate = sampled.leaf, sampled.rate
-        failure += count * Fraction(_failure_of(leaf)) * Fraction(rate)
-        if isinstance(leaf, ZCDP | RDP):
-            if rate != 1:
-                raise CannotCertify(f"{leaf.kind} on a secret batch has no certified bound: state what noise it adds")
+    failure, failure_below = Fraction(0), Fraction(0)
+    for drawn, count in leaves.items():
+        leaf = drawn.leaf
+        if isinstance(leaf, ZCDP | RDP) and drawn.how == EVERYONE:
             curves.append((leaf, count))
-        elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and rate == 1:
-            squares += count * _mu_squared(leaf, relation)
-        else:
-            loss = _loss(leaf, relation, rate, direction)
-            if loss is not None:
-                losses.append((loss, count))
-    if squares:
-        losses.append((GaussianLoss(float(squares)), 1))
-    return Ingredients(tuple(losses), tuple(curves), failure)
-
-
-def _failure_of(leaf: Leaf) -> Decimal:
-    match leaf:
-        case ApproxDP(delta=delta) | SparseVectorLaw(delta=delta) | ZCDP(delta=delta):
-            return delta
-        case _:
-            return Decimal(0)
-
-
-def _mu_squared(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
-    if isinstance(leaf, JointGaussian):
-        return leaf.mu_squared
-    if isinstance(leaf, GDP):
-        return Fraction(leaf.mu) ** 2
-    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
-    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
-
-
-def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -> Loss | None:
-    """The loss of one leaf on a batch; None where it shows nothing at all."""
-    match leaf:
-        case GaussianLaw() | GDP() | JointGaussian():
-            return _gaussian(_mu_squared(leaf, relation), rate, direction)
-        case LaplaceLaw(epsilon=epsilon):
-            if not epsilon:
-                return None
-            if rate != 1:
-                return SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)
-            return LaplaceLoss(float(epsilon))
-        case BoundedRange(eta=eta):
-            if rate != 1 and eta:
-                raise CannotCertify("bounded_range on a secret batch has no certified bound: state it as pure_dp")
-            return BoundedRangeLoss(float(eta)) if eta else None
-        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
-            if rate != 1:
-                raise CannotCertify("discrete_gaussian on a secret batch has no certified bound")
-            shift = int(sensitivity)
-            return DiscreteGaussianLoss(float(sigma), shift) if shift else None
-        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
-            if sensitivity >= MOST_ATOMS:
-                raise CannotCertify(f"discrete_laplace with a sensitivity of {MOST_ATOMS} or more: state it as pure_dp")
-            shift = int(sensitivity)
-            return _finite(discrete_laplace_pair(float(scale), shift), rate, direction) if shift else None
-        case PureDP(epsilon=epsilon):
-            return _approximate(epsilon, Decimal(0), rate, direction)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return _approximate(epsilon, delta, rate, direction)
-        case SparseVectorLaw(epsilon=epsilon, delta=delta):
-            certify(leaf)
-            return _approximate(epsilon, delta, rate, direction)
-        case ZCDP() | RDP():
-            raise CannotCertify(f"{leaf.kind} has no dominating pair")
-        case _:
-            assert_never(leaf)
-
-
-def _gaussian(mu_squared: Fraction, rate: Decimal, direction: Direction) -> Loss | None:
-    if not mu_squared:
-        return None
-    if rate == 1:
-        return GaussianLoss(float(mu_squared))
-    sigma = float(1 / mu_squared) ** 0.5
-    return SampledGaussianLoss(_below_one(rate), sigma, direction)
-
-
-def _approximate(epsilon: Decimal, delta: Decimal, rate: Decimal, direction: Direction) -> Loss | None:
-    if not epsilon and not delta:
-        return None
-    if float(delta) == 1.0:
-        raise CannotCertify("a guarantee with a delta within 1e-16 of 1 promises nothing")
-    return _finite(approximate_pair(float(epsilon), float(delta)), rate, direction)
-
-
-def _finite(pair: FinitePair, rate: Decimal, direction: Direction) -> Loss:
-    """The loss of a symmetric pair on a batch: sampled by everyone, the two directions are the same."""
-    return _pair_loss(pair, 1.0, "remove") if rate == 1 else _pair_loss(pair, _below_one(rate), direction)
-
-
-@functools.lru_cache(maxsize=256)
-def _pair_loss(pair: FinitePair, rate: float, direction: Direction) -> Loss:
-    """One object for one law, so that equal lists are seen to be equal."""
-    if rate == 1:
-        return pair.loss()
-    sampled = pair.sampled(rate)
-    return (sampled if direction == "remove" else sampled.turned()).loss()
-
-
-def _below_one(rate: Decimal) -> float:
-    rounded = float(rate)
-    if rounded >= 1:
-        raise CannotCertify("a sampling rate within 1e-16 of 1: state it as 1")
-    return rounded
+            failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
+        elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and drawn.how == EVERYONE:
+            squares += count * mu_squared_of(leaf, relation)
+        elif (losses := losses_of(drawn, relation, direction)) is not None:
+            above.append((losses.above, count))
+            failure += count * losses.failure
+            if losses.below is not None:
+                below.append((losses.below, count))
+                failure_below += count * (losses.failure if losses.below is losses.above else 0)
+    joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
+    if above == below:
+        return (Ingredients((*above, *joint), tuple(curves), failure),)
+    return (
+        Ingredients((*above, *joint), tuple(curves), failure, attained=False),
+        Ingredients((*below, *joint), (), failure_below, covers=False),
+    )

@@ -29,7 +29,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.filters import BasicFilter, EitherFilter, MixedFilter, PureFilter
+from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, ParameterError, RelationError
@@ -209,9 +209,17 @@ def test_outcomes_do_not_change_the_plan() -> None:
         (EitherFilter(2, "1e-7", "1e-7", 10, "1.9"), "2", "2e-7"),
     ],
 )
-def test_a_filter_costs_its_budget(filter_: object, epsilon: str, delta: str) -> None:
-    tree = Filtered(filter_, (GaussianLaw("0.01"),))  # type: ignore[arg-type]
+def test_a_filter_costs_its_budget_for_what_it_admits(filter_: Filter, epsilon: str, delta: str) -> None:
+    tree = Filtered(filter_, (LaplaceLaw("0.01"), PureDP("0.02")))
     assert compose(tree).epsilon("1e-4") == compose(ApproxDP(epsilon, delta)).epsilon("1e-4")
+
+
+@pytest.mark.parametrize("part", [GaussianLaw("0.01"), PureDP("1.5"), ApproxDP("0.1", "1e-5")])
+def test_parts_that_their_filter_would_not_have_admitted_have_no_profile(part: Composition) -> None:
+    """The budget is the guarantee of what was admitted: these parts were not, and cost more than it."""
+    for filter_ in (PureFilter(1), BasicFilter(1, "1e-6")):
+        with pytest.raises(CannotCertify, match="would not have been admitted"):
+            compose(Filtered(filter_, (LaplaceLaw("0.01"), part)))
 
 
 # ---- leaves with Renyi curves only ----------------------------------------------------------------------------------
@@ -248,7 +256,7 @@ def test_an_rdp_curve_is_used_at_its_orders() -> None:
 
 
 def test_curves_on_a_secret_batch_are_refused() -> None:
-    for leaf in (ZCDP("0.1"), RDP(orders=("2",), epsilons=("0.1",)), DiscreteGaussianLaw(2, 1), BoundedRange(1)):
+    for leaf in (ZCDP("0.1"), RDP(orders=("2",), epsilons=("0.1",))):
         with pytest.raises(CannotCertify, match="secret batch"):
             compose(PoissonSampled(leaf, rate="0.5"))
 
@@ -270,6 +278,14 @@ def test_secret_batches_need_a_unit_that_can_be_absent() -> None:
     for relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
         with pytest.raises(CannotCertify, match=relation.value):
             compose(STEP, relation)
+
+
+@pytest.mark.parametrize("leaf", [PureDP(1), ApproxDP(1, "1e-6"), LaplaceLaw(1), GDP(1), DiscreteLaplaceLaw(1, 1)])
+def test_a_null_unit_in_a_secret_batch_hides_under_gaussian_noise_only(leaf: Composition) -> None:
+    """Of any other mechanism nobody said that it answers a batch with a null unit as it answers one without it."""
+    for tree in (PoissonSampled(leaf, rate="0.1"), PoissonSampled(Sequence((GaussianLaw(1), GDP(1))), rate="0.1")):
+        with pytest.raises(CannotCertify, match="Gaussian noise only"):
+            compose(tree, Relation.ZERO_OUT)
 
 
 def test_rates_multiply_and_a_rate_of_one_is_no_sampling() -> None:

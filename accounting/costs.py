@@ -1,0 +1,341 @@
+"""What a composition tree costs in every currency that a theorem covers: one rule a leaf, one rule a node.
+
+A tree without outcomes is priced at its cap, one with outcomes at what its theorem lets settle. A node that amplifies
+never costs more than what it runs: its outputs mix runs with the unit and runs without it, and every currency here is
+quasi-convex in the pair (docs/proofs/amplification.md, section 6).
+
+>>> price = cost(Sequence((LaplaceLaw("0.1"), PureDP("0.2"))), Relation.ADD_REMOVE)
+>>> price.pure, price.delta
+(Decimal('0.3'), Decimal('0'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache, reduce
+from typing import assert_never
+
+from dpledger.accounting import filters, outward, prices, sparse_vectors
+from dpledger.accounting.composition import (
+    Composition,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    Filtered,
+    GaussianLaw,
+    LaplaceLaw,
+    Parallel,
+    PmfPair,
+    PoissonSampled,
+    PostProcessed,
+    RandomAllocation,
+    RandomizedResponseLaw,
+    Repeated,
+    SampledWithoutReplacement,
+    Sequence,
+    Shuffled,
+    SparseVectorLaw,
+    planned,
+)
+from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.laws.subsampled import rdp_upper
+from dpledger.accounting.prices import Cost
+from dpledger.decimals import ZERO, multiply, round_down, round_up
+from dpledger.errors import CannotCertify, ParameterError
+from dpledger.relations import Relation
+
+__all__ = ["admitted_guarantee", "cost", "priced"]
+
+Orders = tuple[Decimal, ...]
+HALF = Decimal("0.5")
+EIGHTH = Decimal("0.125")
+
+
+def cost(tree: Composition, relation: Relation, *, orders: Orders = ()) -> Cost:
+    """The price of `tree` under `relation`, in each currency; in RDP at the `orders` asked for (each above 1).
+
+    Claim: the tree meets each guarantee that the result has a price for, with its delta.
+    Source: docs/proofs/filters.md, "Prices", and the source that each rule names.
+    Raises CannotCertify if no currency has a price, ParameterError for parameters that no law has.
+    """
+    _require_orders(orders)
+    result = priced(tree, relation, orders)
+    if result.is_unknown():
+        raise CannotCertify(f"no theorem prices this {tree.kind} under {relation.value}")
+    return result
+
+
+def _require_orders(orders: Orders) -> None:
+    for order in orders:
+        if not (order.is_finite() and order > 1):
+            raise ParameterError("orders", order, "Renyi orders above 1")
+
+
+def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
+    """As `cost`, for orders that are known to be above 1; a currency without a price is None, all of them may be."""
+    match tree:
+        case PureDP(epsilon=epsilon):
+            return _of_pure(epsilon, orders)
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return _of_approximate(epsilon, delta, orders)
+        case ZCDP(rho=rho, delta=delta):
+            return _of_zcdp(rho, orders, delta=delta)
+        case GDP(mu=mu):
+            return _of_gdp(multiply(mu, mu), orders)
+        case RDP():
+            rdp = {order: prices.interpolated_rdp(tree.orders, tree.epsilons, order) for order in orders}
+            return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+        case BoundedRange(eta=eta):
+            return _of_bounded_range(eta, orders)
+        case ExponentialLaw(epsilon=epsilon):
+            return _of_bounded_range(epsilon, orders)
+        case LaplaceLaw(epsilon=epsilon):
+            return _of_laplace(epsilon, orders)
+        case GaussianLaw():
+            return _of_gdp(_gaussian_mu_squared(tree, relation), orders)
+        case DiscreteLaplaceLaw():
+            return _of_discrete_laplace(tree, orders)
+        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
+            rho = round_up(multiply(prices.gaussian_mu_squared(sensitivity, sigma), HALF))
+            return _of_zcdp(rho, orders)
+        case RandomizedResponseLaw(epsilon=epsilon):
+            return _of_pure(epsilon, orders)
+        case PmfPair():
+            return _of_pmf(tree, orders)
+        case SparseVectorLaw():
+            return _of_sparse_vector(tree, orders)
+        case Sequence(of=parts):
+            return reduce(Cost.__add__, _costs(parts, relation, orders))
+        case Repeated():  # one outcome says nothing about the other runs: each counts at its cap
+            return priced(planned(tree.of), relation, orders).times(_runs(tree))
+        case PoissonSampled():
+            return _of_sampled(tree, relation, orders)
+        case SampledWithoutReplacement():
+            return _of_subset(tree, relation, orders)
+        case Shuffled(of=part):
+            if relation is not Relation.REPLACE_ONE:
+                raise CannotCertify(f"shuffled is priced under replace_one only, not under {relation.value}")
+            return priced(part, relation, orders)
+        case RandomAllocation(of=part):
+            return priced(part, relation, orders)
+        case Parallel(of=parts):
+            return _of_parallel(parts, relation, orders)
+        case PostProcessed(of=part):
+            return priced(part, relation, orders)
+        case Filtered():
+            return priced(admitted_guarantee(tree, relation), relation, orders)
+        case _:
+            assert_never(tree)
+
+
+# ---- leaves ---------------------------------------------------------------------------------------------------------
+
+
+def _of_pure(epsilon: Decimal, orders: Orders) -> Cost:
+    """Pure DP in every currency. Source: conversions.zcdp_of_pure, mu_squared_of_pure, rdp_of_pure."""
+    return Cost(
+        pure=epsilon,
+        rho=zcdp_of_pure(epsilon),
+        mu_squared=mu_squared_of_pure(epsilon),
+        rdp={order: rdp_of_pure(epsilon, order) for order in orders},
+    )
+
+
+def _of_approximate(epsilon: Decimal, delta: Decimal, orders: Orders) -> Cost:
+    """(epsilon, delta)-DP: with probability 1 - delta an epsilon-DP mechanism (Kairouz-Oh-Viswanath 2015, Theorem 2.1),
+    so the pure prices hold for the rest, beside delta. GDP has no delta."""
+    if not delta:
+        return _of_pure(epsilon, orders)
+    return Cost(
+        pure=epsilon,
+        delta=delta,
+        rho=zcdp_of_pure(epsilon),
+        mu_squared=None,
+        rdp={order: rdp_of_pure(epsilon, order) for order in orders},
+    )
+
+
+def _of_zcdp(rho: Decimal, orders: Orders, *, delta: Decimal = ZERO) -> Cost:
+    """zCDP: the divergence of order a is at most a*rho. Source: Bun-Steinke 2016, Definition 1.1."""
+    rdp = {order: round_up(multiply(rho, order)) for order in orders}
+    return Cost(pure=None, delta=delta, rho=rho, mu_squared=None, rdp=rdp)
+
+
+def _of_gdp(mu_squared: Decimal, orders: Orders) -> Cost:
+    """mu-GDP: mu^2/2-zCDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
+    half = multiply(mu_squared, HALF)
+    rdp = {order: round_up(multiply(half, order)) for order in orders}
+    return Cost(pure=None, rho=round_up(half), mu_squared=mu_squared, rdp=rdp)
+
+
+def _of_bounded_range(eta: Decimal, orders: Orders) -> Cost:
+    """eta-bounded range: eta-DP and eta^2/8-zCDP. Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020."""
+    exact = multiply(multiply(eta, eta), EIGHTH)
+    rdp = {order: min(round_up(multiply(exact, order)), rdp_of_pure(eta, order)) for order in orders}
+    return Cost(pure=eta, rho=min(round_up(exact), zcdp_of_pure(eta)), mu_squared=None, rdp=rdp)
+
+
+def _of_laplace(epsilon: Decimal, orders: Orders) -> Cost:
+    return Cost(
+        pure=epsilon,
+        rho=prices.laplace_rho(epsilon),
+        mu_squared=prices.laplace_mu_squared(epsilon),
+        rdp={order: prices.laplace_rdp(epsilon, order) for order in orders},
+    )
+
+
+def _of_discrete_laplace(law: DiscreteLaplaceLaw, orders: Orders) -> Cost:
+    """GDP at the price of any mechanism with this epsilon: the scalar law's own does not hold in many dimensions."""
+    epsilon = prices.discrete_laplace_epsilon(law.scale, law.sensitivity)
+    return Cost(
+        pure=epsilon,
+        rho=prices.discrete_laplace_rho(law.scale, law.sensitivity),
+        mu_squared=mu_squared_of_pure(epsilon),
+        rdp={order: prices.discrete_laplace_rdp(law.scale, law.sensitivity, order) for order in orders},
+    )
+
+
+def _gaussian_mu_squared(law: GaussianLaw, relation: Relation) -> Decimal:
+    """The mean moves by one contribution when a unit comes, goes or becomes null, by two when it is exchanged."""
+    match relation:
+        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
+            return prices.gaussian_mu_squared(1, law.noise_multiplier)
+        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
+            return prices.gaussian_mu_squared(2, law.noise_multiplier)
+        case _:
+            assert_never(relation)
+
+
+def _of_pmf(pair: PmfPair, orders: Orders) -> Cost:
+    """The largest finite loss of either direction as epsilon, the larger mass at infinity as delta (every event is
+    P(S) <= e^epsilon Q(S) + delta); without such mass, the larger Renyi divergence. Source: Mironov 2017, Definition 3.
+    """
+    delta = prices.pmf_failure(pair.left, pair.right)
+    whole = _of_approximate(prices.pmf_epsilon(pair.left, pair.right), delta, orders)
+    if delta:
+        return whole
+    rdp = {order: prices.pmf_rdp(pair.left, pair.right, order) for order in orders}
+    return replace(whole, rdp=rdp)
+
+
+def _of_sparse_vector(law: SparseVectorLaw, orders: Orders) -> Cost:
+    """The cap, once the scales are shown to keep it. With an outcome the pure price settles to the realised loss; delta
+    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then
+    charged as an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
+    plan = planned(law)
+    assert isinstance(plan, SparseVectorLaw)
+    sparse_vectors.certify(plan)
+    cap = replace(_of_approximate(law.epsilon, law.delta, orders), rdp=dict.fromkeys(orders))
+    if law.outcome is None:
+        return cap
+    settled = min(law.epsilon, sparse_vectors.ex_post_epsilon(law, law.outcome))
+    return Cost(pure=settled, delta=cap.delta, rho=cap.rho, mu_squared=cap.mu_squared, rdp=cap.rdp)
+
+
+# ---- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def _costs(parts: tuple[Composition, ...], relation: Relation, orders: Orders) -> Iterator[Cost]:
+    return (priced(part, relation, orders) for part in parts)
+
+
+def _runs(tree: Repeated) -> int:
+    """How many runs are charged: those that were started, once that is known."""
+    if tree.done is None:
+        return tree.times
+    if tree.done > tree.times:
+        raise ParameterError("Repeated.done", tree.done, f"at most {tree.times}, the number of runs planned")
+    return tree.done
+
+
+def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Orders) -> Cost:
+    """Disjoint parts: under add_remove a neighbour changes one part, so the greatest price counts.
+
+    Source: McSherry 2009, Theorem 4. A unit that is exchanged may leave one part and enter another: no price.
+    """
+    if relation is not Relation.ADD_REMOVE:
+        raise CannotCertify(f"parallel parts are priced by their maximum under add_remove only, not {relation.value}")
+    return reduce(Cost.or_worse, _costs(parts, relation, orders))
+
+
+def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
+    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta).
+
+    Source: laws.subsampled.rdp_upper (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
+    Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
+    Assumes: under zero_out a null unit adds nothing to a Gaussian's mean, so that a batch with it is a batch without
+    the unit; no other mechanism says so, hence no price there.
+    """
+    part = tree.of
+    while isinstance(part, PostProcessed):
+        part = part.of
+    if tree.rate == 1:
+        return priced(part, relation, orders)
+    match part:
+        case GaussianLaw(noise_multiplier=noise) if relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
+            return _of_sampled_gaussian(tree.rate, noise, orders)
+        case GDP(mu=mu) if relation is Relation.ADD_REMOVE and mu:
+            return _of_sampled_gaussian(tree.rate, round_down(1 / Fraction(mu)), orders)
+        case _ if relation is not Relation.ADD_REMOVE:
+            raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
+        case _:
+            return _of_amplified(part, tree.rate, orders)
+
+
+def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, orders: Orders) -> Cost:
+    rdp = {order: _sampled_gaussian_rdp(rate, noise_multiplier, order) for order in orders}
+    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+
+
+@lru_cache(maxsize=1024)
+def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
+    """The certified price, or the whole Gaussian's where that is smaller: a sample mixes runs with the unit and runs
+    without it, and the Renyi divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13)."""
+    whole = round_up(multiply(multiply(prices.gaussian_mu_squared(1, noise_multiplier), HALF), order))
+    sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
+    return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
+
+
+def _of_amplified(part: Composition, rate: Decimal, orders: Orders) -> Cost:
+    whole = priced(part, Relation.ADD_REMOVE, ())
+    if whole.pure is None:
+        return Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
+    return _of_approximate(prices.amplified_epsilon(whole.pure, rate), round_up(multiply(whole.delta, rate)), orders)
+
+
+def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orders) -> Cost:
+    """m of n units without replacement: (epsilon, delta) amplified with the rate m/n, other currencies at their whole
+    price. Source: Balle-Barthe-Gaboardi 2018, Theorem 9; docs/proofs/amplification.md, sections 3 and 6."""
+    if relation is not Relation.REPLACE_ONE:
+        raise CannotCertify(f"sampled_without_replacement is priced under replace_one only, not {relation.value}")
+    whole = priced(tree.of, relation, orders)
+    if whole.pure is None or tree.batch == tree.population:
+        return whole
+    rate = round_up(Fraction(tree.batch, tree.population))
+    amplified = _of_approximate(
+        prices.amplified_epsilon(whole.pure, rate), min(whole.delta, round_up(multiply(whole.delta, rate))), orders
+    )
+    return amplified if whole.delta else amplified.or_better(whole)
+
+
+def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:
+    """The filter's budget, once a replay of its charges shows that each was admitted; else CannotCertify.
+
+    Claim: the whole transcript of the parts meets the result.
+
+    Assumes: every charge was admitted before it ran. The replay takes each at its cap with the earlier ones settled,
+    which every order of settling needs. Source: docs/proofs/filters.md.
+    """
+    sums = filters.opening(tree.filter)
+    for number, part in enumerate(tree.of):
+        wanted = filters.orders(tree.filter)
+        reserved = filters.charge(tree.filter, priced(planned(part), relation, wanted))
+        if not filters.admits(tree.filter, filters.with_charge(tree.filter, sums, reserved)):
+            raise CannotCertify(f"part {number} of a filtered node would not have been admitted by its filter")
+        settled = filters.settle(tree.filter, reserved, priced(part, relation, wanted))
+        sums = filters.with_charge(tree.filter, sums, settled)
+    return filters.budget_guarantee(tree.filter)

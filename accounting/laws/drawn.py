@@ -1,0 +1,399 @@
+"""The loss of one leaf on the batch that it is given: everyone, or a secret part of the units.
+
+    Poisson(1)               everyone
+    Poisson(rate)            each unit with this probability             add_remove; Gaussian noise under zero_out too
+    Subset(population, batch)  a random set of this size                 replace_one
+    Allocation(steps)        one step of several, chosen for each unit   add_remove; Gaussian noise under zero_out too
+    Shuffle(users)           every user's own output, in random order    replace_one
+
+What has no theorem is CannotCertify. docs/proofs/engine.md, section 7; docs/proofs/amplification.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from dpledger.accounting.composition import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    PmfPair,
+    RandomizedResponseLaw,
+    SparseVectorLaw,
+)
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.cells import (
+    Bracket,
+    bounded_range_bracket,
+    discrete_gaussian_bracket,
+    gaussian_bracket,
+    laplace_bracket,
+)
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.envelope import mirrored
+from dpledger.accounting.laws.finite import (
+    FinitePair,
+    approximate_pair,
+    discrete_laplace_pair,
+    listed_pair,
+    randomised_response_pair,
+)
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.ratios import averaged
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
+from dpledger.accounting.laws.shuffling import shuffled_pair
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.prices import discrete_laplace_epsilon
+from dpledger.accounting.sparse_vectors.losses import certify
+from dpledger.decimals import float_up
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = [
+    "EVERYONE",
+    "Allocation",
+    "Draw",
+    "Drawn",
+    "JointGaussian",
+    "Leaf",
+    "Losses",
+    "Poisson",
+    "Shuffle",
+    "Subset",
+    "losses_of",
+    "mu_squared_of",
+]
+
+MOST_ATOMS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class JointGaussian:
+    """Several Gaussians on one batch: mu^2 of all together."""
+
+    mu_squared: Fraction
+    kind: str = "gaussian"
+
+
+Leaf: TypeAlias = (
+    JointGaussian
+    | PureDP
+    | ApproxDP
+    | ZCDP
+    | GDP
+    | RDP
+    | BoundedRange
+    | LaplaceLaw
+    | GaussianLaw
+    | DiscreteLaplaceLaw
+    | DiscreteGaussianLaw
+    | RandomizedResponseLaw
+    | ExponentialLaw
+    | PmfPair
+    | SparseVectorLaw
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Each unit with probability `rate`, independently; 1: everyone."""
+
+    rate: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A uniformly random set of `batch` of `population` units, batch < population."""
+
+    population: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Each unit in one of `steps` batches, steps > 1."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Each of `users` runs the leaf on its own."""
+
+    users: int
+
+
+Draw: TypeAlias = Poisson | Subset | Allocation | Shuffle
+EVERYONE = Poisson(Decimal(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A leaf and who is in its batch."""
+
+    leaf: Leaf
+    how: Draw = EVERYONE
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """`above` dominates what is released; `below`, where there is one, is what some mechanism of this description
+    releases, or less. One object where the pair is exact. `failure`: at least the mass of `above` at infinity."""
+
+    above: Loss
+    below: Loss | None
+    failure: Fraction
+
+
+@functools.lru_cache(maxsize=4096)
+def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses | None:
+    """The losses of one leaf on a batch; None where it shows nothing at all.
+
+    Claim: above dominates, below is dominated by the worst mechanism of this description. Source: module.
+    """
+    leaf, how = drawn.leaf, drawn.how
+    if how == EVERYONE:
+        return _everyone(leaf, relation, direction)
+    _require_known(leaf, how, relation)
+    match how:
+        case Poisson(rate=rate):
+            return _poisson(leaf, rate, relation, direction)
+        case Subset(population=population, batch=batch):
+            return _subset(leaf, Fraction(batch, population), relation, direction)
+        case Allocation(steps=steps):
+            bracket = _bracket(leaf, relation)
+            if bracket is None:
+                return None
+            above, below = averaged(bracket.above, steps, "above"), averaged(bracket.below, steps, "below")
+            return _two_sided(above, below, direction)
+        case Shuffle(users=users):
+            return _shuffled(leaf, users)
+        case _:
+            assert_never(how)
+
+
+def _require_known(leaf: Leaf, how: Draw, relation: Relation) -> None:
+    """Refuse the pairs of a draw and a relation, or of a draw and a leaf, that no theorem covers."""
+    match how:
+        case Poisson() | Allocation():
+            word = "poisson_sampled" if isinstance(how, Poisson) else "random_allocation"
+            if relation is Relation.ZERO_OUT and not isinstance(leaf, GaussianLaw | JointGaussian):
+                raise CannotCertify(f"{word} is certified for Gaussian noise only under zero_out, not for {leaf.kind}")
+            if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
+                raise CannotCertify(f"{word} is certified under add_remove and zero_out, not {relation.value}")
+        case Subset() | Shuffle():
+            word = "sampled_without_replacement" if isinstance(how, Subset) else "shuffled"
+            if relation is not Relation.REPLACE_ONE:
+                raise CannotCertify(f"{word} is certified under replace_one only, not {relation.value}")
+        case _:
+            assert_never(how)
+    if isinstance(leaf, ZCDP | RDP):
+        raise CannotCertify(f"{leaf.kind} on a secret batch has no certified bound: state what noise it adds")
+
+
+# ---- everyone -------------------------------------------------------------------------------------------------------
+
+
+def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | None:
+    match leaf:
+        case GaussianLaw() | GDP() | JointGaussian():
+            mu_squared = mu_squared_of(leaf, relation)
+            return _exact(GaussianLoss(float(mu_squared))) if mu_squared else None
+        case LaplaceLaw(epsilon=epsilon):
+            return _exact(LaplaceLoss(float(epsilon))) if epsilon else None
+        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
+            return _exact(BoundedRangeLoss(float(eta))) if eta else None
+        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
+            return _exact(DiscreteGaussianLoss(float(sigma), int(sensitivity))) if int(sensitivity) else None
+        case ZCDP() | RDP():
+            raise CannotCertify(f"{leaf.kind} has no dominating pair")
+        case _:
+            pair = _finite_pair(leaf, relation)
+            if pair is None:
+                return None
+            return _exact(_loss(pair, _side(leaf, direction)), _failure(leaf, direction))
+
+
+def _exact(loss: Loss, failure: Fraction = Fraction(0)) -> Losses:
+    return Losses(loss, loss, failure)
+
+
+def _side(leaf: Leaf, direction: Direction) -> Direction:
+    """Only a listed pair has two directions: of the others either is the other's mirror image."""
+    return direction if isinstance(leaf, PmfPair) else "remove"
+
+
+@functools.lru_cache(maxsize=512)
+def _loss(pair: FinitePair, direction: Direction) -> Loss:
+    """One object for one law, so that equal lists are seen to be equal."""
+    return (pair if direction == "remove" else pair.turned()).loss()
+
+
+def _failure(leaf: Leaf, direction: Direction) -> Fraction:
+    """The mass at infinity, or a promised bound of it, exactly."""
+    match leaf:
+        case ApproxDP(delta=delta) | SparseVectorLaw(delta=delta):
+            return Fraction(delta)
+        case PmfPair(left=left, right=right):
+            here, there = (left, right) if direction == "remove" else (right, left)
+            return sum((Fraction(p) for p, q in zip(here, there, strict=True) if not q), Fraction(0))
+        case _:
+            return Fraction(0)
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
+    """(the shift of the mean / sigma)^2."""
+    if isinstance(leaf, JointGaussian):
+        return leaf.mu_squared
+    if isinstance(leaf, GDP):
+        return Fraction(leaf.mu) ** 2
+    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
+    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
+
+
+def _finite_pair(leaf: Leaf, relation: Relation) -> FinitePair | None:
+    """The pair of a leaf with finitely many outcomes; None where it shows nothing."""
+    match leaf:
+        case PureDP(epsilon=epsilon):
+            return _approximate(epsilon, Decimal(0))
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return _approximate(epsilon, delta)
+        case SparseVectorLaw(epsilon=epsilon, delta=delta):
+            certify(leaf)
+            return _approximate(epsilon, delta)
+        case RandomizedResponseLaw(epsilon=epsilon, k=k):
+            return randomised_response_pair(float(epsilon), k) if epsilon else None
+        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
+            if sensitivity >= MOST_ATOMS:
+                raise CannotCertify(f"discrete_laplace with a sensitivity of {MOST_ATOMS} or more: state it as pure_dp")
+            return discrete_laplace_pair(float(scale), int(sensitivity)) if int(sensitivity) else None
+        case PmfPair(left=left, right=right):
+            _require_orientation(leaf, relation)
+            return listed_pair(left, right) if left != right else None
+        case _:
+            raise CannotCertify(f"{leaf.kind} has no finite dominating pair")
+
+
+def _approximate(epsilon: Decimal, delta: Decimal) -> FinitePair | None:
+    if not epsilon and not delta:
+        return None
+    if float(delta) == 1.0:
+        raise CannotCertify("a guarantee with a delta within 1e-16 of 1 promises nothing")
+    return approximate_pair(float(epsilon), float(delta))
+
+
+def _require_orientation(pair: PmfPair, relation: Relation) -> None:
+    """Where no side is the one with the unit, two releases may show the pair in opposite order, which neither
+    direction covers: there the pair must be its own mirror image."""
+    if relation in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
+        return
+    outcomes = sorted(zip(pair.left, pair.right, strict=True))
+    if outcomes != sorted(zip(pair.right, pair.left, strict=True)):
+        raise CannotCertify(
+            f"a pmf under {relation.value} must be the same with left and right exchanged: neither is 'with the unit'"
+        )
+
+
+def _bracket(leaf: Leaf, relation: Relation) -> Bracket | None:
+    """Finite pairs above and below that of any leaf with a dominating pair; None where it shows nothing."""
+    match leaf:
+        case GaussianLaw() | GDP() | JointGaussian():
+            mu_squared = mu_squared_of(leaf, relation)
+            return gaussian_bracket(float(mu_squared)) if mu_squared else None
+        case LaplaceLaw(epsilon=epsilon):
+            return laplace_bracket(float(epsilon)) if epsilon else None
+        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
+            return bounded_range_bracket(float(eta)) if eta else None
+        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
+            return discrete_gaussian_bracket(float(sigma), int(sensitivity)) if int(sensitivity) else None
+        case _:
+            pair = _finite_pair(leaf, relation)
+            return None if pair is None else Bracket(pair, pair)
+
+
+def _two_sided(above: FinitePair, below: FinitePair, direction: Direction) -> Losses:
+    upper, lower = _loss(above, direction), _loss(below, direction)
+    return Losses(upper, lower, Fraction(upper.infinite_mass) * Fraction(1.000001))
+
+
+# ---- secret batches -------------------------------------------------------------------------------------------------
+
+
+def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction) -> Losses | None:
+    """Source: Zhu-Dong-Wang 2022, Theorem 11."""
+    match leaf:
+        case GaussianLaw() | GDP() | JointGaussian():
+            mu_squared = mu_squared_of(leaf, relation)
+            if not mu_squared:
+                return None
+            sigma = float(1 / mu_squared) ** 0.5
+            return _exact(SampledGaussianLoss(_below_one(rate), sigma, direction))
+        case LaplaceLaw(epsilon=epsilon):
+            return _exact(SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)) if epsilon else None
+        case BoundedRange() | ExponentialLaw() | DiscreteGaussianLaw():
+            bracket = _bracket(leaf, relation)
+            if bracket is None:
+                return None
+            q = _below_one(rate)
+            return _two_sided(bracket.above.sampled(q), bracket.below.sampled(q), direction)
+        case _:
+            pair = _finite_pair(leaf, relation)
+            if pair is None:
+                return None
+            loss = _loss(pair.sampled(_below_one(rate)), direction)
+            return _exact(loss, _failure(leaf, direction) * Fraction(rate) if direction == "remove" else Fraction(0))
+
+
+def _below_one(rate: Decimal) -> float:
+    rounded = float(rate)
+    if rounded >= 1:
+        raise CannotCertify("a sampling rate within 1e-16 of 1: state it as 1")
+    return rounded
+
+
+def _subset(leaf: Leaf, rate: Fraction, relation: Relation, direction: Direction) -> Losses | None:
+    """Above, the profile (m/n) delta((log(1 + (e^eps - 1) n/m)) in both directions; below, one direction of a sample
+    that a mechanism attains. Source: Balle-Barthe-Gaboardi 2018, Theorem 9; docs/proofs/amplification.md, section 3."""
+    bracket = _bracket(leaf, relation)
+    if bracket is None:
+        return None
+    q = float(rate)
+    if q >= 1:
+        raise CannotCertify("a batch within 1e-16 of the population: state it as the whole population")
+    above = _loss(mirrored(bracket.above.sampled(q)), "remove")
+    below = _loss(bracket.below.sampled(q), direction)
+    return Losses(above, below, Fraction(above.infinite_mass) * Fraction(1.000001))
+
+
+def _shuffled(leaf: Leaf, users: int) -> Losses | None:
+    """Source: docs/proofs/amplification.md, section 5. No lower bound but 0: a worst randomiser is not known."""
+    categories = leaf.k if isinstance(leaf, RandomizedResponseLaw) else None
+    epsilon = _local_epsilon(leaf)
+    if not epsilon:
+        return None
+    return Losses(_loss(shuffled_pair(float_up(epsilon), categories, users), "remove"), None, Fraction(0))
+
+
+def _local_epsilon(leaf: Leaf) -> Decimal:
+    """The epsilon of a pure local randomiser, rounded up."""
+    match leaf:
+        case PureDP(epsilon=epsilon) | LaplaceLaw(epsilon=epsilon) | RandomizedResponseLaw(epsilon=epsilon):
+            return epsilon
+        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
+            return eta
+        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
+            return discrete_laplace_epsilon(scale, Decimal(int(sensitivity)))
+        case _:
+            raise CannotCertify(f"shuffled is certified for pure local randomisers, not for {leaf.kind}")
