@@ -2,6 +2,7 @@
 
     what is asked                                      answered by
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
+    a loss that is surely infinite                     epsilon is infinite for every delta below 1
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
     everything else                                    the contour (`solve`); where that is wide, the contour after a
@@ -65,6 +66,8 @@ def epsilon_interval(what: Ingredients, delta: Decimal) -> Interval:
     if delta >= 1:
         return NOTHING
     composed = Composed(what.losses) if what.losses else None
+    if composed is not None and composed.log_finite == -math.inf:
+        return Interval(math.inf, math.inf)
     alone = NOTHING if composed is None else _epsilon_of_losses(composed, delta, what.failure)
     if not what.curves:
         return alone
@@ -215,6 +218,8 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
     require_assumptions()
     composed = Composed(what.losses) if what.losses else None
     alone = NOTHING
+    if composed is not None and composed.log_finite == -math.inf:
+        return Interval(1.0, 1.0)
     if composed is not None:
         alone = _with_mass(_finite_delta(composed, epsilon), composed.log_finite)
     if not what.curves:

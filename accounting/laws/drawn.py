@@ -245,7 +245,12 @@ def _failure(leaf: Leaf, direction: Direction) -> Fraction:
             return Fraction(delta)
         case PmfPair(left=left, right=right):
             here, there = (left, right) if direction == "remove" else (right, left)
-            return sum((Fraction(p) for p, q in zip(here, there, strict=True) if not q), Fraction(0))
+            failure = sum((Fraction(p) for p, q in zip(here, there, strict=True) if not q), Fraction(0))
+            if float(failure) >= 1 > failure:
+                raise CannotCertify(
+                    "a pmf whose loss is infinite with a probability within 1e-16 of 1 promises nothing"
+                )
+            return failure
         case _:
             return Fraction(0)
 
