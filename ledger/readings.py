@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpledger.accounting import filters
-from dpledger.accounting.composition import (
-    Composition,
-    Filtered,
-    Parallel,
-    PoissonSampled,
-    PostProcessed,
-    Repeated,
-    Sequence,
-    SparseVectorLaw,
-)
+from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read
 from dpledger.errors import CannotCertify
@@ -67,9 +58,5 @@ def _has_outcome(parts: Composition) -> bool:
     match parts:
         case SparseVectorLaw() | Repeated(done=int()):
             return True
-        case Sequence(of=of) | Parallel(of=of) | Filtered(of=of):
-            return any(_has_outcome(part) for part in of)
-        case Repeated(of=one) | PoissonSampled(of=one) | PostProcessed(of=one):
-            return _has_outcome(one)
         case _:
-            return False
+            return any(_has_outcome(part) for part in children(parts))

@@ -13,15 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from dpledger.accounting import filters
-from dpledger.accounting.composition import (
-    Composition,
-    Filtered,
-    Parallel,
-    PoissonSampled,
-    PostProcessed,
-    Repeated,
-    Sequence,
-)
+from dpledger.accounting.composition import Composition, children
 from dpledger.accounting.filters import Filter, Sums
 from dpledger.accounting.guarantees import ZCDP, Guarantee
 from dpledger.decimals import text
@@ -147,15 +139,9 @@ def is_exclusive(form: Form, parts: Composition) -> bool:
 
 
 def _holds_approximate_zcdp(parts: Composition) -> bool:
-    match parts:
-        case ZCDP(delta=delta):
-            return delta > 0
-        case Sequence(of=of) | Parallel(of=of) | Filtered(of=of):
-            return any(_holds_approximate_zcdp(part) for part in of)
-        case Repeated(of=one) | PoissonSampled(of=one) | PostProcessed(of=one):
-            return _holds_approximate_zcdp(one)
-        case _:
-            return False
+    if isinstance(parts, ZCDP):
+        return parts.delta > 0
+    return any(_holds_approximate_zcdp(part) for part in children(parts))
 
 
 def state_payload(state: State) -> dict[str, Plain]:

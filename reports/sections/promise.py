@@ -7,16 +7,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from dpledger import decimals
-from dpledger.accounting.composition import (
-    Composition,
-    Filtered,
-    Parallel,
-    PoissonSampled,
-    PostProcessed,
-    Repeated,
-    Sequence,
-    planned,
-)
+from dpledger.accounting.composition import Composition, PoissonSampled, children, planned
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.ledger.recomposition import ScopeAccount
@@ -220,17 +211,10 @@ def _sampler(account: ScopeAccount, prefix: str) -> Item:
 
 
 def _rates(tree: Composition) -> Iterable[Decimal]:
-    match tree:
-        case PoissonSampled(of=of, rate=rate):
-            yield rate
-            yield from _rates(of)
-        case Sequence(of=parts) | Parallel(of=parts) | Filtered(of=parts):
-            for part in parts:
-                yield from _rates(part)
-        case Repeated(of=of) | PostProcessed(of=of):
-            yield from _rates(of)
-        case _:
-            return
+    if isinstance(tree, PoissonSampled):
+        yield tree.rate
+    for part in children(tree):
+        yield from _rates(part)
 
 
 def _warnings(account: ScopeAccount, prefix: str) -> tuple[Prose, ...]:

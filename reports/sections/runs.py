@@ -242,14 +242,11 @@ def _noise(group: Admitted) -> str:
 
 def leaves(tree: trees.Composition) -> Iterator[trees.Composition]:
     """The laws and declared guarantees of a tree."""
-    match tree:
-        case trees.Sequence(of=parts) | trees.Parallel(of=parts) | trees.Filtered(of=parts):
-            for part in parts:
-                yield from leaves(part)
-        case trees.Repeated(of=part) | trees.PoissonSampled(of=part) | trees.PostProcessed(of=part):
-            yield from leaves(part)
-        case _:
-            yield tree
+    below = trees.children(tree)
+    if not below:
+        yield tree
+    for part in below:
+        yield from leaves(part)
 
 
 # ---- what is open, what was refused ---------------------------------------------------------------------------------
