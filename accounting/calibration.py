@@ -22,7 +22,6 @@ from typing import Literal, TypeAlias, assert_never
 from dpledger.accounting import rules
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
-from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import Composable, compose, tree_of
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError

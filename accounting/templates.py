@@ -6,10 +6,11 @@ The number is written as "free" in place of its value:
       {"kind": "poisson_sampled", "rate": "0.01", "of": {"kind": "gaussian", "noise_multiplier": "free"}}}]}
 
 Of noise (`noise_multiplier`, `sigma`, `scale`) the least value is sought; of everything else that makes a release cost
-more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`) the most. "free" may stand in several places of one
-kind: then all of them get the same value.
+more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`) the most. "free" may stand in several places of
+one kind: then all of them get the same value.
 
->>> template = read_template({"relation": "add_remove", "entries": [{"mechanism": {"kind": "laplace", "epsilon": "free"}}]})
+>>> entries = [{"mechanism": {"kind": "laplace", "epsilon": "free"}}]
+>>> template = read_template({"relation": "add_remove", "entries": entries})
 >>> template.field, template.filled(Decimal("0.5")).entries[0].mechanism.epsilon
 ('epsilon', Decimal('0.5'))
 """

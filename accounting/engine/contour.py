@@ -12,15 +12,17 @@ one below (1 - e^-x)_+. Statements, proofs, sources: docs/proofs/engine.md, sect
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import TiltedComposition
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.laws.law import Cumulants
 
-__all__ = ["Contour", "Ladder", "LogBounds"]
+__all__ = ["Contour", "Ladder", "LogBounds", "TiltedSum"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +53,52 @@ class LogBounds:
     upper: float
 
 
+class TiltedSum(Protocol):
+    """A sum of independent losses tilted at c: what a contour needs to know of it."""
+
+    @property
+    def c(self) -> float: ...
+    @property
+    def cumulants(self) -> Cumulants: ...
+    @property
+    def absolute_mean(self) -> float:
+        """The sum of the moduli of the means: what rounds in their sum is at most four units of it."""
+        ...
+
+    def log_decay(self, t: Array) -> Array:
+        """Upper bounds of log |phi(s)| of the sum, for every s >= t."""
+        ...
+
+    def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
+        """Real and imaginary part of log Phi, and B: |Phi - computed| <= |computed| (e^B - 1) at each node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """The line Re z = c with its nodes, and what depends on them alone: the kernels, doubled for t > 0."""
+
+    t: Array
+    smooth: Array
+    upper: ComplexArray
+    lower: ComplexArray
+    sizes: Array
+    rounding: Array
+
+
+@functools.lru_cache(maxsize=64)
+def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
+    t = step * np.arange(count, dtype=np.float64)
+    weights = np.where(t > 0, 2.0, 1.0)
+    z = c + 1j * t
+    kernel = 1 / (z * (z + 1))
+    smooth = mu_squared / 2 * (c * (c + 1) - t * t)
+    bump = mu_squared * math.exp(mu_squared / 8)
+    sizes = weights * (np.abs(kernel) + bump)
+    rounding = UNIT * (40 + 8 * np.abs(smooth))
+    return Line(t, smooth, weights * kernel, weights * (kernel - bump), sizes, rounding)
+
+
 class Contour:
     """The line Re z = c with `count` nodes a `step` apart, and all that its certificate needs."""
 
@@ -58,13 +106,13 @@ class Contour:
         "_aliases",
         "_kernel_lower",
         "_kernel_upper",
+        "_line",
         "_log_front",
         "_log_front_error",
         "_position_size",
         "_rounding",
         "_shift",
         "_size",
-        "_t",
         "_truncation",
         "c",
         "count",
@@ -74,11 +122,11 @@ class Contour:
     )
 
     def __init__(
-        self, tilted: TiltedComposition, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0
+        self, tilted: TiltedSum, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0
     ) -> None:
         self.c, self.step, self.count, self.mu_squared = tilted.c, step, count, mu_squared
         self.window = 2 * math.pi / step
-        self._t = step * np.arange(count, dtype=np.float64)
+        self._line = _line(self.c, step, count, mu_squared)
         self._set_nodes(tilted)
         self._truncation = self._truncations(float(tilted.log_decay(np.array([count * step]))[0]))
         at = tilted.cumulants
@@ -86,30 +134,25 @@ class Contour:
         self._log_front_error = at.error + 8 * UNIT * (abs(at.value) + 8)
         self._aliases = self._alias_ladder(ladder)
 
-    def _set_nodes(self, tilted: TiltedComposition) -> None:
-        c, t, mu2 = self.c, self._t, self.mu_squared
+    def _set_nodes(self, tilted: TiltedSum) -> None:
+        line, mu2 = self._line, self.mu_squared
         real, imaginary, spread = tilted.nodes(self.step, self.count)
-        z = c + 1j * t
-        kernel = 1 / (z * (z + 1))
-        smooth = mu2 / 2 * (c * (c + 1) - t * t)
-        modulus = np.exp(np.minimum(real + smooth, 700.0))
-        weights = np.where(t > 0, 2.0, 1.0) * modulus
-        phases = weights * (np.cos(imaginary) + 1j * np.sin(imaginary))
-        bump = mu2 * math.exp(mu2 / 8)
-        self._kernel_upper = phases * kernel
-        self._kernel_lower = phases * (kernel - bump)
-        sizes = weights * (np.abs(kernel) + bump)
-        spread = spread + UNIT * (40 + 8 * np.abs(smooth) + 4 * np.abs(imaginary) + 4 * np.abs(real))
-        grown = np.where(spread < 1, sizes * np.expm1(np.minimum(spread, 1.0)), 0.0)
+        exponents = real + line.smooth
+        modulus = np.exp(np.minimum(exponents, 700.0))
+        phases = modulus * (np.cos(imaginary) + 1j * np.sin(imaginary))
+        self._kernel_upper = phases * line.upper
+        self._kernel_lower = phases * line.lower if mu2 else self._kernel_upper
+        sizes = modulus * line.sizes
+        spread = spread + line.rounding + (4 * UNIT) * (np.abs(imaginary) + np.abs(real))
+        grown = sizes * np.expm1(np.minimum(spread, 1.0))
         wild = spread >= 1  # where phi all but vanishes: e^B - 1 <= e^B, joined to the logarithm of the modulus
         if wild.any():
-            log_sizes = np.log(2 * (np.abs(kernel[wild]) + bump)) + real[wild] + smooth[wild] + spread[wild]
-            grown[wild] = np.exp(np.minimum(log_sizes, 700.0))
+            grown[wild] = np.exp(np.minimum(np.log(2 * line.sizes[wild]) + exponents[wild] + spread[wild], 700.0))
         self._size = float(np.sum(sizes)) * (1 + 1e-6)
-        self._position_size = float(np.sum(sizes * t)) * (1 + 1e-6)
+        self._position_size = float(sizes @ line.t) * (1 + 1e-6)
         self._rounding = float(np.sum(grown)) * (1 + 1e-6) + UNIT * (self.count + 60) * self._size
-        at = tilted.cumulants
-        self._shift = (at.mean + mu2 * (c + 0.5), tilted.absolute_mean + mu2 * (c + 0.5))
+        at, middle = tilted.cumulants, mu2 * (self.c + 0.5)
+        self._shift = (at.mean + middle, tilted.absolute_mean + middle)
 
     def _truncations(self, log_decay: float) -> tuple[float, float]:
         """What the nodes from `count` on can add to the upper and take from the lower sum."""
@@ -140,12 +183,12 @@ class Contour:
 
     def _sums(self, epsilon: float) -> tuple[float, float, float]:
         """The upper and the lower sum, and the derivative of the upper one's logarithm with e^{-c eps} in front."""
-        angles = self._t * (self._shift[0] - epsilon)
+        angles = self._line.t * (self._shift[0] - epsilon)
         phases = np.cos(angles) + 1j * np.sin(angles)
         terms = self._kernel_upper * phases
         upper = float(np.sum(terms.real))
         lower = upper if self.mu_squared == 0 else float((self._kernel_lower @ phases).real)
-        slope = -(self.c * upper - float(self._t @ terms.imag)) / upper if upper > 0 else -self.c
+        slope = -(self.c * upper - float(self._line.t @ terms.imag)) / upper if upper > 0 else -self.c
         return upper, lower, slope
 
     def estimate(self, epsilon: float) -> tuple[float, float]:

@@ -20,9 +20,7 @@ DELTA_TO_SHOW = "1e-6"  # for a target that is no (epsilon, delta)
 
 
 def calibrate(
-    file: Annotated[
-        Path, typer.Argument(help='A composition document with one number written as "free"; - for stdin.')
-    ],
+    file: Annotated[Path, typer.Argument(help='A composition document; one number is "free". - reads standard input.')],
     epsilon: Annotated[str | None, typer.Option(help="The target's epsilon.")] = None,
     delta: Annotated[str | None, typer.Option(help="The target's delta, with --epsilon (default 0).")] = None,
     rho: Annotated[str | None, typer.Option(help="The target in zCDP, instead.")] = None,
