@@ -5,8 +5,10 @@
     a loss that is surely infinite                     epsilon is infinite for every delta below 1
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
+    few runs, some of them sampled                     the contour, if few nodes are enough; the lattice (`lattice`);
+                                                       then as everything else
     everything else                                    the contour (`solve`); where that is wide, the contour after a
-                                                       smooth cut (`cut`), then the parts one by one
+                                                       smooth cut (`cut`), the lattice, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -16,6 +18,7 @@ are intersected, never averaged. docs/proofs/engine.md, section 8.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
@@ -36,8 +39,9 @@ from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_once, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
+from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
-from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.solve import Interval, decaying_epsilon, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -51,7 +55,8 @@ __all__ = ["delta_interval", "epsilon_interval"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
-NARROW = 1e-3  # relative width above which the parts are asked one by one too
+NARROW = 1e-3  # relative width above which the next method is asked too
+FEWEST, FEW = 8, 63  # runs up to here: no transform decays; some do not
 FEW_PARTS = 8
 CUTS = 2  # each placed by the bound that the last one gave
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
@@ -119,12 +124,45 @@ def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
             outcomes = _outcomes(composed, math.log(down))
             if outcomes is not None:
                 return _counted_epsilon(outcomes, composed, down, up)
-            found = finite_epsilon(composed, *_logs(down, up))
-            if found.relative_width() > NARROW:
-                found = found.meet(cut_epsilon(composed, down, up))
-            if found.relative_width() > NARROW and len(composed.parts) <= FEW_PARTS:
-                found = found.meet(_part_by_part(composed, down, up))
-            return found
+            return _composed_epsilon(composed, down, up)
+
+
+Method: TypeAlias = Callable[[Composed, float, float], Interval]
+
+
+def _composed_epsilon(composed: Composed, down: float, up: float) -> Interval:
+    """The hand-over proper: one method after the other until the interval is narrow. Each interval holds epsilon."""
+    found = Interval(0.0, composed.largest)
+    room = SMALL if _few(composed) else 0.0
+    for method in _methods(composed):
+        found = found.meet(method(composed, down, up))
+        if found.upper - found.lower <= NARROW * max(found.upper, room):
+            break
+    return found
+
+
+def _methods(composed: Composed) -> tuple[Method, ...]:
+    """Those worth asking, the most promising first."""
+    parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
+    if not _few(composed):
+        return (_contour, cut_epsilon, lattice_epsilon, *parts)
+    runs = sum(count for _, count in composed.parts)
+    first = (_few_nodes, lattice_epsilon) if runs > FEWEST else (lattice_epsilon,)
+    return (*first, _contour, cut_epsilon, *parts)
+
+
+def _few(composed: Composed) -> bool:
+    """Whether runs are few and some of them sampled: then one loss is a quadrature, and its transform hardly decays."""
+    sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
+    return sampled and sum(count for _, count in composed.parts) <= FEW
+
+
+def _contour(composed: Composed, down: float, up: float) -> Interval:
+    return finite_epsilon(composed, *_logs(down, up))
+
+
+def _few_nodes(composed: Composed, down: float, up: float) -> Interval:
+    return decaying_epsilon(composed, *_logs(down, up))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -245,7 +283,9 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             if outcomes is not None:
                 found = ratio(outcomes, epsilon, 0.0)
                 return Interval(found.lower, min(1.0, found.upper))
-            result = from_logs(finite_delta(composed, epsilon))
+            result = lattice_delta(composed, epsilon) if _few(composed) else Interval(0.0, 1.0)
+            if result.relative_width() > NARROW and result.upper > 0:
+                result = result.meet(from_logs(finite_delta(composed, epsilon)))
             for _ in range(CUTS):
                 if result.relative_width() <= NARROW or result.upper == 0:
                     break

@@ -82,8 +82,9 @@ class Convolved:
         window = self.window * (1 - 1e-9)
         behind = -self.c * window - math.log(-math.expm1(-self.c * window))
         gap = (self.aliases.c - self.c) * window
-        slack = 8 * UNIT * (np.abs(self.aliases.log_bounds) + np.abs(self.aliases.c * epsilon))
-        ahead = float(np.min(self.aliases.log_bounds - self.aliases.c * epsilon + slack - gap - np.log(-np.expm1(-gap))))
+        bounds, at = self.aliases.log_bounds, self.aliases.c * epsilon
+        slack = 8 * UNIT * (np.abs(bounds) + np.abs(at))
+        ahead = float(np.min(bounds - at + slack - gap - np.log(-np.expm1(-gap))))
         return float(np.logaddexp(behind, ahead)) + 1e-9
 
 
@@ -133,12 +134,13 @@ def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Lad
 def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
     """Tilted masses of sum about 1, folded to `length`; K; a bound of their relative errors."""
     points = steps.points
-    exponents = c * points + np.log(np.maximum(steps.masses, _FLOOR))
+    logs = np.log(np.maximum(steps.masses, _FLOOR))
+    exponents = c * points + logs
     top = float(np.max(exponents))
-    masses = np.exp(exponents - top)
+    masses = np.where(steps.masses > 0, np.exp(exponents - top), 0.0)  # the lower law has no mass where it has none
     total = float(np.sum(masses))
     masses = masses / total
-    far = float(masses @ (np.abs(points) * c + np.abs(exponents)))
+    far = float(masses @ (np.abs(points) * c + np.abs(logs)))
     relative = 8 * UNIT * (far * (1 + 1e-6) + abs(top) + 8)
     log_moment = top + math.log(total)
     folds = -(-masses.size // length)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_o
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.engine.tilt import Saddle, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import Saddle, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.laws.smooth_cut import require_error_function
-from dpledger.accounting.laws.tails import Profiled, profile_of
+from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
 
-__all__ = ["lattice_epsilon", "profiles_of"]
+__all__ = ["lattice_delta", "lattice_epsilon", "profiles_of"]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
 SMALL = 0.05  # an epsilon below this is wanted to an absolute width only
@@ -64,13 +64,42 @@ def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
     require_error_function()
     try:
         saddle = saddle_for_delta(composed, math.log(down), WIDTH)
-        plan = _plan(composed, parts, saddle, ladder_around(composed, saddle))
+        plan = _plan(composed, parts, saddle, ladder_around(composed, saddle), max(saddle.epsilon, SMALL))
         for _ in range(PASSES):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
             if found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
                 break
             plan = _refined(plan, above, found, math.log(down))
+    except WorkLimit:
+        pass
+    return found
+
+
+def lattice_delta(composed: Composed, epsilon: float) -> Interval:
+    """Bounds of d(epsilon), d the profile of the finite loss.
+
+    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
+    """
+    found = Interval(0.0, 1.0)
+    parts = profiles_of(composed)
+    if parts is None or epsilon >= composed.largest:
+        return found if parts is None else Interval(0.0, 0.0)
+    require_error_function()
+    try:
+        saddle = saddle_for_epsilon(composed, epsilon)
+        plan = _plan(composed, parts, saddle, ladder_around(composed, saddle), 1 / saddle.c)
+        for _ in range(PASSES):
+            above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
+            upper = _delta_above(_composed(above, plan), epsilon)
+            lower = 0.0
+            if all(steps.masses.any() for steps, _ in below):
+                lower = _delta_below(_composed(below, plan), epsilon)
+            found = found.meet(Interval(lower, upper))
+            if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
+                break
+            finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found.relative_width(), 1.0))))
+            plan = replace(plan, spacing=finer)
     except WorkLimit:
         pass
     return found
@@ -96,25 +125,25 @@ def _refined(plan: Plan, above: list[tuple[Steps, int]], found: Interval, log_de
     ladder = ladder_of(above, plan.c * _TILTS)
     epsilon = min(found.upper, max(plan.epsilon, 1e-12))
     c, window = _tilt_and_window(ladder, epsilon, log_delta)
-    spacing = _spacing(epsilon, above, c)
+    spacing = _spacing(max(epsilon, SMALL), above, c)
     return Plan(c, window, min(0.7 * plan.spacing, max(plan.spacing / 16, 0.8 * spacing)), epsilon, plan.ranges)
 
 
-def _spacing(epsilon: float, parts: Sequence[tuple[object, int]], c: float) -> float:
+def _spacing(wanted: float, parts: Sequence[tuple[object, int]], c: float) -> float:
+    """For a width of WIDTH times `wanted`."""
     runs = sum(count for _, count in parts)
-    return math.sqrt(8 * WIDTH * max(epsilon, SMALL) / (runs * (c + 1)))
+    return math.sqrt(8 * WIDTH * wanted / (runs * (c + 1)))
 
 
-def _plan(composed: Composed, parts: list[Part], saddle: Saddle, ladder: Ladder) -> Plan:
+def _plan(composed: Composed, parts: list[Part], saddle: Saddle, ladder: Ladder, wanted: float) -> Plan:
     c, window = _tilt_and_window(ladder, saddle.epsilon, saddle.log_delta)
-    epsilon = max(saddle.epsilon, 1e-12)
     total = sum(count for _, count in parts)
-    budget = 0.02 * WIDTH * max(1.0, c * epsilon)
-    ranges = []
-    for (profile, _), (loss, _) in zip(parts, composed.parts, strict=True):
-        moments = loss.log_moments(ladder.c)
-        ranges.append(_range(profile, ladder.c, moments, c, budget / total, saddle.log_delta))
-    return Plan(c, window, _spacing(epsilon, parts, c), epsilon, tuple(ranges))
+    share = 0.02 * WIDTH * max(1.0, c * wanted) / total
+    ranges = tuple(
+        _range(profile, ladder.c, loss.log_moments(ladder.c), c, share, saddle.log_delta)
+        for (profile, _), (loss, _) in zip(parts, composed.parts, strict=True)
+    )
+    return Plan(c, window, _spacing(wanted, parts, c), max(saddle.epsilon, 1e-12), ranges)
 
 
 def _tilt_and_window(ladder: Ladder, epsilon: float, log_delta: float) -> tuple[float, float]:
@@ -149,7 +178,7 @@ def _range(
     return float(scan[max(0, first)]), float(scan[last]) if last < _SCAN - 1 else high
 
 
-# ---- one lattice ------------------------------------------------------------------------------------------------------
+# ---- one lattice -----------------------------------------------------------------------------------------------------
 
 
 def _steps(plan: Plan, parts: list[Part], made: Callable[[Profiled, Mesh, float, float], Steps]) -> list[Counted]:
@@ -159,21 +188,20 @@ def _steps(plan: Plan, parts: list[Part], made: Callable[[Profiled, Mesh, float,
 
 def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up: float, found: Interval) -> Interval:
     """The interval that one spacing gives."""
-    length = 1 << max(6, math.ceil(math.log2(plan.window / plan.spacing)))
-    if length > LONGEST:
-        raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
-    upper = min(found.upper, _epsilon_above(_composed(above, plan.c, length), down, plan.epsilon, found))
+    upper = min(found.upper, _epsilon_above(_composed(above, plan), down, plan.epsilon, found))
     if upper <= 0:
         return Interval(0.0, 0.0)
     below = _steps(plan, parts, lower_steps)
-    if any(not steps.masses.any() for steps, _ in below):
+    if not all(steps.masses.any() for steps, _ in below):
         return Interval(0.0, upper)
-    reach = min(upper, plan.epsilon + plan.window)
-    return Interval(_epsilon_below(_composed(below, plan.c, length), up, reach), upper)
+    return Interval(_epsilon_below(_composed(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
-def _composed(parts: list[tuple[Steps, int]], c: float, length: int) -> Convolved:
-    return convolve(parts, c, length, ladder_of(parts, c * _RUNGS))
+def _composed(parts: list[Counted], plan: Plan) -> Convolved:
+    length = 1 << max(6, math.ceil(math.log2(plan.window / plan.spacing)))
+    if length > LONGEST:
+        raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
+    return convolve(parts, plan.c, length, ladder_of(parts, plan.c * _RUNGS))
 
 
 def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:
@@ -207,14 +235,38 @@ def _between(sums: Convolved, j: int, share: float) -> float:
     return sums.position(j) + math.log1p(share * math.expm1(sums.mesh.spacing))
 
 
+def _delta_above(sums: Convolved, epsilon: float) -> float:
+    """Claim: at least the profile at epsilon. Source: docs/proofs/lattice.md, section 6."""
+    j, share, slack = _place(sums, epsilon)
+    above, below = sums.upper(j), sums.upper(j + 1)
+    return (above - max(0.0, share - slack) * max(0.0, above - below)) * (1 + 8 * UNIT)
+
+
+def _delta_below(sums: Convolved, epsilon: float) -> float:
+    """Claim: at most the profile at epsilon. Source: docs/proofs/lattice.md, section 6."""
+    j, share, slack = _place(sums, epsilon)
+    above, below = sums.lower(j), sums.lower(j + 1)
+    if above <= below:
+        return above
+    return max(0.0, above - min(1.0, share + slack) * (above - below)) * (1 - 1e-12)
+
+
+def _place(sums: Convolved, epsilon: float) -> tuple[int, float, float]:
+    """The lattice point before epsilon, where e^epsilon lies on the way to the next, and the rounding of that."""
+    j = sums.nearest(epsilon)
+    spacing = sums.mesh.spacing
+    share = math.expm1(max(0.0, epsilon - sums.position(j))) / math.expm1(spacing)
+    return j, share, 1e-12 + 8 * UNIT * abs(epsilon) / spacing
+
+
 def _last(holds: Callable[[int], bool], first: int, start: int, room: int) -> int:
-    """A j where `holds` and at j + 1 does not: downward from `start`, or upward by at most about `room`; first - 1 where
-    none is found."""
+    """A j where `holds` and at j + 1 does not: downward from `start`, first - 1 where it never does; or upward, by
+    about `room` at most: then the last j tried."""
     stride, low, high = 1, start, start
     if holds(start):
         while holds(high := low + stride):
             if high > start + room:
-                return first - 1
+                return high
             low, stride = high, 2 * stride
     else:
         while not holds(low := max(first, high - stride)):

@@ -133,7 +133,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
     left, right = _ends(heights, falls, ratios)
     early = np.flatnonzero(right < 0)
     early = early[early < np.max(np.flatnonzero(right >= 0), initial=-1)]
-    if early.size:  # little just above the middle, more far beyond: touch at the right end, where the line is not negative
+    if early.size:  # little just above the middle, more far beyond: touch at the right end, the line is positive there
         heights[early], falls[early] = law.lines(points[early])
         left, right = _ends(heights, falls, ratios)
     negative = np.flatnonzero(right < 0)
@@ -152,7 +152,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> Steps:
 
 
 def _ends(heights: Array, falls: Array, ratios: Array) -> tuple[Array, Array]:
-    """The line of each cell at its left end (of the first cell: left out, it is 0) and at its right end, rounded down."""
+    """The line of each cell at its left end (of all but the first: that is 0) and at its right end, rounded down."""
     error = 16 * UNIT
     right = heights * (1 - error) - falls * ratios * (1 + error)
     left = heights[1:] * (1 - error) - falls[1:] * ratios[:-1] * (1 + error)

@@ -101,10 +101,10 @@ def profile_of(loss: Loss) -> Profiled | None:
     match loss:
         case GaussianLoss(mu_squared=mu_squared):
             base = gaussian_base(math.sqrt(mu_squared))
-            return TailProfile(lambda l: _as_tails(base(l), "above"), _rounded, -math.inf, math.inf)
+            return TailProfile(lambda points: _as_tails(base(points), "above"), _rounded, -math.inf, math.inf)
         case LaplaceLoss(epsilon=e0):
             base = laplace_base(e0)
-            return TailProfile(lambda l: _as_tails(base(l), "above"), _rounded, -loss.largest, loss.largest)
+            return TailProfile(lambda points: _as_tails(base(points), "above"), _rounded, -loss.largest, loss.largest)
         case BoundedRangeLoss(eta=eta):
             return TailProfile(functools.partial(_bounded_range, eta), _rounded, -loss.largest, loss.largest)
         case SampledGaussianLoss(cut=None):
