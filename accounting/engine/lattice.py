@@ -29,7 +29,7 @@ __all__ = ["lattice_delta", "lattice_epsilon", "profiles_of"]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
 SMALL = 0.05  # an epsilon below this is wanted to an absolute width only
-PASSES = 4
+PASSES = 5
 LONGEST = 1 << 17  # of a transform
 DIGITS = 11.0  # aliases are to be below e^-DIGITS of delta
 _SCAN = 96  # points at which the range of a loss is looked for

@@ -1,0 +1,212 @@
+"""The lattice engine against oracles that share nothing with it, and against the contour engine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.engine import lattice
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
+from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
+from dpledger.accounting.laws.tails import profile_of
+from dpledger.accounting.profile import compose
+from engine_oracles import finite_delta as counted_delta, gaussian_delta, holds_delta, holds_epsilon, mp, seeds
+from lattice_oracles import plain_transform, profile_of_steps, random_finite, random_law, sampled_gaussian, twice
+
+
+def random_sampled(rng: np.random.Generator) -> tuple[float, float, Direction]:
+    rate = math.exp(rng.uniform(math.log(1e-4), math.log(0.5)))
+    return rate, rng.uniform(0.5, 4), "add" if rng.random() < 0.5 else "remove"
+
+
+# ---- exact oracles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(60, 600))
+def test_one_run_of_any_law(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    loss, exact = random_law(rng)
+    delta = 10 ** rng.uniform(-12, -1)
+    at = lattice_epsilon(Composed(((loss, 1),)), delta, delta)
+    assert holds_epsilon(at.lower, at.upper, exact, mp.mpf(delta))
+    epsilon = rng.uniform(0, 4)
+    found = lattice_delta(Composed(((loss, 1),)), epsilon)
+    assert holds_delta(found.lower, found.upper, exact(mp.mpf(epsilon)))
+
+
+@pytest.mark.parametrize("seed", seeds(4, 60))
+def test_two_runs_of_a_sampled_gaussian_by_quadrature(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rate, sigma, direction = random_sampled(rng)
+    delta = 10 ** rng.uniform(-12, -3)
+    composed = Composed(((SampledGaussianLoss(rate, sigma, direction), 2),))
+    at = lattice_epsilon(composed, delta, delta)
+    assert at.upper - at.lower <= 1e-3 * max(at.upper, 0.2)
+    if at.lower > 0:
+        assert twice(rate, sigma, direction, mp.mpf(at.lower)) >= mp.mpf(delta) * (1 - mp.mpf(10) ** -12)
+    assert twice(rate, sigma, direction, mp.mpf(at.upper)) <= mp.mpf(delta) * (1 + mp.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize("seed", seeds(20, 300))
+def test_finite_pairs_by_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = [(*random_finite(rng, 3), int(rng.integers(1, 5))) for _ in range(2)]
+    composed = Composed(tuple((loss, count) for loss, _, count in drawn))
+    pairs = [(pair, count) for _, pair, count in drawn]
+    delta = 10 ** rng.uniform(-9, -1)
+    at = lattice_epsilon(composed, delta, delta)
+    assert holds_epsilon(at.lower, at.upper, lambda e: counted_delta(pairs, e), mp.mpf(delta))
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_many_gaussians_are_one(seed: int) -> None:
+    """Down to a delta of 1e-40, where nothing but tilting keeps the digits."""
+    rng = np.random.default_rng(seed)
+    mu, runs, delta = math.exp(rng.uniform(-3, 1)), int(rng.integers(2, 200)), 10 ** rng.uniform(-40, -2)
+    at = lattice_epsilon(Composed(((GaussianLoss(mu * mu), runs),)), delta, delta)
+    whole = mp.sqrt(mp.mpf(mu * mu) * runs)
+    assert holds_epsilon(at.lower, at.upper, lambda e: gaussian_delta(whole, e), mp.mpf(delta))
+    assert at.upper - at.lower <= 2e-3 * max(at.upper, lattice.SMALL)
+
+
+# ---- the other engine -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(25, 1500))
+def test_lattice_and_contour_agree(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(int(rng.integers(1, 4))):
+        rate, sigma, direction = random_sampled(rng)
+        parts.append((SampledGaussianLoss(max(rate, 3e-3), sigma, direction), int(rng.integers(6, 30))))
+    if rng.random() < 0.5:
+        parts.append((GaussianLoss(math.exp(rng.uniform(-3, 0))), 1))  # type: ignore[arg-type]
+    composed = Composed(tuple(parts))
+    log_delta = math.log(10) * rng.uniform(-11, -2)
+    delta = math.exp(log_delta)
+    by_lattice = lattice_epsilon(composed, delta, delta)
+    by_contour = finite_epsilon(composed, log_delta - 1e-12, log_delta + 1e-12)
+    assert max(by_lattice.lower, by_contour.lower) <= min(by_lattice.upper, by_contour.upper)
+    epsilon = by_lattice.upper
+    one, other = lattice_delta(composed, epsilon), finite_delta(composed, epsilon)
+    assert one.lower <= math.exp(other.upper) * (1 + 1e-12)
+    assert math.exp(other.lower) * (1 - 1e-12) <= one.upper
+
+
+@pytest.mark.parametrize("seed", seeds(12, 300))
+def test_few_runs_are_narrow(seed: int) -> None:
+    """What is promised for 2 to 63 runs: a width of 1e-3, relative or absolute."""
+    rng = np.random.default_rng(seed)
+    rate, sigma, _ = random_sampled(rng)
+    step = PoissonSampled(GaussianLaw(noise_multiplier=sigma), rate=rate)
+    at = compose(Repeated(step, times=int(rng.integers(2, 64)))).epsilon(10 ** rng.uniform(-12, -3))
+    assert at.upper - at.lower <= 1e-3 * max(at.upper, 0.2)
+
+
+# ---- each term is needed --------------------------------------------------------------------------------------------
+
+
+class WithoutAliases(Convolved):
+    """The periodic sum as if it were delta."""
+
+    def _log_alias(self, epsilon: float) -> float:
+        return -math.inf
+
+
+def composed_gaussians(mu: float, runs: int, c: float, length: int, spacing: float) -> tuple[Convolved, Convolved]:
+    """Both lattices of `runs` Gaussians, at any tilt and window, sensible or not."""
+    law = profile_of(GaussianLoss(mu * mu))
+    assert law is not None
+    mesh, reach = Mesh.near(spacing), mu * mu / 2 + 9 * mu
+    sums = []
+    for made in (upper_steps, lower_steps):
+        parts = [(made(law, mesh, -reach, reach), runs)]
+        sums.append(convolve(parts, c, length, ladder_of(parts, c * np.geomspace(1.1, 4, 8))))
+    return sums[0], sums[1]
+
+
+def as_twin(kind: type[Convolved], sums: Convolved) -> Convolved:
+    fields = (getattr(sums, name) for name in Convolved.__dataclass_fields__)
+    return kind(*fields)
+
+
+def wrong_bounds(above: Convolved, below: Convolved, mu: float, runs: int) -> int:
+    whole, wrong = mp.sqrt(mp.mpf(mu * mu) * runs), 0
+    for epsilon in np.linspace(-6 * float(whole), 9 * float(whole), 40).tolist():
+        for sums, side in ((above, 1), (below, -1)):
+            j = sums.nearest(epsilon)
+            bound = sums.upper(j) if side > 0 else sums.lower(j)
+            position = mp.mpf(sums.start + j * sums.mesh.width) * mp.mpf(sums.mesh.unit)
+            wrong += side * (mp.mpf(bound) - gaussian_delta(whole, position)) < 0
+    return int(wrong)
+
+
+def test_without_aliases_the_lower_bound_is_wrong() -> None:
+    honest = twin = 0
+    for length in (64, 128):
+        above, below = composed_gaussians(0.3, 5, 2.0, length, 0.02)
+        honest += wrong_bounds(above, below, 0.3, 5)
+        twin += wrong_bounds(above, as_twin(WithoutAliases, below), 0.3, 5)
+    assert honest == 0
+    assert twin >= 10
+
+
+def test_without_the_rounding_of_transforms_bounds_are_wrong() -> None:
+    """Far from the tilt the sums are rounding: the bounds say so, those of the twin do not."""
+    honest = twin = 0
+    for c in (1.0, 4.0):
+        above, below = composed_gaussians(0.5, 6, c, 4096, 0.01)
+        honest += wrong_bounds(above, below, 0.5, 6)
+        twin += wrong_bounds(replace(above, error=0.0), replace(below, error=0.0), 0.5, 6)
+    assert honest == 0
+    assert twin >= 3
+
+
+@pytest.mark.parametrize("size", [64, 256])
+def test_transforms_err_less_than_assumed(size: int) -> None:
+    values = np.random.default_rng(size).dirichlet(np.ones(size) * 0.1)
+    found, exact = np.fft.rfft(values), plain_transform(values)
+    assumed = 16 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(values))
+    assert max(float(abs(mp.mpc(a) - b)) for a, b in zip(found.tolist(), exact, strict=True)) <= assumed / 2
+
+
+# ---- edges ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_law_without_tails_is_left_to_others() -> None:
+    composed = Composed(((DiscreteGaussianLoss(3.0, 1), 2),))
+    assert lattice_epsilon(composed, 1e-5, 1e-5) == Interval(0.0, math.inf)
+    assert lattice_delta(composed, 1.0) == Interval(0.0, 1.0)
+
+
+def test_a_delta_that_is_met_at_once_needs_no_epsilon() -> None:
+    composed = Composed(((SampledGaussianLoss(1e-4, 2.0, "remove"), 3),))
+    assert lattice_epsilon(composed, 0.01, 0.01).upper <= 1e-12
+
+
+def test_beyond_the_largest_loss_nothing_is_left() -> None:
+    loss, _ = sampled_gaussian(0.1, 1.0, "add")
+    assert lattice_delta(Composed(((loss, 3),)), 0.5) == Interval(0.0, 0.0)
+
+
+def test_chernoff_bounds_of_a_lattice_law() -> None:
+    """They hold for its own profile, and are not far above it."""
+    law = profile_of(GaussianLoss(0.25))
+    assert law is not None
+    steps = lower_steps(law, Mesh.near(0.1), -4.0, 4.0)
+    ladder: Ladder = ladder_of([(steps, 1)], np.geomspace(0.2, 30, 12))
+    for epsilon in (-1.0, 0.0, 1.0, 2.0):
+        exact = mp.log(profile_of_steps(steps, mp.mpf(epsilon)))
+        assert exact <= ladder.log_delta(epsilon) <= exact + 4
