@@ -49,7 +49,7 @@ def gaussian_bracket(mu_squared: float) -> Bracket:
     mu = math.sqrt(mu_squared)
     reach = mu_squared / 2 + FARTHEST * mu
     far = FARTHEST + mu  # of Q, in standard deviations
-    tail = math.exp(-(FARTHEST**2) / 2) / FARTHEST  # Mills: P's mass on each side of the cells is below a third of it
+    tail = math.exp(-(FARTHEST**2) / 2) / FARTHEST  # Mills: P's mass beyond the two ends is below it
     cells = _cells(
         reach,
         lambda x: -((x + mu_squared / 2) ** 2) / (2 * mu_squared) - math.log(mu * math.sqrt(2 * math.pi)),
@@ -95,7 +95,7 @@ class _Cells:
     error: float
 
     def bracket(self, *, atom: float = 0.0, tail: float = 0.0) -> Bracket:
-        """`atom`: P's mass at the largest loss, Q's at the smallest. `tail`: at least P's mass beyond either end."""
+        """`atom`: P's mass at the largest loss, Q's at the smallest. `tail`: at least P's mass beyond the ends."""
         return Bracket(self._above(atom, tail), self._below(atom))
 
     def _above(self, atom: float, tail: float) -> FinitePair:
@@ -105,7 +105,6 @@ class _Cells:
         right[0] += atom
         right[-1] += atom * math.exp(-float(self.edges[-1]))
         left = right[::-1].copy()  # the mirror image: P's mass at l is Q's at -l
-        left[0] += tail
         return self._pair(self.edges, left, right, tail, 4 * UNIT * np.abs(self.edges))
 
     def _below(self, atom: float) -> FinitePair:
@@ -169,7 +168,7 @@ def _require_fine(half: float, slope: float, curvature: float, reach: float) -> 
     stretch = 6 * half  # from any point of a cell to any point of its ellipse
     growth = (slope + 1) * stretch + curvature * stretch * stretch + math.log(4 * (1 + half) / -math.expm1(-2 * half))
     growth += 2 * slope * half  # the least of g on the cell, beside the value at one point
-    log_error = math.log(64 / 15) - 2 * POINTS * math.log(_ELLIPSE) + growth
+    log_error = math.log(64 / 15 * 64 / 63) - 2 * (POINTS - 1) * math.log(_ELLIPSE) + growth
     if reach > LARGEST_LOSS or not log_error < math.log(_RULE):
         raise CannotCertify("losses this large on a secret batch have no certified bound here")
 

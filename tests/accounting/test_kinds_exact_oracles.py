@@ -247,8 +247,9 @@ def test_the_whole_population_is_no_sample() -> None:
 
 def staircase(odds: Fraction) -> Randomiser:
     """Three inputs, four outputs, every ratio `odds`, 1 or 1/odds: an extremal randomiser that is no response."""
-    rows = [[odds, odds, 1, 1], [odds, 1, odds, 1], [1, odds, odds, 1]]
-    return [{y: Fraction(x) / (2 * odds + 2) for y, x in enumerate(row)} for row in rows]
+    one = Fraction(1)
+    rows = [[odds, odds, one, one], [odds, one, odds, one], [one, odds, odds, one]]
+    return [{y: x / (2 * odds + 2) for y, x in enumerate(row)} for row in rows]
 
 
 RANDOMISERS: list[tuple[str, Randomiser, Composition]] = [
