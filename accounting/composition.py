@@ -44,6 +44,7 @@ __all__ = [
     "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
+    "Group",
     "HasParts",
     "LaplaceLaw",
     "Parallel",
@@ -172,6 +173,17 @@ class RandomAllocation:
 
 
 @record
+class Group:
+    """`of`, for `k` steps of the inner `relation`: what it costs k units at once, or one unit under a relation of which
+    a step is k inner ones (replace_one is two steps of add_remove or of zero_out; label_flip is one of replace_one)."""
+
+    of: Part
+    k: Annotated[int, Field(strict=True, ge=1, le=10**6)]
+    relation: Relation
+    kind: Literal["group"] = tag(default="group")
+
+
+@record
 class Parallel:
     """Each child reads its own disjoint part of the units; under add_remove the maximum counts (McSherry 2009)."""
 
@@ -217,6 +229,7 @@ Composition: TypeAlias = (
     | SampledWithoutReplacement
     | Shuffled
     | RandomAllocation
+    | Group
     | Parallel
     | PostProcessed
     | Filtered
@@ -257,6 +270,7 @@ _RECURSIVE: tuple[Any, ...] = (
     SampledWithoutReplacement,
     Shuffled,
     RandomAllocation,
+    Group,
     Parallel,
     PostProcessed,
     Filtered,
@@ -295,7 +309,7 @@ def children(tree: Composition) -> tuple[Composition, ...]:
             return parts
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return (part,)
-        case RandomAllocation(of=part) | PostProcessed(of=part):
+        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part):
             return (part,)
         case _:
             return ()
@@ -318,6 +332,8 @@ def planned(tree: Composition) -> Composition:
             return SampledWithoutReplacement(planned(of), population=population, batch=batch)
         case Shuffled(of=of, users=users):
             return Shuffled(planned(of), users=users)
+        case Group(of=of, k=k, relation=relation):
+            return Group(planned(of), k=k, relation=relation)
         case RandomAllocation(of=of, steps=steps):
             return RandomAllocation(planned(of), steps=steps)
         case PostProcessed(of=of):

@@ -26,6 +26,7 @@ from dpledger.accounting.composition import (
     ExponentialLaw,
     Filtered,
     GaussianLaw,
+    Group,
     LaplaceLaw,
     Parallel,
     PmfPair,
@@ -48,7 +49,7 @@ from dpledger.decimals import ZERO, multiply, round_down, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["admitted_guarantee", "cost", "priced"]
+__all__ = ["admitted_guarantee", "cost", "priced", "require_group"]
 
 Orders = tuple[Decimal, ...]
 HALF = Decimal("0.5")
@@ -122,6 +123,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return priced(part, relation, orders)
         case RandomAllocation(of=part):
             return priced(part, relation, orders)
+        case Group():
+            return _of_group(tree, relation, orders)
         case Parallel(of=parts):
             return _of_parallel(parts, relation, orders)
         case PostProcessed(of=part):
@@ -320,6 +323,42 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
         prices.amplified_epsilon(whole.pure, rate), min(whole.delta, round_up(multiply(whole.delta, rate))), orders
     )
     return amplified if whole.delta else amplified.or_better(whole)
+
+
+def require_group(tree: Group, relation: Relation) -> None:
+    """CannotCertify unless a step of `relation` (or k of them) is k steps of the inner one."""
+    match tree.relation, relation:
+        case inner, outer if inner is outer:
+            return
+        case ((Relation.ADD_REMOVE | Relation.ZERO_OUT), Relation.REPLACE_ONE) if tree.k == 2:
+            return
+        case Relation.REPLACE_ONE, Relation.LABEL_FLIP if tree.k == 1:
+            return
+        case _:
+            raise CannotCertify(f"{tree.k} steps of {tree.relation.value} are not known to be one of {relation.value}")
+
+
+def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
+    """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2.
+
+    Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14.
+    """
+    require_group(tree, relation)
+    inner, k = priced(tree.of, tree.relation, ()), tree.k
+    pure = None if inner.pure is None else multiply(inner.pure, k)
+    if inner.delta:
+        delta = None if inner.pure is None else prices.group_delta(inner.pure, inner.delta, k)
+        if delta is None:
+            raise CannotCertify(f"a group of {k} has a delta of 1 or more, or no epsilon to go with it")
+        return Cost(pure=pure, delta=delta, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
+    square = k * k
+    rho = None if inner.rho is None else multiply(inner.rho, square)
+    return Cost(
+        pure=pure,
+        rho=rho,
+        mu_squared=None if inner.mu_squared is None else multiply(inner.mu_squared, square),
+        rdp={order: None if rho is None else round_up(multiply(rho, order)) for order in orders},
+    )
 
 
 def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:

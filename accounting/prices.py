@@ -28,6 +28,7 @@ __all__ = [
     "discrete_laplace_rdp",
     "discrete_laplace_rho",
     "gaussian_mu_squared",
+    "group_delta",
     "interpolated_rdp",
     "laplace_mu_squared",
     "laplace_rdp",
@@ -271,6 +272,24 @@ def pmf_rdp(left: Masses, right: Masses, order: Decimal) -> Decimal:
 def gaussian_mu_squared(sensitivity: Decimal | int, sigma: Decimal) -> Decimal:
     """(sensitivity / sigma)^2, rounded up at forty digits. Claim: mu-GDP. Source: Dong-Roth-Su 2022, Theorem 2.7."""
     return round_up((Fraction(sensitivity) / Fraction(sigma)) ** 2, digits=WIDE_DIGITS)
+
+
+@lru_cache(maxsize=256)
+def group_delta(epsilon: Decimal, delta: Decimal, k: int) -> Decimal | None:
+    """delta (e^(k epsilon) - 1)/(e^epsilon - 1), k delta at epsilon = 0; None where that is 1 or more.
+
+    Claim: k steps of an (epsilon, delta)-DP mechanism are (k epsilon, result)-DP. Source: Vadhan 2017, Lemma 2.2.
+    """
+    if not delta:
+        return ZERO
+    if not epsilon:
+        result = multiply(delta, k)
+        return result if result < 1 else None
+    if multiply(epsilon, k) > 200:  # delta, at least 10^-60, times e^((k-1) epsilon), k > 1 or epsilon > 200
+        return delta if k == 1 else None
+    with localcontext(outward.context(epsilon)):
+        result = outward.above(delta * outward.expm1(k * epsilon) / outward.expm1(epsilon))
+    return result if result < 1 else None
 
 
 def interpolated_rdp(orders: tuple[Decimal, ...], epsilons: tuple[Decimal, ...], order: Decimal) -> Decimal | None:

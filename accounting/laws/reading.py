@@ -18,6 +18,7 @@ from dpledger.accounting.composition import (
     Composition,
     Filtered,
     GaussianLaw,
+    Group,
     Parallel,
     PoissonSampled,
     PostProcessed,
@@ -27,7 +28,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.costs import admitted_guarantee
+from dpledger.accounting.costs import admitted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP
 from dpledger.accounting.laws.drawn import (
     EVERYONE,
@@ -42,6 +43,7 @@ from dpledger.accounting.laws.drawn import (
     mu_squared_of,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.grouped import grouped
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.decimals import multiply
@@ -102,6 +104,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
             if relation is not Relation.ADD_REMOVE:
                 raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
+        case Group():
+            return [_of_group(tree, relation)]
         case Filtered():
             return [{Drawn(admitted_guarantee(tree, relation)): 1}]
         case _:
@@ -114,6 +118,21 @@ def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
     for part in parts:
         counts[part] = counts.get(part, 0) + 1
     return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
+
+
+def _of_group(tree: Group, relation: Relation) -> Leaves:
+    """Each leaf of the one list, for k steps of the inner relation: pairs at that distance compose as all pairs do."""
+    require_group(tree, relation)
+    lists = _lists(tree.of, tree.relation)
+    if len(lists) > 1:
+        raise CannotCertify("a group whose units may be in different parallel parts has no certified bound")
+    changed: Leaves = {}
+    for drawn, count in lists[0].items():
+        if drawn.how != EVERYONE:
+            raise CannotCertify("a group in a secret batch has no certified bound: state the guarantee of the batch")
+        leaf = Drawn(grouped(drawn.leaf, tree.k, tree.relation))
+        changed[leaf] = changed.get(leaf, 0) + count
+    return changed
 
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
