@@ -51,7 +51,7 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["delta_interval", "epsilon_interval"]
+__all__ = ["answered_by_contour", "delta_interval", "epsilon_interval", "with_mass"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
@@ -149,6 +149,15 @@ def _methods(composed: Composed) -> tuple[Method, ...]:
     runs = sum(count for _, count in composed.parts)
     first = (_few_nodes, lattice_epsilon) if runs > FEWEST else (lattice_epsilon,)
     return (*first, _contour, cut_epsilon, *parts)
+
+
+def answered_by_contour(composed: Composed) -> bool:
+    """Whether no closed form and no count of outcomes answers for the finite loss: where one does, it is quick."""
+    match composed.parts:
+        case ((LaplaceLoss() | BoundedRangeLoss() | SampledGaussianLoss() | SampledLaplaceLoss(), 1),):
+            return False
+        case _:
+            return _outcomes(composed, -690.0) is None
 
 
 def _few(composed: Composed) -> bool:
@@ -259,12 +268,12 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(1.0, 1.0)
     if composed is not None:
-        alone = _with_mass(_finite_delta(composed, epsilon), composed.log_finite)
+        alone = with_mass(_finite_delta(composed, epsilon), composed.log_finite)
     if not what.curves:
         return alone
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
-    return Interval(alone.lower, _with_mass(Interval(0.0, min(1.0, chernoff * (1 + 1e-12))), log_finite).upper)
+    return Interval(alone.lower, with_mass(Interval(0.0, min(1.0, chernoff * (1 + 1e-12))), log_finite).upper)
 
 
 def _finite_delta(composed: Composed, epsilon: float) -> Interval:
@@ -293,7 +302,7 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             return result
 
 
-def _with_mass(finite: Interval, log_finite: float) -> Interval:
+def with_mass(finite: Interval, log_finite: float) -> Interval:
     """m + (1 - m) d, m the mass at infinity, outward."""
     if log_finite == 0:
         return finite

@@ -36,13 +36,19 @@ class Ladder:
 
     def log_delta(self, epsilon: float) -> float:
         """log of the best Chernoff bound. Claim: at least log delta(epsilon). Source: Canonne et al. 2020, Prop. 12."""
-        slack = 8 * UNIT * (np.abs(self.log_bounds) + np.abs(self.c * epsilon))
-        return float(np.min(self.log_bounds - self.c * epsilon + slack))
+        bounds = self.log_bounds - self.c * (epsilon - 8 * UNIT * abs(epsilon)) + 8 * UNIT * np.abs(self.log_bounds)
+        return float(bounds.min())
+
+    def log_deltas(self, epsilons: Array) -> Array:
+        """`log_delta` at each epsilon; infinite where there is no point."""
+        raised = self.log_bounds + 8 * UNIT * np.abs(self.log_bounds)
+        at = epsilons - 8 * UNIT * np.abs(epsilons)
+        return np.min(raised - np.multiply.outer(at, self.c), axis=1, initial=math.inf)
 
     def epsilon(self, log_delta: float) -> float:
         """Claim: delta(result) <= e^log_delta. Source: Canonne et al. 2020, Proposition 12."""
         slack = 8 * UNIT * (np.abs(self.log_bounds) + abs(log_delta))
-        return float(np.min((self.log_bounds - log_delta + slack) / self.c))
+        return float(((self.log_bounds - log_delta + slack) / self.c).min())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
     t = step * np.arange(count, dtype=np.float64)
     weights = np.where(t > 0, 2.0, 1.0)
     z = c + 1j * t
-    kernel = 1 / (z * (z + 1))
+    kernel = (1 / (z * (z + 1))).astype(np.complex128)
     smooth = mu_squared / 2 * (c * (c + 1) - t * t)
     bump = mu_squared * math.exp(mu_squared / 8)
     sizes = weights * (np.abs(kernel) + bump)
@@ -104,16 +110,17 @@ class Contour:
 
     __slots__ = (
         "_aliases",
-        "_kernel_lower",
-        "_kernel_upper",
         "_line",
         "_log_front",
         "_log_front_error",
+        "_lower",
         "_position_size",
         "_rounding",
         "_shift",
         "_size",
         "_truncation",
+        "_turning",
+        "_upper",
         "c",
         "count",
         "mu_squared",
@@ -121,9 +128,7 @@ class Contour:
         "window",
     )
 
-    def __init__(
-        self, tilted: TiltedSum, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0
-    ) -> None:
+    def __init__(self, tilted: TiltedSum, ladder: Ladder, *, step: float, count: int, mu_squared: float = 0.0) -> None:
         self.c, self.step, self.count, self.mu_squared = tilted.c, step, count, mu_squared
         self.window = 2 * math.pi / step
         self._line = _line(self.c, step, count, mu_squared)
@@ -140,8 +145,13 @@ class Contour:
         exponents = real + line.smooth
         modulus = np.exp(np.minimum(exponents, 700.0))
         phases = modulus * (np.cos(imaginary) + 1j * np.sin(imaginary))
-        self._kernel_upper = phases * line.upper
-        self._kernel_lower = phases * line.lower if mu2 else self._kernel_upper
+        kernel = phases * line.upper
+        self._upper = np.concatenate([kernel.real, -kernel.imag])
+        self._turning = np.concatenate([line.t * kernel.imag, line.t * kernel.real])
+        self._lower = self._upper
+        if mu2:
+            below = phases * line.lower
+            self._lower = np.concatenate([below.real, -below.imag])
         sizes = modulus * line.sizes
         spread = spread + line.rounding + (4 * UNIT) * (np.abs(imaginary) + np.abs(real))
         grown = sizes * np.expm1(np.minimum(spread, 1.0))
@@ -176,34 +186,37 @@ class Contour:
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""
-        gap = self.c * self.window * (1 - 1e-9)
-        behind = -gap - math.log1p(-math.exp(-gap))
         ahead = self._aliases.log_delta(epsilon) if self._aliases.c.size else math.inf
-        return float(np.logaddexp(behind, ahead)) + 1e-9
+        return float(np.logaddexp(self._log_behind(), ahead)) + 1e-9
 
-    def _sums(self, epsilon: float) -> tuple[float, float, float]:
-        """The upper and the lower sum, and the derivative of the upper one's logarithm with e^{-c eps} in front."""
+    def _log_behind(self) -> float:
+        gap = self.c * self.window * (1 - 1e-9)
+        return -gap - math.log1p(-math.exp(-gap))
+
+    def _phases(self, epsilon: float) -> Array:
+        """Cosines and sines of t (sum of the means - eps), one after the other: a sum's real part is one product."""
         angles = self._line.t * (self._shift[0] - epsilon)
-        phases = np.cos(angles) + 1j * np.sin(angles)
-        terms = self._kernel_upper * phases
-        upper = float(np.sum(terms.real))
-        lower = upper if self.mu_squared == 0 else float((self._kernel_lower @ phases).real)
-        slope = -(self.c * upper - float(self._line.t @ terms.imag)) / upper if upper > 0 else -self.c
-        return upper, lower, slope
+        phases = np.empty(2 * self.count)
+        np.cos(angles, out=phases[: self.count])
+        np.sin(angles, out=phases[self.count :])
+        return phases
 
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log S(eps) and its derivative, uncertified; NaN where the sum is not positive."""
-        upper, _, slope = self._sums(epsilon)
+        phases = self._phases(epsilon)
+        upper = float(self._upper @ phases)
         if not upper > 0:
-            return math.nan, slope
-        return self._log_front - self.c * epsilon + math.log(upper), slope
+            return math.nan, -self.c
+        return self._log_front - self.c * epsilon + math.log(upper), float(self._turning @ phases) / upper - self.c
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds of log delta(epsilon), for any real epsilon.
 
         Claim: lower <= log delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
         """
-        upper, lower, _ = self._sums(epsilon)
+        phases = self._phases(epsilon)
+        upper = float(self._upper @ phases)
+        lower = float(self._lower @ phases) if self.mu_squared else upper
         error = self._rounding + 4 * UNIT * (self._shift[1] + abs(epsilon)) * self._position_size
         front = self._log_front - self.c * epsilon
         front_error = self._log_front_error + 8 * UNIT * abs(self.c * epsilon)
@@ -216,3 +229,26 @@ class Contour:
         if log_alias >= log_least:
             return LogBounds(-math.inf, log_upper)
         return LogBounds(log_least + math.log1p(-math.exp(log_alias - log_least)) - 1e-15 * abs(log_least), log_upper)
+
+    def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of log delta at each epsilon: those of `bounds`, for many at once.
+
+        Claim: lower[i] <= log delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 to 3 and 6.
+        """
+        angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
+        cosines, sines = np.cos(angles), np.sin(angles)
+        upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
+        lower = cosines @ self._lower[: self.count] + sines @ self._lower[self.count :] if self.mu_squared else upper
+        error = self._rounding + 4 * UNIT * (self._shift[1] + np.abs(epsilons)) * self._position_size
+        front = self._log_front - self.c * epsilons
+        front_error = self._log_front_error + 8 * UNIT * np.abs(self.c * epsilons)
+        most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_upper = np.where((most > 0) & (most < math.inf), front + front_error + np.log(most), math.inf)
+            log_least = front - front_error + np.log(least)
+            log_alias = np.logaddexp(self._log_behind(), self._aliases.log_deltas(epsilons)) + 1e-9
+            sound = (least > 0) & (log_alias < log_least)
+            log_lower = (
+                log_least + np.log1p(-np.exp(np.minimum(log_alias - log_least, 0.0))) - 1e-15 * np.abs(log_least)
+            )
+        return np.where(sound, log_lower, -math.inf), log_upper

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, reporting
+from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, profiling, reporting
 
 app = typer.Typer(
     name="dpledger",
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("demo")(demonstration.demo)
 app.command("compose")(composing.compose)
 app.command("calibrate")(calibrating.calibrate)
+app.command("profile")(profiling.profile)
 app.command("init")(ledgers.init)
 app.command("scopes")(ledgers.scopes)
 app.command("show")(ledgers.show)

@@ -1,0 +1,167 @@
+"""The online accountant: at every step its bounds and those of `compose` are for one number, and it can be put away."""
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import dpledger as dpl
+from dpledger.accounting.composition import (
+    Composition,
+    Document,
+    Entry,
+    GaussianLaw,
+    LaplaceLaw,
+    Parallel,
+    PoissonSampled,
+    Repeated,
+)
+from dpledger.accounting.engine.accountant import Accountant
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
+from dpledger.accounting.profile import Bounds, compose
+from dpledger.errors import CannotCertify, DpledgerError, ParameterError, RelationError
+from dpledger.relations import Relation
+from dpledger.schema import JsonValue
+from engine_oracles import gaussian_delta, real
+
+STEP = PoissonSampled(GaussianLaw("1.1"), rate="0.02")
+OTHER = PoissonSampled(GaussianLaw("0.9"), rate="0.005")
+LEAVES: list[Composition] = [STEP, OTHER, GaussianLaw(9), LaplaceLaw("0.05"), PureDP("0.03")]
+
+
+def same(left: Bounds, right: Bounds) -> bool:
+    return max(left.lower, right.lower) <= min(left.upper, right.upper)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(LEAVES), st.integers(1, 400)), min_size=1, max_size=6),
+    st.sampled_from(["1e-3", "1e-6", "1e-12"]),
+)
+def test_every_step_agrees_with_composing_everything_so_far(appends: list[tuple[Composition, int]], delta: str) -> None:
+    accountant, so_far = Accountant(delta), []
+    for leaf, count in appends:
+        so_far.append(Repeated(leaf, times=count))
+        found = accountant.append(leaf, count)
+        whole = compose(dpl.Sequence(tuple(so_far))).epsilon(delta)
+        assert same(found, whole)
+        assert found.upper - found.lower <= max(5e-4 * whole.upper, 2 * (whole.upper - whole.lower))
+        assert accountant.epsilon == found
+
+
+def test_gaussians_one_by_one_against_the_closed_form() -> None:
+    """Balle-Wang 2018: at the bounds of epsilon the exact delta is on either side."""
+    accountant = Accountant("1e-5")
+    for steps in range(1, 120):
+        at = accountant.append(GaussianLaw(20))
+        mu = real(steps) ** 0.5 / 20
+        assert gaussian_delta(mu, real(at.upper)) <= real("1e-5") * (1 + real("1e-12"))
+        assert at.lower == 0 or gaussian_delta(mu, real(at.lower)) >= real("1e-5") * (1 - real("1e-12"))
+        assert at.upper - at.lower <= 1e-3 * at.upper
+
+
+def test_a_long_run_of_one_step_moves_its_line_a_few_times_only() -> None:
+    accountant = Accountant("1e-5")
+    accountant.append(STEP, 200)
+    places = dict.fromkeys(accountant._running, 0)
+    for _ in range(1500):
+        found = accountant.append(STEP)
+    for side, running in accountant._running.items():
+        places[side] = running.places
+    assert max(places.values()) <= 6
+    assert same(found, compose(Repeated(STEP, times=1700)).epsilon("1e-5"))
+    assert found.upper - found.lower < 2e-4 * found.upper
+
+
+def test_one_direction_alone() -> None:
+    sides = {side: Accountant("1e-5", direction=side).append(STEP, 500) for side in ("add", "remove")}
+    both = Accountant("1e-5").append(STEP, 500)
+    assert same(both, max(sides.values(), key=lambda bounds: bounds.upper))
+    assert same(sides["add"], compose(Repeated(STEP, times=500), direction="add").epsilon("1e-5"))
+
+
+@pytest.mark.parametrize(
+    "leaf", [ApproxDP("0.1", "1e-8"), ZCDP("0.001"), Parallel((STEP, GaussianLaw(5)))], ids=lambda leaf: leaf.kind
+)
+def test_what_has_no_finite_loss_is_composed_as_a_whole(leaf: Composition) -> None:
+    accountant = Accountant("1e-5")
+    accountant.append(STEP, 300)
+    found = accountant.append(leaf, 3)
+    whole = compose({STEP: 300, leaf: 3}).epsilon("1e-5")
+    assert found == whole
+    assert accountant.append(STEP).upper >= whole.lower
+
+
+def test_a_record_is_exact_json_and_resumes() -> None:
+    accountant = Accountant("1e-5")
+    accountant.append(STEP, 300)
+    accountant.append(LaplaceLaw("0.05"), 7)
+    record = accountant.record()
+    assert record == {
+        "delta": "0.00001",
+        "document": {
+            "relation": "add_remove",
+            "entries": [
+                {
+                    "mechanism": {
+                        "of": {"noise_multiplier": "1.1", "kind": "gaussian"},
+                        "rate": "0.02",
+                        "kind": "poisson_sampled",
+                    },
+                    "count": 300,
+                },
+                {"mechanism": {"epsilon": "0.05", "kind": "laplace"}, "count": 7},
+            ],
+        },
+    }
+    resumed = Accountant.resume(record)
+    assert resumed.record() == record
+    assert same(resumed.epsilon, accountant.epsilon)
+    assert same(resumed.append(STEP), accountant.append(STEP))
+    one = Accountant("1e-5", direction="add", relation="zero_out")
+    one.append(GaussianLaw(3))
+    again = Accountant.resume(one.record())
+    assert (again.direction, again.relation, again.epsilon) == ("add", one.relation, one.epsilon)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        {},
+        {"delta": "1e-5"},
+        {"delta": 1, "document": {}},
+        {"delta": "1e-5", "document": {"relation": "add_remove", "entries": []}},
+        {"delta": "2", "document": {"relation": "add_remove", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]}},
+        {"delta": "1e-5", "document": {"relation": "sideways", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]}},
+    ],
+)
+def test_records_that_are_none_are_refused(record: JsonValue) -> None:
+    with pytest.raises(ParameterError):
+        Accountant.resume(record)
+
+
+@pytest.mark.parametrize("delta", [0, 1, "nan", "-1e-5", "x", math.inf])
+def test_bad_deltas_are_refused(delta: object) -> None:
+    with pytest.raises(ParameterError, match="delta"):
+        Accountant(delta)  # type: ignore[arg-type]
+
+
+def test_a_bad_append_changes_nothing() -> None:
+    accountant = Accountant("1e-5")
+    before = accountant.append(STEP, 100)
+    for what, count, error in (
+        (STEP, 0, ParameterError),
+        (STEP, True, ParameterError),
+        (STEP, 10**12, ParameterError),
+        ("step", 1, DpledgerError),
+        (PoissonSampled(ZCDP("0.1"), rate="0.1"), 1, CannotCertify),
+        (Document(Relation.REPLACE_ONE, (Entry(GaussianLaw(1)),)), 1, RelationError),
+        (Document(Relation.ADD_REMOVE, (Entry(GaussianLaw(1)),), direction="add"), 1, RelationError),
+    ):
+        with pytest.raises(error):
+            accountant.append(what, count)  # type: ignore[arg-type]
+        assert accountant.epsilon == before
+        assert same(Accountant.resume(accountant.record()).epsilon, before)
+    with pytest.raises(ParameterError, match="at least one"):
+        Accountant("1e-5").profile()

@@ -1,0 +1,110 @@
+"""A whole profile at once agrees with its points one by one, and with closed forms; what an attacker may reach."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
+from dpledger.accounting.laws.reading import read_losses
+from dpledger.accounting.profile import Bounds, compose
+from dpledger.errors import ParameterError
+from dpledger.relations import Relation
+from engine_oracles import gaussian_delta, holds_delta, mp, real
+
+STEP = PoissonSampled(GaussianLaw(1), rate="0.01")
+TREES: dict[str, Composition] = {
+    "training": Repeated(STEP, times=1000),
+    "gaussian": Repeated(GaussianLaw(10), times=100),
+    "laplace": Repeated(LaplaceLaw("0.1"), times=300),
+    "one laplace": LaplaceLaw(1),
+    "one step": STEP,
+    "failing": Sequence((Repeated(STEP, times=500), ApproxDP("0.1", "1e-7"))),
+    "response": Repeated(PureDP("0.1"), times=50),
+    "promised": Sequence((ZCDP("0.01"), GaussianLaw(5))),
+    "nothing": PureDP(0),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_many_epsilons_at_once_are_the_points_one_by_one(name: str) -> None:
+    profile = compose(TREES[name])
+    epsilons = [0.0, 1e-6, *np.linspace(0.05, 9.0, 40).tolist()]
+    for epsilon, bounds in zip(epsilons, profile.deltas(epsilons), strict=True):
+        alone = profile.delta(epsilon)
+        assert max(alone.lower, bounds.lower) <= min(alone.upper, bounds.upper)
+        if alone.upper > 1e-300 and alone.lower > alone.upper * (1 - 1e-3):
+            assert bounds.lower >= bounds.upper * (1 - 2e-3)
+
+
+def test_thirty_decades_of_a_gaussian_against_the_closed_form() -> None:
+    """Balle-Wang 2018, Theorem 8; a thousand points, narrow to a part in 10^5 and never wrong."""
+    profile = compose(Repeated(GaussianLaw(10), times=100))
+    points = profile.curve(200)
+    epsilons = [12.0 * i / 999 for i in range(1000)]
+    for epsilon, bounds in zip(epsilons, profile.deltas(epsilons), strict=True):
+        assert holds_delta(bounds.lower, bounds.upper, gaussian_delta(mp.mpf(1), real(epsilon)))
+        assert bounds.upper <= bounds.lower * (1 + 1e-5)
+    assert points[0][0] == 0
+    assert all(later.upper <= earlier.upper for (_, earlier), (_, later) in pairwise(points))
+
+
+def test_the_contour_says_the_same_of_many_points_as_of_each() -> None:
+    (what,) = read_losses(TREES["training"], Relation.ADD_REMOVE, "remove")
+    composed = Composed(what.losses)
+    saddle = saddle_for_delta(composed, -12.0, 2e-4)
+    for width in (2e-4, 1e-7):
+        contour = choose_contour(composed, saddle, ladder_around(composed, saddle), tolerance=1e-8, width=width)
+        epsilons = np.linspace(-1.0, 8.0, 30)
+        for epsilon, low, high in zip(epsilons.tolist(), *contour.bounds_at(epsilons), strict=True):
+            alone = contour.bounds(epsilon)
+            assert high == pytest.approx(alone.upper, rel=1e-9, abs=1e-12)
+            assert low == alone.lower or low == pytest.approx(alone.lower, rel=1e-9, abs=1e-12)
+
+
+def test_the_order_of_the_points_does_not_matter_and_none_is_none() -> None:
+    profile = compose(TREES["training"])
+    assert profile.deltas([2, "0.5", 2]) == tuple(profile.deltas(["0.5", 2])[i] for i in (1, 0, 1))
+    assert profile.deltas([]) == profile.epsilons([]) == ()
+    assert profile.epsilons(["1e-5", "1e-6"]) == (profile.epsilon("1e-5"), profile.epsilon("1e-6"))
+    with pytest.raises(ParameterError, match="epsilons"):
+        profile.deltas([1, -1])
+
+
+# ---- what an attacker may reach -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.1, 3), st.sampled_from(["0.5", "0.01", "1e-4"]))
+def test_true_positives_of_randomized_response(epsilon: float, rate: str) -> None:
+    """At a false-positive rate a the best test has min(e^eps a, 1 - e^-eps (1 - a)). Kairouz et al. 2015."""
+    found = compose(PureDP(epsilon)).true_positives(rate)
+    alpha = float(rate)
+    exact = min(math.exp(epsilon) * alpha, 1 - math.exp(-epsilon) * (1 - alpha))
+    assert found.lower <= exact * (1 + 1e-12)
+    assert found.upper >= exact * (1 - 1e-12)
+    assert found.upper - found.lower < 1e-5
+
+
+def test_the_posterior_is_bayes_rule() -> None:
+    """e^eps times the prior odds, where the test is no sharper than that."""
+    profile = compose(PureDP(1))
+    for prior in (0.5, 0.01):
+        odds = prior / (1 - prior) * math.e
+        found = profile.posterior(prior, "0.01")
+        assert found.lower <= odds / (1 + odds) <= found.upper
+        assert found.upper - found.lower < 1e-4
+    assert compose(PureDP(0)).posterior("0.3", "0.1").upper == pytest.approx(0.3, abs=1e-9)
+    assert profile.posterior(0, "0.1") == Bounds(0.0, 5e-324) or profile.posterior(0, "0.1").upper < 1e-19
+    assert profile.posterior(1, "0.1").upper == 1.0
+
+
+@pytest.mark.parametrize(("prior", "rate"), [("2", "0.1"), ("nan", "0.1"), ("0.5", "0"), ("0.5", "1.5"), ("-1", "0.1")])
+def test_bad_rates_are_refused(prior: str, rate: str) -> None:
+    with pytest.raises(ParameterError, match="prior|false_positives"):
+        compose(PureDP(1)).posterior(prior, rate)
