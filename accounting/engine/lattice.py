@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.engine.tilt import Saddle, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
@@ -28,12 +27,10 @@ from dpledger.errors import WorkLimit
 __all__ = ["lattice_delta", "lattice_epsilon", "profiles_of"]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
+LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 0.05  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
 LONGEST = 1 << 17  # of a transform
-DIGITS = 11.0  # aliases are to be below e^-DIGITS of delta
-_SCAN = 96  # points at which the range of a loss is looked for
-_TILTS = np.geomspace(0.3, 8.0, 24)  # tilts tried, in units of the last one
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
 Part = tuple[Profiled, int]
@@ -63,14 +60,16 @@ def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
         return found
     require_error_function()
     try:
-        saddle = saddle_for_delta(composed, math.log(down), WIDTH)
-        plan = _plan(composed, parts, saddle, ladder_around(composed, saddle), max(saddle.epsilon, SMALL))
+        log_delta = math.log(down)
+        sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2))
+        tilt, epsilon = sketch.saddle_for_delta(log_delta)
+        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta)
         for _ in range(PASSES):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
             if found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
                 break
-            plan = _refined(plan, above, found, math.log(down))
+            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta))
     except WorkLimit:
         pass
     return found
@@ -87,8 +86,12 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
         return found if parts is None else Interval(0.0, 0.0)
     require_error_function()
     try:
-        saddle = saddle_for_epsilon(composed, epsilon)
-        plan = _plan(composed, parts, saddle, ladder_around(composed, saddle), 1 / saddle.c)
+        single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
+        log_delta = math.log(max(single, TINY))  # of one run: at most that of all
+        sketch = sketched(parts, log_delta, _log_share(parts, 1.0))
+        tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
+        log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
+        plan = _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), 1 / tilt)
         for _ in range(PASSES):
             above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
             upper = _delta_above(_composed(above, plan), epsilon)
@@ -119,63 +122,27 @@ class Plan:
     ranges: tuple[tuple[float, float], ...]
 
 
-def _refined(plan: Plan, above: list[tuple[Steps, int]], found: Interval, log_delta: float) -> Plan:
-    """A finer plan, from what the last one found and from the moments of the lattice laws: they end, so that those
-    losses that are too rare to matter do not rule their tilt."""
-    ladder = ladder_of(above, plan.c * _TILTS)
-    epsilon = min(found.upper, max(plan.epsilon, 1e-12))
-    c, window = _tilt_and_window(ladder, epsilon, log_delta)
-    spacing = _spacing(max(epsilon, SMALL), above, c)
-    return Plan(c, window, min(0.7 * plan.spacing, max(plan.spacing / 16, 0.8 * spacing)), epsilon, plan.ranges)
-
-
-def _spacing(wanted: float, parts: Sequence[tuple[object, int]], c: float) -> float:
-    """For a width of WIDTH times `wanted`."""
+def _log_share(parts: Sequence[Part], steepness: float) -> float:
+    """log of the share of delta that a loss may lose at its upper end: a small part of the width aimed at."""
     runs = sum(count for _, count in parts)
-    return math.sqrt(8 * WIDTH * wanted / (runs * (c + 1)))
+    return math.log(0.02 * WIDTH * max(1.0, steepness) / runs)
 
 
-def _plan(composed: Composed, parts: list[Part], saddle: Saddle, ladder: Ladder, wanted: float) -> Plan:
-    c, window = _tilt_and_window(ladder, saddle.epsilon, saddle.log_delta)
-    total = sum(count for _, count in parts)
-    share = 0.02 * WIDTH * max(1.0, c * wanted) / total
-    ranges = tuple(
-        _range(profile, ladder.c, loss.log_moments(ladder.c), c, share, saddle.log_delta)
-        for (profile, _), (loss, _) in zip(parts, composed.parts, strict=True)
-    )
-    return Plan(c, window, _spacing(wanted, parts, c), max(saddle.epsilon, 1e-12), ranges)
+def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float) -> Plan:
+    """For a width of WIDTH times epsilon, or a little more than epsilon where that is small."""
+    return _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), max(epsilon, SMALL))
 
 
-def _tilt_and_window(ladder: Ladder, epsilon: float, log_delta: float) -> tuple[float, float]:
-    """The tilt with the smallest window whose aliases are small, as for the contour."""
-    c = ladder.c
-    excess = ladder.log_bounds - c * epsilon - log_delta + DIGITS + 2
-    best = (math.inf, float(c[0]))
-    for i in range(len(c) - 3):
-        behind = (DIGITS + 1 - log_delta) / c[i]
-        ahead = float(np.min(excess[i + 1 :] / (c[i + 1 :] - c[i])))
-        best = min(best, (max(float(behind), ahead), float(c[i])))
-    return best[1], best[0]
+def _refined(last: Plan, wanted: Plan) -> Plan:
+    """The wanted plan, if it is finer than the last one, but not much finer at once."""
+    return replace(wanted, spacing=max(last.spacing / 16, min(0.7 * last.spacing, 0.8 * wanted.spacing)))
 
 
-def _range(
-    profile: Profiled, tilts: Array, log_moments: Array, c: float, share: float, log_delta: float
-) -> tuple[float, float]:
-    """Where to put the lattice: above it a mass of about share delta, below it a share of the tilted mass."""
-    log_share = math.log(share)
-    high = min(profile.largest, float(np.min((log_moments - log_delta - log_share) / tilts)))
-    log_moment = float(np.interp(c, tilts, log_moments))
-    low = max(profile.smallest, (log_moment + log_share - 7) / c)
-    scan = np.linspace(low, high, _SCAN)
-    mass = profile.mass_above(scan)
-    with np.errstate(divide="ignore"):
-        beyond = np.log(np.maximum(mass, 0.0)) - log_delta
-        behind = np.log(np.maximum(1 - mass, 1e-17)) + c * scan - log_moment
-    small_above = np.flatnonzero(beyond <= log_share)
-    small_below = np.flatnonzero(behind <= log_share - 7)
-    last = int(small_above[0]) if small_above.size else _SCAN - 1
-    first = min(int(small_below[-1]) if small_below.size else 0, last - 1)
-    return float(scan[max(0, first)]), float(scan[last]) if last < _SCAN - 1 else high
+def _plan_at(sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float) -> Plan:
+    c, window = tilt_and_window
+    log_share = math.log(WIDTH / sketch.runs)
+    ranges = tuple(part.range(c, log_share) for part in sketch.parts)
+    return Plan(c, window, math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1))), epsilon, ranges)
 
 
 # ---- one lattice -----------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def _placed(law: Profiled, mesh: Mesh, low: float, high: float) -> Placed:
     A loss that ends is merged within half a cell of its end, and the ratio of what is merged is made a lattice point:
     an atom there, or a mass that is narrow beside the spacing, would lose to first order anywhere else."""
     half = mesh.spacing / 2
-    ends_low, ends_high = low <= law.smallest, high >= law.largest
+    ends_low, ends_high = low <= law.smallest + half, high >= law.largest - half
     if ends_low and (not ends_high or _mass_within(law, half) < 0):
         heights, falls = law.lines(np.array([law.smallest + half]))
         at = _log_ratio(1 - float(heights[0]), 1 - float(falls[0]), law.smallest, law.smallest + half)
@@ -185,7 +185,7 @@ def _placed(law: Profiled, mesh: Mesh, low: float, high: float) -> Placed:
 
 def _mass_within(law: Profiled, half: float) -> float:
     """The mass within `half` of the upper end, less that within it of the lower end."""
-    near_low, near_high = law.mass_above(np.array([law.smallest + half, law.largest - half])).tolist()
+    near_low, near_high = law.lines(np.array([law.smallest + half, law.largest - half]))[0].tolist()
     return float(near_high - (1 - near_low))
 
 

@@ -61,11 +61,7 @@ class Profiled(Protocol):
 
     def lines(self, middles: Array) -> tuple[Array, Array]:
         """(A, B) for each point: the line A - B y, B >= 0, is at most delta(y) for every y >= 0 and near it at the
-        point."""
-        ...
-
-    def mass_above(self, points: Array) -> Array:
-        """P(L > l), about: nothing is proven of it."""
+        point; A is near P(L > l), B near Q(L > l)."""
         ...
 
 
@@ -91,9 +87,6 @@ class TailProfile:
         """Claim: A - B y <= delta(y) for every y >= 0. Source: docs/proofs/lattice.md, Lemma 1."""
         tails = self.tails(middles)
         return np.maximum(tails.left * (1 - tails.error) - TINY, 0.0), tails.right * (1 + tails.error) + TINY
-
-    def mass_above(self, points: Array) -> Array:
-        return self.tails(points).left
 
 
 def profile_of(loss: Loss) -> Profiled | None:
