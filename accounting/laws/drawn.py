@@ -154,7 +154,7 @@ class Losses:
     failure: Fraction
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses | None:
     """The losses of one leaf on a batch; None where it shows nothing at all.
 
@@ -170,11 +170,8 @@ def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses 
         case Subset(population=population, batch=batch):
             return _subset(leaf, Fraction(batch, population), relation, direction)
         case Allocation(steps=steps):
-            bracket = _bracket(leaf, relation)
-            if bracket is None:
-                return None
-            above, below = averaged(bracket.above, steps, "above"), averaged(bracket.below, steps, "below")
-            return _two_sided(above, below, direction)
+            allocated = _allocated(leaf, steps, relation)
+            return None if allocated is None else _two_sided(allocated, direction)
         case Shuffle(users=users):
             return _shuffled(leaf, users)
         case _:
@@ -232,9 +229,7 @@ def _side(leaf: Leaf, direction: Direction) -> Direction:
     return direction if isinstance(leaf, PmfPair) else "remove"
 
 
-@functools.lru_cache(maxsize=512)
 def _loss(pair: FinitePair, direction: Direction) -> Loss:
-    """One object for one law, so that equal lists are seen to be equal."""
     return (pair if direction == "remove" else pair.turned()).loss()
 
 
@@ -328,8 +323,17 @@ def _bracket(leaf: Leaf, relation: Relation) -> Bracket | None:
             return None if pair is None else Bracket(pair, pair)
 
 
-def _two_sided(above: FinitePair, below: FinitePair, direction: Direction) -> Losses:
-    upper, lower = _loss(above, direction), _loss(below, direction)
+@functools.lru_cache(maxsize=64)
+def _allocated(leaf: Leaf, steps: int, relation: Relation) -> Bracket | None:
+    """Source: docs/proofs/amplification.md, section 4."""
+    bracket = _bracket(leaf, relation)
+    if bracket is None:
+        return None
+    return Bracket(averaged(bracket.above, steps, "above"), averaged(bracket.below, steps, "below"))
+
+
+def _two_sided(pairs: Bracket, direction: Direction) -> Losses:
+    upper, lower = _loss(pairs.above, direction), _loss(pairs.below, direction)
     return Losses(upper, lower, Fraction(upper.infinite_mass) * Fraction(1.000001))
 
 
@@ -352,7 +356,7 @@ def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction
             if bracket is None:
                 return None
             q = _below_one(rate)
-            return _two_sided(bracket.above.sampled(q), bracket.below.sampled(q), direction)
+            return _two_sided(Bracket(bracket.above.sampled(q), bracket.below.sampled(q)), direction)
         case _:
             pair = _finite_pair(leaf, relation)
             if pair is None:

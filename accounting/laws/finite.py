@@ -79,13 +79,25 @@ class FinitePair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteLoss:
-    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`)."""
+    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`).
+
+    Equal laws are equal: the two directions of a symmetric pair are one."""
 
     losses: Array
     masses: Array
     loss_errors: Array
     mass_error: float
     infinite_mass: float
+
+    def _key(self) -> tuple[bytes, bytes, bytes, float, float]:
+        arrays = self.losses.tobytes(), self.masses.tobytes(), self.loss_errors.tobytes()
+        return (*arrays, self.mass_error, self.infinite_mass)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FiniteLoss) and (self is other or self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     @property
     def largest(self) -> float:
