@@ -16,7 +16,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
-from typing import TypeAlias
+from importlib import import_module
+from types import ModuleType
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -35,6 +37,7 @@ __all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
 
 Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition | HasParts, int]"
 """What can be composed: a tree, a mechanism, a document, or counts of trees and mechanisms."""
+Verify: TypeAlias = Literal["arb"]
 
 _ANY_SIZE = Context(prec=4000, Emin=-999999, Emax=999999, traps=[])
 _SMALLEST_EXPONENT = -(10**5)
@@ -56,10 +59,11 @@ class Bounds:
 class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
-    `symmetric`: both directions are among them."""
+    `symmetric`: both directions are among them. `verify`: by what each epsilon and delta is checked once more."""
 
     cases: tuple[Ingredients, ...]
     symmetric: bool = True
+    verify: Verify | None = None
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
 
     def epsilon(self, delta: Number) -> Bounds:
@@ -68,7 +72,11 @@ class Profile:
         Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(delta, "delta", Decimal(1))
-        return self._largest(("epsilon", exact), lambda case: epsilon_interval(case, exact))
+        return self._largest(("epsilon", exact), lambda case: self._epsilon_of(case, exact))
+
+    def _epsilon_of(self, case: Ingredients, delta: Decimal) -> Interval:
+        found = epsilon_interval(case, delta)
+        return found if self.verify is None else _balls().checked_epsilon(case, found, delta)
 
     def delta(self, epsilon: Number) -> Bounds:
         """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
@@ -79,8 +87,12 @@ class Profile:
         return Bounds(self._delta_at(float_up(exact)).lower, self._delta_at(float_down(exact)).upper)
 
     def _delta_at(self, epsilon: float) -> Interval:
-        bounds = self._largest(("delta", epsilon), lambda case: delta_interval(case, epsilon))
+        bounds = self._largest(("delta", epsilon), lambda case: self._delta_of(case, epsilon))
         return Interval(bounds.lower, bounds.upper)
+
+    def _delta_of(self, case: Ingredients, epsilon: float) -> Interval:
+        found = delta_interval(case, epsilon)
+        return found if self.verify is None else found.meet(_balls().checked_delta(case, found, epsilon))
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients], Interval]) -> Bounds:
         if key not in self._seen:
@@ -177,18 +189,33 @@ class Profile:
         return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
 
 
-def compose(what: Composable, relation: Relation | str | None = None, *, direction: Direction | None = None) -> Profile:
+def _balls() -> ModuleType:
+    """Ball arithmetic: an extra, loaded where it is asked for."""
+    return import_module("dpledger.accounting.engine.balls")
+
+
+def compose(
+    what: Composable,
+    relation: Relation | str | None = None,
+    *,
+    direction: Direction | None = None,
+    verify: Verify | None = None,
+) -> Profile:
     """The certified profile of `what` under `relation` (default: the document's or the mechanism's own, or add_remove).
 
-    `direction`: only one of the two ordered neighbour pairs. Raises RelationError where a document names another
-    relation, CannotCertify where no theorem covers the tree.
+    `direction`: only one of the two ordered neighbour pairs. `verify="arb"`: every epsilon and delta is confirmed in
+    ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
+    cannot be. Raises RelationError where a document names another relation, CannotCertify where no theorem covers the
+    tree.
     """
+    if verify not in (None, "arb"):
+        raise ParameterError("verify", verify, "'arb' or nothing")
     tree, given, direction = tree_of(what, relation, direction)
     sides: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
     cases: list[Ingredients] = []
     for side in sides:
         cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
-    return Profile(tuple(cases), symmetric=direction is None)
+    return Profile(tuple(cases), symmetric=direction is None, verify=verify)
 
 
 def tree_of(

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from dpledger.accounting.composition import Composition, Entry, HasParts, parse_document
+from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.running import Running
@@ -98,8 +98,8 @@ class Accountant:
         """The whole profile of everything so far."""
         if not self._entries:
             raise ParameterError("Accountant", "nothing appended yet", "at least one mechanism")
-        entries: dict[Composition | HasParts, int] = {**self._entries}
-        return compose(entries, self.relation, direction=self.direction)
+        tree = Sequence(tuple(Repeated(tree, times=count) for tree, count in self._entries.items()))
+        return compose(tree, self.relation, direction=self.direction)
 
     def _tree(self, what: Composable) -> Composition:
         tree, _, direction = tree_of(what, self.relation)

@@ -1,8 +1,8 @@
 """A whole profile at once: a few contours, each good for a stretch of epsilons, instead of one for each point.
 
 An *anchor* is a contour made for one value of log delta. Away from it its certificate stays valid and grows wide
-slowly, so each epsilon is asked of the anchors on both sides, and the bounds are intersected. What is wide then is left to
-the method for one point. docs/proofs/engine.md, sections 1 and 8.
+slowly, so each epsilon is asked of the anchors on both sides, and the bounds are intersected. What is wide then is left
+to the method for one point. docs/proofs/engine.md, sections 1 and 8.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Ladder:
         """`log_delta` at each epsilon; infinite where there is no point."""
         raised = self.log_bounds + 8 * UNIT * np.abs(self.log_bounds)
         at = epsilons - 8 * UNIT * np.abs(epsilons)
-        return np.min(raised - np.multiply.outer(at, self.c), axis=1, initial=math.inf)
+        bounds: Array = np.min(raised - np.multiply.outer(at, self.c), axis=1, initial=math.inf)
+        return bounds
 
     def epsilon(self, log_delta: float) -> float:
         """Claim: delta(result) <= e^log_delta. Source: Canonne et al. 2020, Proposition 12."""

@@ -106,5 +106,5 @@ def test_the_posterior_is_bayes_rule() -> None:
 
 @pytest.mark.parametrize(("prior", "rate"), [("2", "0.1"), ("nan", "0.1"), ("0.5", "0"), ("0.5", "1.5"), ("-1", "0.1")])
 def test_bad_rates_are_refused(prior: str, rate: str) -> None:
-    with pytest.raises(ParameterError, match="prior|false_positives"):
+    with pytest.raises(ParameterError, match=r"prior|false_positives"):
         compose(PureDP(1)).posterior(prior, rate)
