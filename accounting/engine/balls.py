@@ -115,7 +115,7 @@ def _finite_delta(flint: Any, composed: Composed, delta: Any) -> Ball:
 
 def _moved(end: float, sign: float, holds: Any) -> float:
     """`end`, or the first point outward at which `holds`."""
-    if math.isinf(end) or end == 0 and holds(0.0):
+    if math.isinf(end) or (end == 0 and holds(0.0)):
         return end
     for k in range(STEPS):
         at = end if k == 0 else end + sign * max(abs(end), 1e-300) * FIRST_STEP * 4.0 ** (k - 1)
@@ -210,7 +210,7 @@ def _product(flint: Any, values: Iterator[Ball], composed: Composed) -> Ball:
 
 
 def _nodes(flint: Any, loss: Loss, c: float, step: float, count: int) -> list[Ball]:
-    """E e^{zL} of one loss, given that it is finite, at z = c + i k step. Formulas: docs/proofs/engine.md, section 7."""
+    """E e^{zL} of one loss, given that it is finite, at z = c + i k step. docs/proofs/engine.md, section 7."""
     zs = [flint.acb(flint.arb(c), flint.arb(step) * k) for k in range(count)]
     match loss:
         case GaussianLoss(mu_squared=mu2):
