@@ -5,8 +5,7 @@
     a loss that is surely infinite                     epsilon is infinite for every delta below 1
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
-    few runs, some of them sampled                     the contour, if few nodes are enough; the lattice (`lattice`);
-                                                       then as everything else
+    few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else
     everything else                                    the contour (`solve`); where that is wide, the contour after a
                                                        smooth cut (`cut`), the lattice, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
@@ -41,7 +40,7 @@ from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
-from dpledger.accounting.engine.solve import Interval, decaying_epsilon, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -56,7 +55,7 @@ __all__ = ["answered_by_contour", "delta_interval", "epsilon_interval", "with_ma
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 NARROW = 1e-3  # relative width above which the next method is asked too
-FEWEST, FEW = 8, 63  # runs up to here: no transform decays; some do not
+FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 CUTS = 2  # each placed by the bound that the last one gave
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
@@ -146,9 +145,7 @@ def _methods(composed: Composed) -> tuple[Method, ...]:
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not _few(composed):
         return (_contour, cut_epsilon, lattice_epsilon, *parts)
-    runs = sum(count for _, count in composed.parts)
-    first = (_few_nodes, lattice_epsilon) if runs > FEWEST else (lattice_epsilon,)
-    return (*first, _contour, cut_epsilon, *parts)
+    return (lattice_epsilon, _contour, cut_epsilon, *parts)
 
 
 def answered_by_contour(composed: Composed) -> bool:
@@ -161,17 +158,13 @@ def answered_by_contour(composed: Composed) -> bool:
 
 
 def _few(composed: Composed) -> bool:
-    """Whether runs are few and some of them sampled: then one loss is a quadrature, and its transform hardly decays."""
+    """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
     sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
     return sampled and sum(count for _, count in composed.parts) <= FEW
 
 
 def _contour(composed: Composed, down: float, up: float) -> Interval:
     return finite_epsilon(composed, *_logs(down, up))
-
-
-def _few_nodes(composed: Composed, down: float, up: float) -> Interval:
-    return decaying_epsilon(composed, *_logs(down, up))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:

@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, require_assumptions, up
-from dpledger.accounting.engine.tilt import (
-    Saddle,
-    choose_contour,
-    decaying_contour,
-    ladder_around,
-    saddle_for_delta,
-    saddle_for_epsilon,
-)
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
-__all__ = ["Interval", "decaying_epsilon", "finite_delta", "finite_epsilon", "from_logs"]
+__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
@@ -67,22 +60,6 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     except WorkLimit:
         return found
     return found
-
-
-def decaying_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float) -> Interval:
-    """As `finite_epsilon`, where few nodes are enough, their decay proven; otherwise the Chernoff bound only.
-
-    Claim, Source: those of `finite_epsilon`.
-    """
-    found = Interval(0.0, composed.largest)
-    try:
-        saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
-        ladder = ladder_around(composed, saddle)
-        found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
-        contour = decaying_contour(composed, saddle, ladder, tolerance=TOLERANCE)
-        return found if contour is None else found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
-    except WorkLimit:
-        return found
 
 
 def _middle(found: Interval, saddle: Saddle) -> float:

@@ -13,7 +13,7 @@ from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.errors import WorkLimit
 
-__all__ = ["Saddle", "choose_contour", "decaying_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
+__all__ = ["Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 MOST_NODES = 1 << 14
@@ -101,24 +101,13 @@ def ladder_around(composed: Composed, saddle: Saddle) -> Ladder:
 def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Contour:
     """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
     `width`: relative width of epsilon aimed at by smoothing."""
-    tilted, step = _line(composed, saddle, ladder, tolerance)
+    best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
+    tilted = composed.tilted(float(ladder.c[best]))
+    step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
     if count * len(composed.parts) > MOST_WORK:
         raise WorkLimit(f"{len(composed.parts)} losses need {count} nodes each: more than {MOST_WORK} in all")
     return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared)
-
-
-def decaying_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float) -> Contour | None:
-    """A contour of few nodes whose decay is proven, so that nothing is smoothed; None where there is none."""
-    tilted, step = _line(composed, saddle, ladder, tolerance)
-    t, left_out, target = _left_out(tilted, step, tolerance)
-    count = _first_below(left_out, t, step, target)
-    return Contour(tilted, ladder, step=step, count=count) if count <= FEW_NODES else None
-
-
-def _line(composed: Composed, saddle: Saddle, ladder: Ladder, tolerance: float) -> tuple[TiltedComposition, float]:
-    best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
-    return composed.tilted(float(ladder.c[best])), _thirty_bits(2 * math.pi / window)
 
 
 def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:
@@ -140,22 +129,17 @@ def _nodes_and_smoothing(
     tilted: TiltedComposition, saddle: Saddle, step: float, tolerance: float, width: float
 ) -> tuple[int, float]:
     c = tilted.c
-    t, left_out, target = _left_out(tilted, step, tolerance)
+    deviation = max(math.sqrt(max(tilted.cumulants.variance, 0.0)), 1 / c)
+    main = 0.3 / (c * (c + 1)) * max(1.0, 2 * math.pi / step / (20 * deviation))
+    t = step * np.geomspace(2, MOST_NODES, 120)
+    left_out = tilted.log_decay(t) + np.log(2 / (step * t))
+    target = math.log(tolerance * main)
     decaying = _first_below(left_out, t, step, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
     smoothed = _first_below(left_out - mu_squared * t * t / 2, t, step, target)
     if decaying <= max(3 * smoothed, FEW_NODES) and decaying < MOST_NODES:
         return decaying, 0.0
     return smoothed, mu_squared
-
-
-def _left_out(tilted: TiltedComposition, step: float, tolerance: float) -> tuple[Array, Array, float]:
-    """Frequencies, the log of what the nodes from each of them on add to the sum at most, and what may be added."""
-    c = tilted.c
-    deviation = max(math.sqrt(max(tilted.cumulants.variance, 0.0)), 1 / c)
-    main = 0.3 / (c * (c + 1)) * max(1.0, 2 * math.pi / step / (20 * deviation))
-    t = step * np.geomspace(2, MOST_NODES, 120)
-    return t, tilted.log_decay(t) + np.log(2 / (step * t)), math.log(tolerance * main)
 
 
 def _first_below(values: Array, t: Array, step: float, target: float) -> int:

@@ -12,9 +12,10 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
@@ -27,6 +28,8 @@ from dpledger.accounting.laws.smooth_cut import ULPS
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["TINY", "Profiled", "Tails", "profile_of"]
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TINY = 1e-290
 """Added to every upper bound of a tail: below it the relative error bounds do not hold."""
@@ -94,10 +97,10 @@ def profile_of(loss: Loss) -> Profiled | None:
     match loss:
         case GaussianLoss(mu_squared=mu_squared):
             base = gaussian_base(math.sqrt(mu_squared))
-            return TailProfile(lambda points: _as_tails(base(points), "above"), _rounded, -math.inf, math.inf)
+            return TailProfile(lambda points: base(points, "above"), _rounded, -math.inf, math.inf)
         case LaplaceLoss(epsilon=e0):
             base = laplace_base(e0)
-            return TailProfile(lambda points: _as_tails(base(points), "above"), _rounded, -loss.largest, loss.largest)
+            return TailProfile(lambda points: base(points, "above"), _rounded, -loss.largest, loss.largest)
         case BoundedRangeLoss(eta=eta):
             return TailProfile(functools.partial(_bounded_range, eta), _rounded, -loss.largest, loss.largest)
         case SampledGaussianLoss(cut=None):
@@ -115,28 +118,12 @@ def _rounded(points: Array) -> Array:
     return 16 * UNIT * (1 + np.abs(points))
 
 
-# ---- base laws: both tails ------------------------------------------------------------------------------------------
+# ---- base laws ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BothTails:
-    """P and Q of {L > v} and of {L <= v}, each pair within a relative error."""
-
-    left_above: Array
-    right_above: Array
-    error_above: Array
-    left_below: Array
-    right_below: Array
-    error_below: Array
-
-
-Base = Callable[[Array], BothTails]
-
-
-def _as_tails(both: BothTails, side: str) -> Tails:
-    if side == "above":
-        return Tails(both.left_above, both.right_above, both.error_above)
-    return Tails(both.left_below, both.right_below, both.error_below)
+Side = Literal["above", "below"]
+Base = Callable[[Array, Side], Tails]
+"""P and Q of {L > v} (above) or of {L <= v} (below), at rising v."""
 
 
 def gaussian_base(mu: float) -> Base:
@@ -144,19 +131,13 @@ def gaussian_base(mu: float) -> Base:
     return functools.partial(_gaussian, mu)
 
 
-def _gaussian(mu: float, v: Array) -> BothTails:
+def _gaussian(mu: float, v: Array, side: Side) -> Tails:
     at = np.clip(v / mu, -_FARTHEST - mu, _FARTHEST + mu)
-    left, right = (at - mu / 2) / math.sqrt(2), (at + mu / 2) / math.sqrt(2)
+    sign = math.sqrt(0.5) if side == "above" else -math.sqrt(0.5)
+    left, right = (at - mu / 2) * sign, (at + mu / 2) * sign
     moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
-    base = 2 * ULPS * UNIT + 2.1 * moved  # the hazard of erfc at x is at most 2 (x + 1) for x > 0, and 2 below
-    return BothTails(
-        _half_erfc(left),
-        _half_erfc(right),
-        base + 2.1 * moved * np.maximum(right, 0.0),
-        _half_erfc(-left),
-        _half_erfc(-right),
-        base + 2.1 * moved * np.maximum(-left, 0.0),
-    )
+    far = np.maximum(np.maximum(left, right), 0.0)  # the hazard of erfc at x is at most 2 (x + 1) for x > 0, 2 below
+    return Tails(_half_erfc(left), _half_erfc(right), 2 * ULPS * UNIT + 2.1 * moved * (far + 1))
 
 
 def _half_erfc(x: Array) -> Array:
@@ -169,19 +150,18 @@ def laplace_base(e0: float) -> Base:
     return functools.partial(_laplace, e0)
 
 
-def _laplace(e0: float, v: Array) -> BothTails:
+def _laplace(e0: float, v: Array, side: Side) -> Tails:
     inside = np.clip(v, -e0, e0)
     low, high = np.exp((inside - e0) / 2) / 2, np.exp(-(inside + e0) / 2) / 2
     over, under = v >= e0, v < -e0
     error = np.full(v.shape, UNIT * (16 + 8 * e0))
-    return BothTails(
-        np.where(under, 1.0, np.where(over, 0.0, 1 - low)),
-        np.where(under, 1.0, np.where(over, 0.0, high)),
-        error,
-        np.where(under, 0.0, np.where(over, 1.0, low)),
-        np.where(under, 0.0, np.where(over, 1.0, 1 - high)),
-        error,
-    )
+    if side == "above":
+        return Tails(_filled(1 - low, under, over), _filled(high, under, over), error)
+    return Tails(_filled(low, over, under), _filled(1 - high, over, under), error)
+
+
+def _filled(values: Array, ones: BoolArray, zeros: BoolArray) -> Array:
+    return np.where(ones, 1.0, np.where(zeros, 0.0, values))
 
 
 def _bounded_range(eta: float, points: Array) -> Tails:
@@ -225,15 +205,15 @@ def _inner(rate: float, points: Array) -> Array:
 
 
 def _removed(base: Base, rate: float, points: Array) -> Tails:
-    both = base(_inner(rate, points))
-    mixed = (1 - rate) * both.right_above + rate * both.left_above
-    return Tails(mixed, both.right_above, both.error_above + UNIT * (8 + 4 / (1 - rate)))
+    inner = base(_inner(rate, points), "above")
+    mixed = (1 - rate) * inner.right + rate * inner.left
+    return Tails(mixed, inner.right, inner.error + UNIT * (8 + 4 / (1 - rate)))
 
 
 def _added(base: Base, rate: float, points: Array) -> Tails:
-    both = base(_inner(rate, -points))
-    mixed = (1 - rate) * both.right_below + rate * both.left_below
-    return Tails(both.right_below, mixed, both.error_below + UNIT * (8 + 4 / (1 - rate)))
+    inner = base(_inner(rate, -points), "below")
+    mixed = (1 - rate) * inner.right + rate * inner.left
+    return Tails(inner.right, mixed, inner.error + UNIT * (8 + 4 / (1 - rate)))
 
 
 # ---- finite losses --------------------------------------------------------------------------------------------------
