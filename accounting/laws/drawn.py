@@ -50,11 +50,11 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.ratios import averaged
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.shuffling import shuffled_pair
+from dpledger.accounting.laws.shuffling import responses_below, shuffled_pair
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.prices import discrete_laplace_epsilon
 from dpledger.accounting.sparse_vectors.losses import certify
-from dpledger.decimals import float_up
+from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -173,7 +173,7 @@ def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses 
             allocated = _allocated(leaf, steps, relation)
             return None if allocated is None else _two_sided(allocated, direction)
         case Shuffle(users=users):
-            return _shuffled(leaf, users)
+            return _shuffled(leaf, users, direction)
         case _:
             assert_never(how)
 
@@ -386,13 +386,17 @@ def _subset(leaf: Leaf, rate: Fraction, relation: Relation, direction: Direction
     return Losses(above, below, Fraction(above.infinite_mass) * Fraction(1.000001))
 
 
-def _shuffled(leaf: Leaf, users: int) -> Losses | None:
-    """Source: docs/proofs/amplification.md, section 5. No lower bound but 0: a worst randomiser is not known."""
+def _shuffled(leaf: Leaf, users: int, direction: Direction) -> Losses | None:
+    """Source: docs/proofs/amplification.md, section 5. Below: randomised response on two values, which is one of the
+    randomisers that `pure_dp` may mean; for other laws no lower bound but 0."""
     categories = leaf.k if isinstance(leaf, RandomizedResponseLaw) else None
     epsilon = _local_epsilon(leaf)
     if not epsilon:
         return None
-    return Losses(_loss(shuffled_pair(float_up(epsilon), categories, users), "remove"), None, Fraction(0))
+    above = _loss(shuffled_pair(float_up(epsilon), categories, users), "remove")
+    if not (isinstance(leaf, PureDP) or categories == 2):
+        return Losses(above, None, Fraction(0))
+    return Losses(above, _loss(responses_below(float_down(epsilon), users), direction), Fraction(0))
 
 
 def _local_epsilon(leaf: Leaf) -> Decimal:

@@ -27,7 +27,7 @@ from dpledger.accounting.laws.envelope import envelope
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
 
-__all__ = ["shuffled_delta", "shuffled_pair"]
+__all__ = ["clones", "responses_below", "shuffled_delta", "shuffled_pair"]
 
 POINTS = 96  # epsilons of the envelope up to where delta is FAR
 FEW_POINTS = 24  # from there to the local epsilon
@@ -35,6 +35,7 @@ FAR = 1e-25
 LARGEST_EPSILON = 40.0  # of a local randomiser: beyond, hardly a clone is expected among 10^9 users
 GROUPS = 64  # of numbers of clones
 BLOCKS = 512  # of a binomial tail
+MOST_RESPONSES = 2048  # outcomes of the lower bound
 REACH = 16.0  # standard deviations of the number of clones that are looked at one by one
 UNLISTED = 1e-35  # at least the probability of all other numbers of clones
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260)
@@ -89,6 +90,51 @@ def shuffled_pair(epsilon: float, categories: int | None, users: int) -> FiniteP
     grid = np.append(grid[grid < epsilon * (1 - 1e-9)], epsilon)
     deltas = np.array([*(delta(at) for at in grid[:-1].tolist()), 0.0])  # to shuffle is to post-process: 0 at epsilon
     return envelope(grid, deltas)
+
+
+@functools.lru_cache(maxsize=64)
+def responses_below(epsilon: float, users: int) -> FinitePair:
+    """What `users` randomised responses on two values show of one of them, where all others hold its first value: the
+    number of answers that name the second, some of them taken together, far ones left out.
+
+    Claim: dominated by the worst `epsilon`-DP local randomiser, shuffled. Assumes: `epsilon` is at most the exact one.
+    Source: docs/proofs/amplification.md, section 5.
+    """
+    rare = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    others = users - 1
+    mean, spread = others * rare, math.sqrt(others * rare * (1 - rare)) + 1
+    first, last = max(0, math.floor(mean - REACH * spread)), min(others, math.ceil(mean + REACH * spread))
+    masses, common = _binomial_around(others, math.floor(mean), first, last, math.exp(-epsilon), rare)
+    none, one = np.append(masses, 0.0), np.insert(masses, 0, 0.0)  # user 1 names the first value, the second
+    starts = np.arange(0, none.size, -(-none.size // MOST_RESPONSES))
+    left = np.add.reduceat((1 - rare) * none + rare * one, starts)
+    right = np.add.reduceat(rare * none + (1 - rare) * one, starts)
+    relative = UNIT * (16 * masses.size + 64 * (1 + epsilon))
+    seen = np.minimum(left, right) > 1e-290
+    losses = np.log(left[seen] / right[seen])
+    errors = tuple((2 * relative + 4 * UNIT * (1 + np.abs(losses))).tolist())
+    return FinitePair(
+        tuple(losses.tolist()),
+        tuple(left[seen].tolist()),
+        tuple(right[seen].tolist()),
+        0.0,
+        0.0,
+        errors,
+        relative + common,
+    )
+
+
+def _binomial_around(trials: int, mode: int, first: int, last: int, odds: float, chance: float) -> tuple[Array, float]:
+    """P(Bin(trials, chance) = first..last), from the one at `mode` by ratios, and a relative error that all share. The
+    errors between them are below 12 UNIT a step. odds = chance / (1 - chance)."""
+    rising = np.arange(mode, last, dtype=np.float64)
+    falling = np.arange(mode, first, -1, dtype=np.float64)
+    above = np.cumprod((trials - rising) / (rising + 1) * odds)
+    below = np.cumprod(falling / (trials - falling + 1) / odds)
+    at = np.array([float(mode)])
+    error = 2 * float(_binomial_error(trials, at, chance)[0])
+    centre = math.exp(float(_log_binomial(trials, at, chance)[0]))
+    return centre * np.concatenate([below[::-1], [1.0], above]), error * (1 + error)
 
 
 def shuffled_delta(kind: Clones, users: int, epsilon: float) -> float:
@@ -165,14 +211,17 @@ def _depth(falling: float, m: int) -> float:
 
 def _log_binomial(trials: int, k: Array, chance: float) -> Array:
     """Upper bounds of log P(Bin(trials, chance) = k)."""
-    n = float(trials)
-    rest = n - k
-    success = k * math.log(chance)
-    failure = rest * (math.log1p(-chance) if chance < 1 else 0.0)
-    ways = _log_factorial(np.array([n]))[0] - _log_factorial(k) - _log_factorial(rest)
-    sizes = _log_factorial(np.array([n]))[0] * 3 + np.abs(success) + np.abs(failure) + 1
-    bounds: Array = ways + success + failure + (16 * UNIT) * sizes + 1e-13
+    rest = trials - k
+    ways = _log_factorial_of(float(trials)) - _log_factorial(k) - _log_factorial(rest)
+    bounds: Array = ways + k * math.log(chance) + rest * math.log1p(-chance) + _binomial_error(trials, k, chance)
     return bounds
+
+
+def _binomial_error(trials: int, k: Array, chance: float) -> Array:
+    """At least the error of the logarithm before this is added, `chance` within 4 UNIT of what is meant."""
+    sizes = 3 * _log_factorial_of(float(trials)) + k * (1 - math.log(chance)) - (trials - k) * math.log1p(-chance)
+    errors: Array = (16 * UNIT) * (sizes + 1 + (trials - k) * (chance / (1 - chance))) + 1e-13
+    return errors
 
 
 def _log_half_binomial(m: int, k: float) -> float:

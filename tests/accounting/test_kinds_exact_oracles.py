@@ -301,6 +301,26 @@ def test_the_bound_is_that_of_the_clones(local: float, users: int) -> None:
         assert upper <= exact * mp.mpf("1.02") + mp.mpf("1e-9")
 
 
+@pytest.mark.parametrize("leaf", [PureDP("0.7"), RandomizedResponseLaw("0.7")], ids=lambda leaf: leaf.kind)
+def test_shuffled_responses_of_users_who_agree_are_a_lower_bound(leaf: Composition) -> None:
+    """One dataset of one randomiser that is (epsilon)-DP: no bound may be below what it shows, once and twice."""
+    randomiser = randomised_response(Fraction(str(mp.exp(real("0.7")))), 2)
+    left, right = (shuffled(randomiser, (value, 0, 0, 0, 0, 0)) for value in (0, 1))
+    tree = Shuffled(leaf, users=6)
+    for times, epsilon in itertools.product((1, 2), ("0", "0.2", "0.5")):
+        one, other = product([left] * times), product([right] * times)
+        exact = max(hockey_stick(*pair, exact_ratio(epsilon)) for pair in ((one, other), (other, one)))
+        at = compose(Repeated(tree, times=times), REPLACE).delta(epsilon)
+        assert holds(at, exact)
+        assert at.lower >= exact * Fraction(999, 1000)
+
+
+def test_the_two_ends_for_many_shuffled_users_are_not_far_apart() -> None:
+    for users in (10**3, 10**6, 10**9):
+        at = compose(Shuffled(RandomizedResponseLaw(1), users=users), REPLACE).epsilon("1e-8")
+        assert 0.6 * at.upper < at.lower < at.upper
+
+
 def test_more_users_hide_more_and_shuffling_never_costs_more() -> None:
     uppers = [compose(Shuffled(PureDP(2), users=n), REPLACE).epsilon("1e-6").upper for n in (1, 100, 10**4, 10**6)]
     assert uppers == sorted(uppers, reverse=True)
