@@ -266,7 +266,8 @@ def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Ord
 
 
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
-    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta).
+    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta), or
+    at what the whole costs.
 
     Source: laws.subsampled.rdp_upper (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
     Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
@@ -304,10 +305,16 @@ def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decim
 
 
 def _of_amplified(part: Composition, rate: Decimal, orders: Orders) -> Cost:
-    whole = priced(part, Relation.ADD_REMOVE, ())
+    return _amplified(priced(part, Relation.ADD_REMOVE, orders), rate, orders)
+
+
+def _amplified(whole: Cost, rate: Decimal, orders: Orders) -> Cost:
+    """The amplified (epsilon, delta); without delta the other currencies at their whole price, where that is less."""
     if whole.pure is None:
-        return Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
-    return _of_approximate(prices.amplified_epsilon(whole.pure, rate), round_up(multiply(whole.delta, rate)), orders)
+        return whole if not whole.delta else Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
+    delta = min(whole.delta, round_up(multiply(whole.delta, rate)))
+    amplified = _of_approximate(prices.amplified_epsilon(whole.pure, rate), delta, orders)
+    return amplified if whole.delta else amplified.or_better(whole)
 
 
 def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orders) -> Cost:
@@ -316,13 +323,9 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
     if relation is not Relation.REPLACE_ONE:
         raise CannotCertify(f"sampled_without_replacement is priced under replace_one only, not {relation.value}")
     whole = priced(tree.of, relation, orders)
-    if whole.pure is None or tree.batch == tree.population:
+    if tree.batch == tree.population:
         return whole
-    rate = round_up(Fraction(tree.batch, tree.population))
-    amplified = _of_approximate(
-        prices.amplified_epsilon(whole.pure, rate), min(whole.delta, round_up(multiply(whole.delta, rate))), orders
-    )
-    return amplified if whole.delta else amplified.or_better(whole)
+    return _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)
 
 
 def require_group(tree: Group, relation: Relation) -> None:

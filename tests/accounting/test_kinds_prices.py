@@ -258,3 +258,14 @@ def test_a_label_is_part_of_a_unit() -> None:
     tree = Group(LaplaceLaw("0.4"), k=1, relation=REPLACE)
     assert compose(tree, Relation.LABEL_FLIP).epsilon(0) == compose(LaplaceLaw("0.4")).epsilon(0)
     assert cost(tree, Relation.LABEL_FLIP).pure == Decimal("0.4")
+
+
+@pytest.mark.parametrize(
+    "leaf", [ZCDP("0.1"), GDP("0.5"), RDP(ORDERS, (1, 2, 3)), DiscreteGaussianLaw(2, 1), LaplaceLaw(1)]
+)
+def test_a_poisson_sample_never_costs_more_than_the_whole(leaf: Composition) -> None:
+    whole, part = (cost(tree, ADD, orders=ORDERS) for tree in (leaf, PoissonSampled(leaf, rate="0.3")))
+    assert not part.is_unknown()
+    pairs = [(part.pure, whole.pure), (part.rho, whole.rho), (part.mu_squared, whole.mu_squared)]
+    for less, more in [*pairs, *((part.rdp[a], whole.rdp[a]) for a in ORDERS)]:
+        assert less is None or (more is not None and less <= more)
