@@ -12,7 +12,7 @@ import pytest
 
 from dpledger.accounting.composition import LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import PureFilter
-from dpledger.accounting.guarantees import ZCDP, ApproxDP, PrivacyFailure, PureDP
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, BoundedRange, PrivacyFailure, PureDP
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -94,7 +94,7 @@ def test_to_open_a_scope_all_three_are_needed(book: Ledger, missing: str) -> Non
     [
         {"relation": "none"},
         {"unit": "a b"},
-        {"budget": ZCDP(1)},
+        {"budget": BoundedRange(1)},
         {"budget": PureDP(0)},
         {"keep": "all"},
         {"dataset": "a\x00b"},
