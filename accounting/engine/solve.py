@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, require_assumptions, up
@@ -44,6 +45,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     Source: docs/proofs/engine.md, sections 1 and 2.
     """
     require_assumptions()
+    composed = bundled(composed)
     found = Interval(0.0, composed.largest)
     try:
         saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
