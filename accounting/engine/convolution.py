@@ -21,12 +21,14 @@ from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.engine.staircase import Mesh, Steps
+from dpledger.errors import WorkLimit
 
 __all__ = ["Convolved", "convolve", "ladder_of"]
 
 _FFT = 16.0
 """Of ||error|| <= _FFT UNIT log2(N) ||x|| for a transform of length N = 2^k; Theorem 24.2 gives 6.7."""
 _FLOOR = 1e-300
+_STEEPEST = 100.0  # spacing times tilt: beyond, nothing is resolved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +116,8 @@ class _Product:
 def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Ladder) -> Convolved:
     """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two."""
     mesh = parts[0][0].mesh
+    if not mesh.spacing * (c + 1) < _STEEPEST:
+        raise WorkLimit("the lattice is too coarse for its tilt")
     half = length // 2 + 1
     product = _Product(np.ones(half, dtype=np.complex128), np.zeros(half), np.zeros(half))
     log_front, front_error, log_whole, infinite, start = 0.0, 0.0, 0.0, 0.0, 0
@@ -127,17 +131,21 @@ def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Lad
         infinite += count * steps.infinite
         start += count * steps.start
     values, error = _profile_values(product, c, mesh.spacing, length)
-    infinite *= math.exp(log_whole) * (1 + 1e-9)
+    if infinite:
+        infinite *= math.exp(log_whole) * (1 + 1e-9) if log_whole < 700 else math.inf
     return Convolved(mesh, start, c, log_front, values, error, front_error, infinite, aliases)
 
 
 def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
     """Tilted masses of sum about 1, folded to `length`; K; a bound of their relative errors."""
     points = steps.points
-    logs = np.log(np.maximum(steps.masses, _FLOOR))
-    exponents = c * points + logs
+    positive = steps.masses > 0
+    logs = np.log(np.where(positive, steps.masses, 1.0))
+    exponents = np.where(positive, c * points + logs, -math.inf)
     top = float(np.max(exponents))
-    masses = np.where(steps.masses > 0, np.exp(exponents - top), 0.0)  # the lower law has no mass where it has none
+    if top == -math.inf:
+        raise WorkLimit("no mass of a loss is on its lattice")
+    masses = np.exp(exponents - top)
     total = float(np.sum(masses))
     masses = masses / total
     far = float(masses @ (np.abs(points) * c + np.abs(logs)))

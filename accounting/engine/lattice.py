@@ -30,7 +30,7 @@ WIDTH = 5e-4  # relative, of epsilon: aimed at
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 0.1  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
-LONGEST = 1 << 17  # of a transform
+LONGEST = 1 << 16  # of a transform
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
 Part = tuple[Profiled, int]

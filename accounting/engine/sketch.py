@@ -99,7 +99,7 @@ def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     points = np.concatenate([-_towards(-law.smallest)[::-1], _towards(law.largest)])
     mass = law.lines(points)[0]
     beyond = math.exp(max(log_beyond, -700.0))
-    first = max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1)
+    first = min(max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1), points.size - 2)
     last = min(int(np.searchsorted(-mass, -beyond)), points.size - 1)
     low, high = float(points[first]), float(points[max(last, first + 1)])
     points = np.unique(np.concatenate([points[first : last + 1], np.linspace(low, high, 64)]))

@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.tails import Profiled
@@ -25,7 +26,8 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["Mesh", "Steps", "lower_steps", "upper_steps"]
 
-MOST_CELLS = 1 << 16
+MOST_CELLS = 1 << 14
+_ROUNDS = 40
 _WIDEST = 600.0  # losses up to here: e^l stays a float
 
 
@@ -199,17 +201,34 @@ def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Arra
     """Changes of slope of the greatest convex polygon below (0, whole) and (ratios, allowed), falling to 0 at the end.
 
     A corner above the chord of its neighbours is on no convex polygon below them all: such corners leave, all at once,
-    until there are none but by rounding; those count as straight, and the scale makes up for it."""
+    until there are none but by rounding; those count as straight, and the scale makes up for it. Where that goes on,
+    one pass from the left takes out the rest."""
     at, heights = np.concatenate([[0.0], ratios]), np.concatenate([[whole], allowed])
     kept = np.arange(at.size)
     straight = 32 * UNIT / math.expm1(spacing)
-    while True:
+    for _ in range(_ROUNDS):
         slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
-        changes = np.diff(slopes)
-        concave = np.flatnonzero(changes[:-1] < straight * slopes[:-2])
+        concave = np.flatnonzero(np.diff(slopes)[:-1] < straight * slopes[:-2])
         if concave.size == 0:
             break
         kept = np.delete(kept, concave + 1)
+    else:
+        kept = _chain(at, heights, kept)
+    changes = np.diff(np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0))
     weights = np.zeros(ratios.size)
     weights[kept[1:] - 1] = np.maximum(changes, 0.0)
     return weights
+
+
+def _chain(at: Array, heights: Array, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """The corners of the greatest convex polygon below the points that are kept. Source: Andrew 1979."""
+    x, y = at.tolist(), heights.tolist()
+    hull: list[int] = []
+    for k in kept.tolist():
+        while len(hull) > 1:
+            i, j = hull[-2], hull[-1]
+            if (y[j] - y[i]) * (x[k] - x[j]) < (y[k] - y[j]) * (x[j] - x[i]):
+                break
+            hull.pop()
+        hull.append(k)
+    return np.array(hull, dtype=np.intp)

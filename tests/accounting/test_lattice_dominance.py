@@ -57,6 +57,13 @@ def test_dominance(seed: int) -> None:
     assert not crossings(lower_steps(law, mesh, low, high), exact, -1, rng)
 
 
+def test_the_convex_polygon_in_one_pass_is_as_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staircase, "_ROUNDS", 0)
+    for seed in range(40):
+        law, exact, mesh, low, high = drawn(seed)
+        assert not crossings(lower_steps(law, mesh, low, high), exact, -1, np.random.default_rng(seed))
+
+
 def patched_locally(ratios: Array, allowed: Array, whole: float, spacing: float) -> Array:
     """The twin: a negative change of slope is set to zero, its neighbours left as they are."""
     at, heights = np.concatenate([[0.0], ratios]), np.concatenate([[whole], allowed])

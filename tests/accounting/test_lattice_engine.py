@@ -201,6 +201,22 @@ def test_beyond_the_largest_loss_nothing_is_left() -> None:
     assert lattice_delta(Composed(((loss, 3),)), 0.5) == Interval(0.0, 0.0)
 
 
+@pytest.mark.parametrize("seed", seeds(60, 2000))
+def test_extreme_parameters_give_an_interval_all_the_same(seed: int) -> None:
+    """No warning, no exception, never an interval that is upside down."""
+    rng = np.random.default_rng(seed)
+    rate = math.exp(rng.uniform(math.log(1e-12), 0)) if seed % 3 else 1 - 10 ** -rng.uniform(1, 12)
+    direction: Direction = "add" if rng.random() < 0.5 else "remove"
+    sampled = SampledGaussianLoss(rate, 10 ** rng.uniform(-1.3, 3), direction)
+    composed = Composed(
+        ((sampled, int(10 ** rng.uniform(0, 6))), (GaussianLoss(10 ** rng.uniform(-9, 4)), int(rng.integers(1, 9))))
+    )
+    delta = 10 ** -rng.uniform(0, 12 if seed % 4 else 300)
+    at, of = lattice_epsilon(composed, delta, delta), lattice_delta(composed, 10 ** rng.uniform(-5, 2))
+    assert 0 <= at.lower <= at.upper
+    assert 0 <= of.lower <= of.upper <= 1
+
+
 def test_chernoff_bounds_of_a_lattice_law() -> None:
     """They hold for its own profile, and are not far above it."""
     law = profile_of(GaussianLoss(0.25))
