@@ -29,7 +29,6 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorLaw,
 )
-from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
@@ -40,7 +39,7 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.sparse_vectors.losses import certify
-from dpledger.decimals import add, multiply
+from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -136,9 +135,15 @@ def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
 
 
 def _one_batch(leaves: Leaves, rate: Decimal, relation: Relation) -> Leaves:
-    """What one secret batch shows. Several Gaussians on it are one Gaussian; no other mixture has a theorem here."""
+    """What one secret batch shows. Several Gaussians on it are one Gaussian; no other mixture has a theorem here.
+
+    Under zero_out a batch with a null unit is a batch without the unit only where a null unit adds nothing, as to the
+    mean of a Gaussian: another mechanism may reveal whether the batch holds the unit at all."""
     if rate == 1:
         return leaves
+    for sampled in leaves:
+        if relation is Relation.ZERO_OUT and not isinstance(sampled.leaf, GaussianLaw | JointGaussian):
+            raise CannotCertify(f"a Poisson sample of {sampled.leaf.kind} is certified under add_remove only")
     if list(leaves.values()) == [1]:
         (sampled,) = leaves
         return {Sampled(sampled.leaf, multiply(sampled.rate, rate)): 1}
@@ -216,8 +221,6 @@ def _failure_of(leaf: Leaf) -> Decimal:
     match leaf:
         case ApproxDP(delta=delta) | SparseVectorLaw(delta=delta) | ZCDP(delta=delta):
             return delta
-        case Filtered(filter=filter_):
-            return _failure(filter_)
         case _:
             return Decimal(0)
 
@@ -263,27 +266,15 @@ def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -
         case SparseVectorLaw(epsilon=epsilon, delta=delta):
             certify(leaf)
             return _approximate(epsilon, delta, rate, direction)
-        case Filtered(filter=filter_):
-            return _approximate(filter_.epsilon, _failure(filter_), rate, direction)
+        case Filtered():
+            raise CannotCertify(
+                "the engine does not replay a filter: the guarantee of a filtered node is its filter's budget, once "
+                "rules.cost has shown that each part was admitted"
+            )
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:
             assert_never(leaf)
-
-
-def _failure(filter_: Filter) -> Decimal:
-    """The delta of what a filter guarantees."""
-    match filter_:
-        case PureFilter():
-            return Decimal(0)
-        case BasicFilter(delta_sum=delta_sum):
-            return delta_sum
-        case MixedFilter(delta_boundary=boundary, delta_sum=delta_sum):
-            return add(boundary, delta_sum)
-        case EitherFilter(delta_boundary=boundary, delta_sum=delta_sum):
-            return add(boundary, delta_sum)
-        case _:
-            assert_never(filter_)
 
 
 def _gaussian(mu_squared: Fraction, rate: Decimal, direction: Direction) -> Loss | None:
