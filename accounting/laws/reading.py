@@ -253,6 +253,8 @@ def _loss(leaf: Leaf, relation: Relation, rate: Decimal, direction: Direction) -
             if rate != 1:
                 raise CannotCertify("discrete_gaussian on a secret batch has no certified bound")
             shift = int(sensitivity)
+            if shift != sensitivity:
+                raise CannotCertify("the pair of discrete_gaussian is that of one whole number: state a vector as zcdp")
             return DiscreteGaussianLoss(float(sigma), shift) if shift else None
         case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
             if sensitivity >= MOST_ATOMS:
