@@ -76,8 +76,8 @@ class DiscreteLaplaceLaw:
 
 @record
 class DiscreteGaussianLaw:
-    """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: l2, of an integer
-    statistic. Canonne-Kamath-Steinke 2020."""
+    """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: of one whole number. The
+    zCDP price holds for a vector of them too, with the l2 norm. Canonne-Kamath-Steinke 2020."""
 
     sigma: Positive
     sensitivity: Positive

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.decimals import Number
+from dpledger.errors import ParameterError
 from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
@@ -63,6 +64,8 @@ def private_sgd(
     ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
     ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
     """
+    if not isinstance(scope, Scope):
+        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
     plan = DPSGD(
         rate=rate,
         steps=steps,

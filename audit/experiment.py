@@ -32,13 +32,13 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, needed_epsilon
-from dpledger.audit.outcomes import encode, usual_width
+from dpledger.audit.outcomes import Raised, encode, usual_width
 from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samples, Single, chunks
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
-from dpledger.mechanisms.protocol import Mechanism, Sampled
+from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated
@@ -74,10 +74,11 @@ def audit_mechanism(
 
     `mechanism`: a dpledger mechanism, a function f(data, rng) -> output (a number, array, text, None, or it raises: all
     are outcomes), or with `batched` a function f(data, size, rng) -> array or list of `size` outputs; `rng` is a numpy
-    Generator. `claim`: a guarantee; None takes a mechanism's own, with the privacy curve of its parts. `delta`: where
-    epsilon_lower is reported (default: the claim's; 10^-5 where it names none). `relation`, `unit`: what a mechanism
-    is fixed to if it names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`:
-    processes, through joblib.
+    Generator. ParameterError where the first runs of both sides all raise alike: then nothing ran. `claim`: a
+    guarantee; None takes a mechanism's own, with the privacy curve of its parts. `delta`: where epsilon_lower is
+    reported (default: the claim's; 10^-5 where it names none). `relation`, `unit`: what a mechanism is fixed to if it
+    names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`: processes, through
+    joblib.
 
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
@@ -86,6 +87,7 @@ def audit_mechanism(
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     relation, unit = Relation.read(relation), Unit.read(unit)
     runner, note, claim, parts = _subject(mechanism, claim, relation, unit, batched)
+    _inspect(runner, left, right)
     aim = target(claim, parts, relation, settings.delta)
     started = time.perf_counter()
     with bar("auditing", 2 * trials, shown=progress) as advance:
@@ -180,8 +182,14 @@ def _result(
 
 
 def _probed(runs: Runs) -> Runs:
-    """The same runs, with the width that a few of them show. They count in no bound."""
+    """The same runs, with the width that a few of them show. They count in no bound.
+
+    ParameterError where all of them raise alike: then what was audited would be the mistake in the call."""
     shown = [output for chunk in chunks(Part.PROBE, PROBE, PROBE) for output in runs.outputs(chunk)]
+    first = shown[0]
+    if isinstance(first, Raised) and all(isinstance(output, Raised) and output == first for output in shown):
+        given = f"{first.name} from each of the first runs, on both sides"
+        raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}")
     return replace(runs, width=usual_width(shown))
 
 
@@ -253,6 +261,13 @@ def _subject(
     call: Sampler = Batched(mechanism) if batched else Single(mechanism)
     kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
     return call, _note(str(kind), _own_parameters(mechanism)), _guarantee(claim), None
+
+
+def _inspect(runner: Sampler, left: object, right: object) -> None:
+    """ParameterError where a mechanism says, from type and shape, that the data are not for it."""
+    if isinstance(runner, Samples | Releases) and isinstance(runner.mechanism, Inspects):
+        runner.mechanism.inspect(left)
+        runner.mechanism.inspect(right)
 
 
 def _name(function: object) -> str:

@@ -1,13 +1,16 @@
 """The picture of an audit: how well the two datasets can be told apart, beside what the claim allows.
 
 The trade-off curve is drawn as detections against false alarms on logarithmic axes: a fault of a small delta lives at
-rates that linear axes hide, and a factor e^epsilon is one distance everywhere. Line styles and greys carry the meaning,
-so that the picture survives print.
+rates that linear axes hide, and a factor e^epsilon is one distance everywhere. Detections are on the side where the
+verdict's event is likelier: its complement says the same, but lies where such axes show nothing. Line styles and greys
+carry the meaning, so that the picture survives print.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
 
     from dpledger.audit.verdict import AuditResult
 
-__all__ = ["claimed_ceiling", "trade_off"]
+__all__ = ["check_destination", "claimed_ceiling", "trade_off"]
 
 STEPS = 800
+SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
@@ -42,13 +46,33 @@ def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
     return result
 
 
+def check_destination(path: str | PathLike[str]) -> None:
+    """Raise ParameterError unless a picture can be drawn and written to `path`: before an audit runs for it."""
+    where = Path(path)
+    if where.suffix.lower() not in SUFFIXES:
+        raise ParameterError("plot", str(where), f"a file name that ends in {', '.join(SUFFIXES)}")
+    if where.is_dir() or not where.parent.is_dir():
+        raise ParameterError("plot", str(where), "a file in a folder that is there")
+    if find_spec("matplotlib") is None:
+        raise _without_matplotlib()
+
+
+def _without_matplotlib() -> ParameterError:
+    return ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]")
+
+
 def trade_off(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
-    """The trade-off curve of `result` with its band, its witness and the claimed region; saved to `path` if given."""
+    """The trade-off curve of `result` with its band, its witness and the claimed region; saved to `path` if given.
+
+    ParameterError where matplotlib is missing or `path` cannot be written.
+    """
+    if path is not None:
+        check_destination(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]") from None
+        raise _without_matplotlib() from None
     figure = Figure(figsize=(7.2, 5.6), layout="constrained")
     FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     axes = figure.add_subplot()
@@ -58,7 +82,10 @@ def trade_off(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
     _draw_witness(axes, result)
     _finish(axes, result, float(rates[0]))
     if path is not None:
-        figure.savefig(path, dpi=150)
+        try:
+            figure.savefig(path, dpi=150)
+        except OSError as error:
+            raise ParameterError("plot", str(path), f"a file that can be written ({error.strerror})") from None
     return figure
 
 
@@ -69,10 +96,17 @@ def _draw_claim(axes: Axes, result: AuditResult, rates: Floats) -> None:
 
 
 def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
-    """The limits of each planned event, joined by straight lines: a lottery between two events is a test as well."""
-    band = sorted(result.band, key=lambda point: point.false_alarm_upper)
-    surely = [(0.0, 0.0), *((p.false_alarm_upper, 1 - p.missed_upper) for p in band), (1.0, 1.0)]
-    at_most = [(0.0, 0.0), *((p.false_alarm_lower, 1 - p.missed_lower) for p in band), (1.0, 1.0)]
+    """The limits of each planned event, joined by straight lines: a lottery between two events is a test as well.
+
+    Seen from the other side the events are their complements: false alarms and misses change places."""
+    uppers = [(point.false_alarm_upper, point.missed_upper) for point in result.band]
+    lowers = [(point.false_alarm_lower, point.missed_lower) for point in result.band]
+    if result.witness.planned.direction is not result.cells.side:
+        uppers, lowers = ([(missed, alarm) for alarm, missed in limits] for limits in (uppers, lowers))
+    surely, at_most = (
+        [(0.0, 0.0), *((alarm, 1 - missed) for alarm, missed in limits), (1.0, 1.0)]
+        for limits in (sorted(uppers), sorted(lowers))
+    )
     lower, upper = (np.interp(rates, corners[:, 0], corners[:, 1]) for corners in (np.array(surely), np.array(at_most)))
     shown, percent = lower > 0, f"{float(result.confidence) * 100:.6g} %"
     axes.fill_between(rates[shown], lower[shown], upper[shown], color="0.6", alpha=0.6, lw=0)
@@ -82,15 +116,12 @@ def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
 
 def _draw_witness(axes: Axes, result: AuditResult) -> None:
     look, words = result.witness, result.event.words
-    x, y = look.rarer_upper, look.likelier_lower
-    if look.planned.direction is not result.cells.side:  # then its complement is likelier on the side that is drawn
-        x, y, words = 1 - y, 1 - x, f"not ({words})"
     label = f"the verdict's event: {words if len(words) <= 58 else words[:57] + '…'}"
-    axes.plot([x], [y], marker="o", color="black", ls="none", label=label)
+    axes.plot([look.rarer_upper], [look.likelier_lower], marker="o", color="black", ls="none", label=label)
 
 
 def _finish(axes: Axes, result: AuditResult, low: float) -> None:
-    left_is_likelier = result.cells.side is Direction.LEFT
+    left_is_likelier = result.witness.planned.direction is Direction.LEFT
     rarer, likelier = ("right", "left") if left_is_likelier else ("left", "right")
     axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.1))
     axes.set_xlabel(f"false alarms: how often the event happens on the {rarer} data")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -74,6 +74,7 @@ def _generator(seed: int, chunk: Chunk) -> np.random.Generator:
 class Single:
     """A function f(data, rng) -> output, called once a run; what it raises is the outcome of that run."""
 
+    call: ClassVar = "f(data, rng)"
     function: Callable[[Any, np.random.Generator], object]
     chunk_size: int = LOOP
 
@@ -86,6 +87,7 @@ class Single:
 class Batched:
     """A function f(data, size, rng) -> array or list of `size` outputs."""
 
+    call: ClassVar = "f(data, size, rng)"
     function: Callable[[Any, int, np.random.Generator], Any]
     chunk_size: int = BATCH
 
@@ -98,6 +100,7 @@ class Batched:
 class Samples:
     """A mechanism that draws many releases at once."""
 
+    call: ClassVar = "sample(data, size, entropy)"
     mechanism: Sampled[Any]
     chunk_size: int = BATCH
 
@@ -110,6 +113,7 @@ class Samples:
 class Releases:
     """A mechanism that is released once a run."""
 
+    call: ClassVar = "release(data, entropy=entropy)"
     mechanism: Mechanism[Any, object]
     chunk_size: int = LOOP
 

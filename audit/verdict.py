@@ -197,7 +197,8 @@ class AuditResult:
     def plot(self, path: str | PathLike[str] | None = None) -> Figure:
         """The trade-off curve with its band against the region that the claim allows; saved to `path` if given.
 
-        Needs matplotlib, the extra `plots`: ParameterError says so where it is missing."""
+        Needs matplotlib, the extra `plots`: ParameterError says so where it is missing, and where `path` cannot be
+        written or does not end in .png, .svg or .pdf."""
         from dpledger.audit.plots import trade_off  # here: matplotlib is an extra, and takes a second to load
 
         return trade_off(self, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.keys import SigningKey, VerifyingKey, new_ledger_id
-from dpledger.ledger.stores import sqlite
+from dpledger.ledger.stores import files as store_files, sqlite
 
 __all__ = ["Founded", "founded"]
 
@@ -44,7 +44,7 @@ def founded(path: str | os.PathLike[str], name: str | None) -> Iterator[Founded]
             raise
     except BaseException:
         store.close()
-        sqlite.remove(store.path)
+        store_files.remove(store.path)
         raise
 
 

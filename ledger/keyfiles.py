@@ -3,7 +3,7 @@
 clinic.ledger                 the ledger
 clinic.ledger.key             its signing key (owner only)
 clinic.ledger.pub             the public key: give it to those who verify
-clinic.ledger.recovery.key    revokes the signing key if it is stolen: move it offline
+clinic.ledger.recovery.key    for later versions, to revoke a stolen signing key: move it offline
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ParameterError
-from dpledger.ledger.keys import SigningKey, VerifyingKey
+from dpledger.ledger.keys import Signer, SigningKey, VerifyingKey
+from dpledger.ledger.stores.files import path_of
 
 __all__ = ["KeyFiles", "read_public_key"]
+
+TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +32,7 @@ class KeyFiles:
     @classmethod
     def beside(cls, ledger: str | os.PathLike[str]) -> KeyFiles:
         """The key files of the ledger file at `ledger`. ParameterError for a path without a name."""
-        path = Path(ledger)
-        if not path.name:
-            raise ParameterError("ledger", os.fspath(ledger), "the path of a file")
+        path = path_of(ledger, "ledger")
         return cls(
             signing=path.with_name(path.name + ".key"),
             public=path.with_name(path.name + ".pub"),
@@ -68,22 +69,35 @@ class KeyFiles:
         for path in (self.signing, self.recovery, self.public):
             path.unlink(missing_ok=True)
 
-    def find(self, given: str | os.PathLike[str] | None) -> SigningKey | None:
-        """The signing key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else None."""
+    def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
+        """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
+        None. ParameterError for what is neither."""
+        if isinstance(given, Signer):
+            return given
         if given is not None:
-            return SigningKey.load(given)
+            return SigningKey.load(path_of(given, "key"))
         if self.signing.exists():
             return SigningKey.load(self.signing)
         return SigningKey.from_environment()
 
 
 def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
-    """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else."""
+    """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else,
+    naming the file where one was meant."""
     text = os.fspath(source)
-    path = Path(text)
     try:
-        if path.is_file():
-            text = path.read_text(encoding="ascii").removesuffix("\n")
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError("public key", str(path), "a readable file with one public key") from None
-    return VerifyingKey.parse(text)
+        if not Path(text).is_file():
+            if text.count("+") >= TEXT_OF_A_KEY:
+                return VerifyingKey.parse(text)
+            raise ParameterError(
+                "public key", text, "the text of a key, or a file that holds it (there is no such file)"
+            )
+        line = Path(text).read_text(encoding="ascii").removesuffix("\n")
+    except OSError as error:
+        raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ParameterError("public key", text, "a file with one public key (this one is not ASCII)") from None
+    try:
+        return VerifyingKey.parse(line)
+    except ParameterError as error:
+        raise ParameterError("public key", text, f"a file with one public key ({error})") from None

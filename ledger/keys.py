@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -69,6 +69,7 @@ _ORDER_8_Y: Final = int.from_bytes(
 _SMALL_ORDER_Y: Final = frozenset({1, _PRIME - 1, 0, _ORDER_8_Y, _PRIME - _ORDER_8_Y})
 
 
+@runtime_checkable
 class Signer(Protocol):
     """Whatever signs for a ledger: a `SigningKey`, or a service that keeps the key to itself."""
 

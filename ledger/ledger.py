@@ -13,7 +13,6 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
@@ -27,19 +26,8 @@ from dpledger.errors import (
     StoreBehind,
     VerificationError,
 )
-from dpledger.ledger import bundle, keys, verification
-from dpledger.ledger.bodies import (
-    FORMAT,
-    Audited,
-    Body,
-    Closed,
-    Declared,
-    Heartbeat,
-    LedgerOpened,
-    Note,
-    Reported,
-    Snapshot,
-)
+from dpledger.ledger import bundle, keys, notes, verification
+from dpledger.ledger.bodies import FORMAT, Body, Closed, Declared, LedgerOpened, Note, Snapshot
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of
 from dpledger.ledger.founding import founded
@@ -47,7 +35,7 @@ from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.opening import Keep, Rules
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.standing import State, next_steps, state_digest
+from dpledger.ledger.standing import State, state_digest
 from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
@@ -66,7 +54,6 @@ Make = Callable[[State, Transaction], Sequence[Body]]
 
 SNAPSHOT_EVERY = 1000  # entries
 BATCH = 500  # leaves fetched at a time
-_NOTES = (Declared, Audited, Reported, Heartbeat)
 
 
 class Ledger:
@@ -109,8 +96,8 @@ class Ledger:
         entropy: Entropy | None = None,
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
-        (`<path>.recovery.key`: move it offline). ParameterError if any of them is there already; if it cannot finish,
-        nothing of it stays."""
+        (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
+        it cannot finish, nothing of it stays."""
         with founded(path, name) as made:
             return cls(made.store, made.signer, clock=clock, entropy=entropy)._begun(made.recovery)
 
@@ -147,17 +134,18 @@ class Ledger:
         entropy: Entropy | None = None,
     ) -> Self:
         """An existing ledger; never creates one. `key`: the signing key or its file (default: `<path>.key` if it is
-        there, else DPLEDGER_KEY, else the ledger is opened for reading only). ForeignLedger if the file is not a
-        ledger or its head is not signed by the key, StoreBehind if it lost entries."""
-        store = sqlite.SQLiteStore.open(path)
-        try:
-            signer = KeyFiles.beside(path).find(key) if key is None or isinstance(key, (str, os.PathLike)) else key
-            book = cls(store, signer, clock=clock, entropy=entropy)
-            book._resume()
-        except BaseException:
-            store.close()
-            raise
-        return book
+        there, else DPLEDGER_KEY, else as `look`). ForeignLedger if the file is not a ledger or its head is not signed
+        by the key, StoreBehind if it lost entries."""
+        signer = KeyFiles.beside(path).find(key)
+        if signer is None:
+            return cls.look(path)
+        return cls(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)._resumed()
+
+    @classmethod
+    def look(cls, path: str | os.PathLike[str]) -> Self:
+        """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
+        is written. Raises as `open` does."""
+        return cls(sqlite.SQLiteStore.look(path), None)._resumed()
 
     def _begun(self, recovery: keys.VerifyingKey) -> Self:
         signer = self._key()
@@ -171,9 +159,14 @@ class Ledger:
         self.transact(first)
         return self
 
-    def _resume(self) -> None:
-        with self._store.reading() as reader:
-            self._head = resumed(reader, self._signer)
+    def _resumed(self) -> Self:
+        try:
+            with self._store.reading() as reader:
+                self._head = resumed(reader, self._signer)
+        except BaseException:
+            self._store.close()
+            raise
+        return self
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -259,6 +252,17 @@ class Ledger:
         head, leaves = self._signed_part()
         return bundle.write(folder, leaves, head, self.public_key)
 
+    def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
+        """Copy the ledger file as it is now, with what lies beside it, into one new file for its owner alone; no key.
+
+        A copy by other means, of a file in use, lacks the last entries and verifies all the same. Append to the ledger
+        or to its copy, never to both: two records under one key. `advance` is called with the percent copied.
+        ParameterError if something is at `path`, it cannot be written, or the ledger is in memory."""
+        self._require_ours()
+        if not isinstance(self._store, sqlite.SQLiteStore):
+            raise ParameterError("ledger", "one without a file", "a ledger file")
+        return self._store.backup(path, advance=advance)
+
     def _signed_part(self) -> tuple[bytes, Iterator[bytes]]:
         """The signed head, and the leaves that it covers."""
         with self._reading() as reader:
@@ -295,6 +299,9 @@ class Ledger:
         body = rules.opening()
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:
+            if name in state.scopes:  # another process was first
+                rules.require_same(state.scopes[name])
+                return []
             try:
                 step(state, body)
             except VerificationError as error:
@@ -310,20 +317,9 @@ class Ledger:
 
     def record(self, note: Note, *, about: Sequence[str] = ()) -> Entry:
         """Append a note, which charges nothing: a declaration, an audit's or a report's result, a heartbeat. `about`:
-        the scopes that a declaration or an audit is about."""
-        if not isinstance(note, _NOTES):
-            raise ParameterError("note", type(note).__name__, "a note: Declared, Audited, Reported or Heartbeat")
-
-        def placed(state: State, _: Transaction) -> Sequence[Body]:
-            if not isinstance(note, (Declared, Audited)):
-                return [note]
-            names = tuple(sorted({*about, *(level.scope for level in note.path)}))
-            for name in names:
-                if name not in state.scopes or state.scopes[name].closed:
-                    raise ScopeError(f"scope {name!r} is not open in this ledger")
-            return [replace(note, path=next_steps(state, names))]
-
-        return self.transact(placed)[0]
+        the scopes that a declaration or an audit is about. ParameterError for a declaration without words."""
+        notes.check(note)
+        return self.transact(lambda state, _: [notes.placed(note, about, state)])[0]
 
     def end(self, reason: str) -> Entry:
         """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""

@@ -124,6 +124,11 @@ class ScopeAccount:
     spent: Bounds
     composition: Composition | None
 
+    def reading(self, delta: Decimal) -> Decimal:
+        """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
+        at its own delta, where `spent.upper` is the next float. Claim and source: those of `filters.reading`."""
+        return filters.reading(self.filter, self.sums, delta)
+
 
 def settled_parts(admissions: Iterable[Admission]) -> tuple[Composition, ...]:
     """What is known to have run, with its outcomes: the parts of what was committed within its guarantee."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -27,7 +27,7 @@ from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Re
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Release, Steps
+from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
 from dpledger.relations import Relation, Unit
 
 if TYPE_CHECKING:
@@ -43,13 +43,6 @@ AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
 TOKEN_BYTES = 16  # 128 random bits: a charge, a redeem, a key that was not given
 POLL_SECONDS = 0.02  # between looks at an attempt that is under way
-
-
-@runtime_checkable
-class Inspects(Protocol):
-    """A mechanism that can tell, from shape and type alone, that data are not for it: before anything is charged."""
-
-    def inspect(self, data: object) -> None: ...
 
 
 class Scope:

@@ -18,7 +18,7 @@ from dpledger import decimals
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Repeated, planned
 from dpledger.accounting.filters import Coordinates, Filter
-from dpledger.errors import VerificationError
+from dpledger.errors import CannotCertify, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.relations import Relation
 
@@ -29,6 +29,7 @@ LEEWAY = Decimal("1e-11")
 """Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
 may differ by one in the last of them. Every other price is exact, and compared exactly."""
 _INEXACT = ("mixed_rdp", "rdp_")
+ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 
 
 class Level(Protocol):
@@ -43,8 +44,25 @@ class Level(Protocol):
 def price(level: Level, parts: Composition) -> Coordinates:
     """What the filter of `level` charges for `parts`: at their cap where they have no outcome, else at what settles.
 
-    Raises CannotCertify where no theorem prices the parts."""
-    return filters.charge(level.filter, rules.cost(parts, level.relation, orders=filters.orders(level.filter)))
+    Raises CannotCertify where no theorem prices the parts in what the filter counts."""
+    orders = filters.orders(level.filter)
+    try:
+        cost = rules.cost(parts, level.relation, orders=orders)
+    except CannotCertify as error:
+        if orders or not _has_renyi_price(parts, level.relation):
+            raise
+        raise CannotCertify(
+            f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
+            "like ApproxDP(3, '1e-6')"
+        ) from error
+    return filters.charge(level.filter, cost)
+
+
+def _has_renyi_price(parts: Composition, relation: Relation) -> bool:
+    try:
+        return rules.cost(parts, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
+    except CannotCertify:
+        return False
 
 
 def check_price(name: str, level: Level, parts: Composition, charged: Coordinates) -> None:

@@ -2,7 +2,8 @@
 
 A mechanism describes itself from its parameters alone (`claim`, `parts`, `failures`, `parameters`); `release` or `open`
 runs it on data and returns a `Release`: the value, for the caller only, and the parts with the outcomes that the run
-added, for the ledger. Parameters raise; data never do.
+added, for the ledger. Parameters raise, and so do data of the wrong kind (`inspect`, before anything is charged); what
+the data hold never does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,21 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
 
-__all__ = ["Conversation", "Described", "Interactive", "Mechanism", "Release", "Sampled", "Steps", "fixed"]
+__all__ = [
+    "UNSAID",
+    "Conversation",
+    "Described",
+    "Inspects",
+    "Interactive",
+    "Mechanism",
+    "Release",
+    "Sampled",
+    "Steps",
+    "fixed",
+]
+
+UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
+"""What the record says beside a sensitivity for which the caller gave no justification."""
 
 Data_contra = TypeVar("Data_contra", contravariant=True)
 Query_contra = TypeVar("Query_contra", contravariant=True)
@@ -88,6 +103,15 @@ class Sampled(Protocol[Data_contra]):
 
     def sample(self, data: Data_contra, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases: their values, along the first axis."""
+        ...
+
+
+@runtime_checkable
+class Inspects(Protocol):
+    """A mechanism that can tell, from shape and type alone, that data are not for it: before anything is charged."""
+
+    def inspect(self, data: object) -> None:
+        """ParameterError where container, axes, public length or dtype do not fit. Values never matter."""
         ...
 
 

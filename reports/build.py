@@ -72,7 +72,7 @@ def _evidence_fact(verified: Verified) -> Fact:
     audits = [entry.body for entry in verified.entries if isinstance(entry.body, Audited)]
     refuted = [audit.mechanism.kind for audit in audits if audit.verdict == "violation"]
     ran = kinds_that_ran(verified.entries)
-    here = f", {sum(kind in ran for kind in refuted):,} of them of a kind of mechanism that ran here" if refuted else ""
+    here = sum(kind in ran for kind in refuted)
     if not audits:
         return Fact(
             id="facts/audits", label="Audits", text="none", note="no claim was tested empirically", status="unknown"
@@ -81,9 +81,22 @@ def _evidence_fact(verified: Verified) -> Fact:
         id="facts/audits",
         label="Audits",
         text=words.count(len(refuted), "violation"),
-        note=f"in {words.count(len(audits), 'audit')}{here}; not refuted is not proved",
+        note=f"in {words.count(len(audits), 'audit')}{_where_it_ran(here, len(refuted))}; not refuted is not proved",
         tone="warning" if refuted else "plain",
     )
+
+
+def _where_it_ran(here: int, refuted: int) -> str:
+    """Whether the mechanisms that were refuted are of kinds that this ledger ran."""
+    match here:
+        case _ if not refuted:
+            return ""
+        case 0:
+            return ", of a kind that never ran in this ledger"
+        case _ if here == refuted:
+            return ", of a kind that ran in this ledger"
+        case _:
+            return f", {here:,} of a kind that ran in this ledger"
 
 
 def _gaps_fact(declarations: Declarations) -> Fact:

@@ -53,13 +53,21 @@ class Report:
         return Reported(digest=self.digest, schema=SCHEMA)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix."""
+        """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix, or
+        where it cannot be written."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise ParameterError("path", type(path).__name__, "the path of a file")
         target = Path(path)
         forms = {".html": self.html, ".json": self.json, ".md": self.markdown}
         form = forms.get(target.suffix.lower())
         if form is None:
             raise ParameterError("path", target.name, "a name that ends in .html, .json or .md")
-        target.write_text(form(), encoding="utf-8", newline="\n")
+        text = form()
+        try:
+            target.write_text(text, encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ParameterError("path", str(target), f"a path that can be written ({reason})") from None
         return target
 
     def _repr_html_(self) -> str:
@@ -73,4 +81,6 @@ def report(book: Ledger | Verified) -> Report:
     Verifying a ledger against its own key shows that it is consistent, not whose it is; pass what
     `verification.verify` returned for a key that you trust. Raises VerificationError for a record that does not hold.
     """
+    if not isinstance(book, (Ledger, Verified)):
+        raise ParameterError("book", type(book).__name__, "a Ledger (see Ledger.open), or what `verify` returned")
     return Report(build(book if isinstance(book, Verified) else book.verify()))

@@ -1,5 +1,6 @@
 """What the documentation shows, runs: every Python block of the README, and every file under examples/."""
 
+import json
 import os
 import re
 import subprocess
@@ -34,6 +35,14 @@ def test_each_example_runs(example: Path, tmp_path: Path) -> None:
     done = run([sys.executable, str(example)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_answer_that_the_readme_shows_for_a_document_is_the_answer(tmp_path: Path) -> None:
+    shown = json.loads(re.search(r'^\{"delta": .*\}$', (ROOT / "README.md").read_text(), re.MULTILINE)[0])  # type: ignore[index]
+    words = [sys.executable, "-m", "dpledger", "compose", str(ROOT / "examples" / "run.json"), "--json"]
+    answer = json.loads(run([*words, "--delta", shown["delta"]], tmp_path).stdout)
+    assert answer["epsilon"]["lower"] == pytest.approx(shown["epsilon"]["lower"], rel=1e-6)
+    assert answer["epsilon"]["upper"] == pytest.approx(shown["epsilon"]["upper"], rel=1e-6)
 
 
 def test_the_readme_names_every_command() -> None:

@@ -85,6 +85,53 @@ def test_documents_are_strict(document: object) -> None:
         parse_document(document)  # type: ignore[arg-type]
 
 
+def _entry(mechanism: object, **more: object) -> object:
+    return {"relation": "add_remove", "entries": [{"mechanism": mechanism, **more}]}
+
+
+LAPLACE = {"kind": "laplace", "epsilon": "1"}
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "expected"),
+    [
+        (_entry({"kind": "frob"}), "mechanism.kind", "one of 'pure_dp', 'approx_dp',"),
+        (_entry({"kind": "laplace"}), "mechanism.epsilon", "a value"),
+        (_entry({**LAPLACE, "foo": 1}), "mechanism.foo", "no such field"),
+        (_entry({"kind": "sequence", "of": [{**LAPLACE, "epsilon": -1}]}), "mechanism.of.0.epsilon", "a number that"),
+        (_entry({"kind": "sequence", "of": []}), "mechanism.of", "a list of length 1 or more"),
+        (_entry({"kind": "sequence", "of": 5}), "mechanism.of", "a list"),
+        (_entry(5), "mechanism", "an object with a field 'kind'"),
+        (_entry(LAPLACE, count="2"), "count", "a whole number"),
+        (_entry(LAPLACE, count=1.5), "count", "a whole number"),
+        (_entry(LAPLACE, count=0), "count", "a number of at least 1"),
+        (_entry(LAPLACE, count=10**15), "count", "a number of at most 1000000000000"),
+    ],
+)
+def test_messages_are_in_our_own_words_and_name_fields_alone(document: object, field: str, expected: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        parse_document(document)  # type: ignore[arg-type]
+    assert caught.value.field == f"document.entries.0.{field}"
+    assert caught.value.expected.startswith(expected)
+    assert "Input" not in str(caught.value)
+    assert "valid" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ('{"entries": [{"count": NaN}]}', "document.entries.0.count", "NaN"),
+        ('{"a": [1, 1e400]}', "document.a.1", "1e400"),
+        ("-Infinity", "document", "-Infinity"),
+        ('{"a": ' + "1" * 30 + "}", "document.a", "1" * 30),
+    ],
+)
+def test_a_number_that_cannot_be_kept_is_named_by_its_place(text: str, field: str, value: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        read_json(text)
+    assert (caught.value.field, caught.value.value) == (field, value)
+
+
 def test_a_tree_survives_its_json_form() -> None:
     tree = PoissonSampled(GaussianLaw("1.5"), rate="0.01")
     assert parse_tree(plain(tree)) == tree

@@ -1,8 +1,8 @@
 """Many distinct sampled Gaussians as one loss: their quadratures side by side, one row of an array for each.
 
 The same rule, the same strip and the same error terms as `laws.subsampled`, row by row: docs/proofs/engine.md, sections
-3, 4 and 6. Only the order of the work differs. Nodes are formed by multiplying phases on from one node to the next, so
-a term at node k has k roundings of a complex product and of a phase.
+3, 4 and 6. Only the order of the work differs. Phases are formed by multiplication, so that a term at node k is
+a product of k phases, with at most k + 2 roundings of complex products.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["BundledGaussians", "bundled"]
 
+CHUNK = 256  # losses of one bundle
 FEWEST = 24  # distinct losses that are worth a bundle
 MOST_CELLS = 1 << 24  # of one array
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # as in laws.sampled_curve
@@ -37,8 +38,16 @@ def bundled(composed: Composed) -> Composed:
             rest.append((loss, count))
     if max(map(len, found.values())) < FEWEST:
         return composed
-    groups = [BundledGaussians(tuple(group)) for group in found.values() if group]
+    groups = [bundle for group in found.values() if group for bundle in _in_chunks(group)]
     return Composed((*rest, *((group, 1) for group in groups)))
+
+
+def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaussians]:
+    """Bundles of at most CHUNK losses, whose arrays stay in the cache; the first holds those that decay fastest, and
+    only it tells its decay."""
+    ordered = sorted(group, key=lambda part: part[0].rate ** 2 * part[1] / part[0].sigma ** 2, reverse=True)
+    chunks = [tuple(ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    return [BundledGaussians(chunk, decays=MOST_DECAYS if i == 0 else 0) for i, chunk in enumerate(chunks)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +78,11 @@ class _Tilt:
 
 @dataclass(frozen=True, eq=False)
 class BundledGaussians:
-    """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss."""
+    """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss.
+    `decays`: how many of them have their decay told; that of the others is bounded by 1."""
 
     parts: tuple[tuple[SampledGaussianLoss, int], ...]
+    decays: int = MOST_DECAYS
 
     @property
     def infinite_mass(self) -> float:
@@ -213,7 +224,7 @@ class TiltedBundle:
     def _decaying(self) -> list[tuple[SampledGaussianLoss, int]]:
         """The losses that decay fastest: the others are bounded by 1."""
         counts = self.law._columns[2][:, 0]
-        order = np.argsort(-counts * self.base.variance)[:MOST_DECAYS]
+        order = np.argsort(-counts * self.base.variance)[: self.law.decays]
         return [self.law.parts[i] for i in order.tolist()]
 
     @functools.cached_property
@@ -233,12 +244,7 @@ class TiltedBundle:
         fine, mean = self.law._tilt(rows, self.c), self.base.mean[:, None]
         points = self.law.sign * rows.values - mean
         angles = step * points
-        turn = np.cos(angles) + 1j * np.sin(angles)
-        terms = fine.weights.astype(np.complex128)
-        phi = np.empty((len(self.law.parts), count), dtype=np.complex128)
-        for k in range(count):
-            phi[:, k] = terms.sum(axis=1)
-            terms *= turn
+        phi = _node_sums(fine.weights, np.cos(angles) + 1j * np.sin(angles), count)
         return self._summed(phi, self._errors(fine, points, mean, step, count))
 
     def _errors(self, fine: _Tilt, points: Array, mean: Array, step: float, count: int) -> Array:
@@ -260,6 +266,21 @@ class TiltedBundle:
         sizes = np.abs(real) + np.abs(imaginary)
         spread = np.log1p((errors + FLOOR) / modulus) + UNIT * (8 + (len(self.law.parts) + 8) * sizes)
         return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
+
+
+def _node_sums(weights: Array, turn: ComplexArray, count: int) -> ComplexArray:
+    """sum_j weights[i, j] turn[i, j]^k for k below `count`: `laws.fourier.node_sums`, row by row, with k = b B + r."""
+    block = 1 << max(0, (count - 1).bit_length() + 1) // 2
+    table = np.ones((weights.shape[0], block, weights.shape[1]), dtype=np.complex128)
+    for r in range(1, block):
+        np.multiply(table[:, r - 1], turn, out=table[:, r])
+    jump = table[:, -1] * turn
+    starts = np.empty((weights.shape[0], -(-count // block), weights.shape[1]), dtype=np.complex128)
+    starts[:, 0] = weights
+    for b in range(1, starts.shape[1]):
+        np.multiply(starts[:, b - 1], jump, out=starts[:, b])
+    sums: ComplexArray = np.matmul(starts, table.transpose(0, 2, 1)).reshape(weights.shape[0], -1)[:, :count]
+    return sums
 
 
 def _slope(rate: Array, sigma: Array, x: Array | float) -> Array:

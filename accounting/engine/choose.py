@@ -135,7 +135,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float) -> Interval:
     room = SMALL if _few(composed) else 0.0
     for method in _methods(composed):
         found = found.meet(method(composed, down, up))
-        if found.upper - found.lower <= NARROW * max(found.upper, room):
+        if found.upper < math.inf and found.upper - found.lower <= NARROW * max(found.upper, room):
             break
     return found
 

@@ -173,7 +173,10 @@ class Contour:
         if mu2 == 0:
             return front * plain, front * plain
         ratio = -math.expm1(-mu2 * end * self.step)
-        upper = front * min(plain, 1 / (end * end * ratio))
+        reach = end * end * ratio
+        if reach == 0:  # the smoothing decays too slowly for a float: it bounds nothing
+            return front * plain, math.inf
+        upper = front * min(plain, 1 / reach)
         return upper, upper + front * mu2 * math.exp(mu2 / 8) / ratio
 
     def _alias_ladder(self, ladder: Ladder) -> Ladder:

@@ -67,7 +67,7 @@ def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
         for _ in range(PASSES):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
-            if found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
+            if found.upper < math.inf and found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
                 break
             plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta))
     except WorkLimit:

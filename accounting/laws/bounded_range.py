@@ -80,4 +80,6 @@ class TiltedBoundedRange:
         log_phi = np.log(modulus) + 1j * (np.angle(ratio) + t * (eta - self.cumulants.mean))
         lost = (24 * UNIT + 4 * UNIT * (t + a) * eta) / -math.expm1(-a * eta)
         position = 4 * UNIT * t * (eta + abs(self.cumulants.mean))
-        return Nodes(log_phi, np.log1p((lost + 1e-300) / modulus) + position + 4 * UNIT * (np.abs(log_phi) + 4))
+        with np.errstate(over="ignore"):  # an infinite spread is a valid one
+            spread = np.log1p((lost + 1e-300) / modulus) + position + 4 * UNIT * (np.abs(log_phi) + 4)
+        return Nodes(log_phi, spread)

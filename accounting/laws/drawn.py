@@ -210,7 +210,7 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
         case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
             return _exact(BoundedRangeLoss(float(eta))) if eta else None
         case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
-            return _exact(DiscreteGaussianLoss(float(sigma), int(sensitivity))) if int(sensitivity) else None
+            return _exact(DiscreteGaussianLoss(float(sigma), _whole(sensitivity)))
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:
@@ -222,6 +222,13 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
 
 def _exact(loss: Loss, failure: Fraction = Fraction(0)) -> Losses:
     return Losses(loss, loss, failure)
+
+
+def _whole(sensitivity: Decimal) -> int:
+    """The shift of one whole number. A vector of them has no pair here: its l2 norm need not be whole."""
+    if sensitivity != int(sensitivity):
+        raise CannotCertify("the pair of discrete_gaussian is that of one whole number: state a vector as zcdp")
+    return int(sensitivity)
 
 
 def _side(leaf: Leaf, direction: Direction) -> Direction:
@@ -317,7 +324,7 @@ def _bracket(leaf: Leaf, relation: Relation) -> Bracket | None:
         case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
             return bounded_range_bracket(float(eta)) if eta else None
         case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
-            return discrete_gaussian_bracket(float(sigma), int(sensitivity)) if int(sensitivity) else None
+            return discrete_gaussian_bracket(float(sigma), _whole(sensitivity))
         case _:
             pair = _finite_pair(leaf, relation)
             return None if pair is None else Bracket(pair, pair)

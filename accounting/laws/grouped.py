@@ -49,7 +49,7 @@ def grouped(leaf: Leaf, k: int, relation: Relation) -> Leaf:
         case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
             return DiscreteLaplaceLaw(scale, Decimal(int(sensitivity) * k)) if int(sensitivity) else PureDP(0)
         case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
-            return DiscreteGaussianLaw(sigma, Decimal(int(sensitivity) * k)) if int(sensitivity) else PureDP(0)
+            return DiscreteGaussianLaw(sigma, multiply(sensitivity, k))
         case RandomizedResponseLaw():
             return leaf
         case PureDP(epsilon=epsilon):

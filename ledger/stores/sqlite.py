@@ -1,8 +1,12 @@
 """The embedded store: one SQLite file in WAL mode, made durable at every commit (synchronous=FULL).
 
-`create` never opens and `open` never creates. What is not a dpledger ledger is refused before anything is written to
-it. While a handle is open the process must open the file by no other means: closing a plain descriptor would drop
-SQLite's locks. A forked child never closes the connection that it inherited, for the same reason.
+`create` never opens and `open` never creates. `look` writes nothing, and does with the right to read. What is not a
+dpledger ledger is refused before anything is written to it. While a handle is open the process must open the file by no
+other means: closing a plain descriptor would drop SQLite's locks. A forked child never closes the connection that it
+inherited, for the same reason.
+
+While a writer has it open, the last entries lie in the log beside the file (`-wal`), and a copy of the file alone is an
+older, genuine ledger that verifies. So a ledger in use is copied by `backup`; the last close empties the log.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure
+from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
+from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
+from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
 LAYOUT = 1  # PRAGMA user_version
 BUSY_SECONDS = 30.0  # how long a writer waits for another process
+BACKUP_PAGES = 1024  # copied between two reports of progress
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
     {
         sqlite3.SQLITE_BUSY,
@@ -56,10 +63,11 @@ _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
 
 
 class SQLiteStore:
-    """A ledger file. Use `create` or `open`."""
+    """A ledger file. Use `create`, `open` or `look`."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, at_rest: Rest | None = None) -> None:
         self._connection = connection
+        self._at_rest = at_rest
         self._lock = threading.RLock()
         self._closed = False
         self.path = path
@@ -69,17 +77,10 @@ class SQLiteStore:
     def create(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """A new, empty ledger file, readable by its owner alone. ParameterError if something is there already, or
         the folder is not. Removes what it made if it cannot finish."""
-        file = Path(path)
-        try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            raise ParameterError("ledger", str(file), "a path where nothing is yet (use Ledger.open)") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ParameterError("ledger", str(file), f"a path that can be written ({reason})") from None
+        file = made(path, "ledger", "a path where nothing is yet (use Ledger.open)")
         try:
             with _as_ours(file):
-                connection = _connect(file)
+                connection = _connect(file, "rw")
                 try:
                     connection.executescript(
                         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT};"
@@ -89,7 +90,7 @@ class SQLiteStore:
                 except BaseException:
                     connection.close()
                     raise
-            _sync_folder(file)
+            sync_folder(file)
         except BaseException:
             remove(file)
             raise
@@ -99,28 +100,61 @@ class SQLiteStore:
     def open(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """An existing ledger file. ParameterError if there is none; ForeignLedger if it is something else, or
         damaged."""
-        file = Path(path)
+        file = existing(path)
+        return cls(_opened(file, "rw"), file)
+
+    @classmethod
+    def look(cls, path: str | os.PathLike[str]) -> SQLiteStore:
+        """An existing ledger file, for reading only; the right to read it is enough. Raises as `open` does.
+
+        Who may write there shares SQLite's files with the writers, and leaves none behind. Who may not reads beside a
+        writer that is there now, or else a file at rest: then a read raises StoreFailure once somebody writes again."""
+        file = existing(path)
+        if may_write(file):
+            return cls(_opened(file, "rw", "PRAGMA query_only = ON"), file)
+        at_rest = Rest.of(file)
+        if at_rest.is_written:
+            return cls(_opened(file, "ro"), file)
+        return cls(_opened(file, "ro&immutable=1"), file, at_rest)
+
+    def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
+        """Copy the store as it is now into a new file, for its owner alone; whole when this returns. `advance` is
+        called with the percent that were copied. ParameterError if something is at `path`, or it cannot be written."""
+        target = made(path, "backup", "a path where nothing is yet")
+        done = 0
+
+        def report(_: int, remaining: int, total: int) -> None:
+            nonlocal done
+            share = 100 * (total - remaining) // max(total, 1)
+            if advance is not None:
+                advance(share - done)
+            done = share
+
         try:
-            links = file.stat().st_nlink if file.is_file() else 0
-        except (OSError, ValueError):
-            links = 0
-        if not links:
-            raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
-        if links > 1:
-            raise ForeignLedger(f"{file} has more than one hard link: SQLite would not see the other name's journal")
-        with _as_ours(file):
-            connection = _connect(file)
-            try:
-                _require_ledger(connection, file)
-            except BaseException:
-                connection.close()
-                raise
-        return cls(connection, file)
+            with self.reading() as reader, _as_ours(target):
+                assert reader.size >= 0, "the first read fixes the moment that is copied"
+                copy = _connect(target, "rw")
+                try:
+                    self._connection.backup(copy, pages=BACKUP_PAGES, progress=report)
+                finally:
+                    copy.close()
+            sync_folder(target)
+        except BaseException:
+            remove(target)
+            raise
+        return target
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         with self._begun("BEGIN") as work:
-            yield work
+            try:
+                yield work
+            finally:
+                self._require_at_rest()
+
+    def _require_at_rest(self) -> None:
+        if self._at_rest is not None and Rest.of(self.path) != self._at_rest:
+            raise StoreFailure(f"{self.path} was written to while it was read: open it again")
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -148,6 +182,9 @@ class SQLiteStore:
             if not self._closed:
                 self._closed = True
                 _OPEN.discard(self)
+                with suppress(sqlite3.Error):  # another handle is at work: the last one to close empties the log
+                    self._connection.execute("PRAGMA busy_timeout = 0")
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
 
     def _leak(self) -> None:
@@ -237,20 +274,30 @@ class _Work:
         return noted.rowcount == 1
 
 
-def remove(file: Path) -> None:
-    """Remove a ledger file that was just made, and what SQLite keeps beside it."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        file.with_name(file.name + suffix).unlink(missing_ok=True)
-
-
 def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow:
     charge, scope, key, request, status, ended = row
     return ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
 
 
-def _connect(file: Path) -> sqlite3.Connection:
+def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
+    """A connection to what is a ledger for certain."""
+    with _as_ours(file):
+        connection = _connect(file, mode)
+        try:
+            _require_ledger(connection, file)
+            if "immutable" not in mode:  # there the log is not looked for, and the mode not known
+                _require_write_ahead(connection, file)
+            for setting in settings:
+                connection.execute(setting)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode=rw",
+        f"{file.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
@@ -271,7 +318,6 @@ def _require_ledger(connection: sqlite3.Connection, file: Path) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise ForeignLedger(f"{file} is damaged: {verdict}")
-    _require_write_ahead(connection, file)
 
 
 def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
@@ -280,15 +326,6 @@ def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
         raise ForeignLedger(
             f"{file} is not in WAL mode, but {mode}: its file system does not support it, or it was changed"
         )
-
-
-def _sync_folder(file: Path) -> None:
-    """Make the new name durable."""
-    folder = os.open(file.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager

@@ -42,6 +42,8 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid, nearest_wh
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, derived
 from dpledger.mechanisms.numeric.rows import (
+    NUMBERS,
+    check_column,
     count_sensitivity,
     numbers,
     rows_of,
@@ -145,8 +147,13 @@ class ClippedMean(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are rows of one entry each, and in an array numbers."""
+        check_column(data, NUMBERS)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[MeanEstimate]:
         """The noisy mean of the rows of `data`."""
+        self.inspect(data)
         steps, count_law = self._steps(data), self._count_law()
         total = draw(self._sum_law(), self._sum(steps), sensitivity=self._sum_sensitivity(), entropy=entropy)
         count = len(steps)
@@ -165,6 +172,7 @@ class ClippedMean(OneShot):
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""
+        self.inspect(data)
         steps, count_law = self._steps(data), self._count_law()
         sums, counts = np.array([self._sum(steps)]).repeat(size), np.full(size, len(steps))
         totals = draw(self._sum_law(), sums, sensitivity=self._sum_sensitivity(), entropy=entropy)

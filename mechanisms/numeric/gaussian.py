@@ -30,6 +30,8 @@ from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_w
 from dpledger.mechanisms.numeric.grid import (
     TotalMap,
     check_map,
+    check_number,
+    check_vector,
     default_grid,
     on_grid,
     to_floats,
@@ -37,7 +39,7 @@ from dpledger.mechanisms.numeric.grid import (
     vector_to_steps,
 )
 from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
-from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -55,7 +57,7 @@ class Gaussian(OneShot):
     given.
     `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power of two; default:
     the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound and what is no number
-    as `missing`; a vector of another length counts as all missing. Data never raise.
+    as `missing`; no value raises. What is no number, or no vector of this length, is refused.
     """
 
     noise_multiplier: OptionalPositive = given(default=None)
@@ -65,7 +67,7 @@ class Gaussian(OneShot):
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default="declared by the caller")
+    justification: Line = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["gaussian"] = tag(default="gaussian")
@@ -111,14 +113,23 @@ class Gaussian(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
+        if self.dimension == 1:
+            check_number(data)
+        else:
+            check_vector(data, self.dimension)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
         """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
+        self.inspect(data)
         noisy = draw(self.noise, self._steps(data), sensitivity=self._declared, entropy=entropy)
         value = to_floats(noisy, self._plan.grid)
         return Release(value=float(value[0]) if self.dimension == 1 else value, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data: float64[size], or float64[size, dimension]."""
+        self.inspect(data)
         steps = np.tile(self._steps(data), (size, 1))
         noisy = draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
         return to_floats(noisy[:, 0] if self.dimension == 1 else noisy, self._plan.grid)

@@ -29,6 +29,8 @@ __all__ = [
     "Floats",
     "TotalMap",
     "check_map",
+    "check_number",
+    "check_vector",
     "default_grid",
     "exact_decimal",
     "nearest_whole",
@@ -41,6 +43,7 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _FINEST, _COARSEST = -60, 59  # powers of two that are decimals of the profile: 60 digits after the point, 18 before
+_REAL_KINDS = "biuf"  # of numpy dtypes
 _NEGLIGIBLE = -100  # the power of ten of numbers that are far below every step
 _STEPS_PER_SCALE = 2**10  # a default grid is this much finer than the noise and the sensitivity: they lose 0.1 %
 
@@ -92,6 +95,37 @@ def on_grid(sensitivity: Decimal, grid: Decimal) -> Decimal:
     return derived(exact_decimal(steps * Fraction(grid)), sensitivity=sensitivity)
 
 
+def check_number(data: object) -> None:
+    """Raise ParameterError unless `data` are one number, of whatever value."""
+    match data:
+        case int() | float() | Decimal() | Fraction():
+            return
+        case np.ndarray() | np.generic() if data.ndim == 0 and data.dtype.kind in _REAL_KINDS:
+            return
+        case _:
+            expected = "one number: an int, a float, a Decimal, a Fraction or a number of numpy"
+            raise ParameterError("data", _form(data), expected)
+
+
+def check_vector(data: object, dimension: int) -> None:
+    """Raise ParameterError unless `data` are a list, a tuple or an array of numbers, of this length and one axis."""
+    match data:
+        case list() | tuple():
+            length = len(data)
+        case np.ndarray() if data.ndim == 1 and data.dtype.kind in _REAL_KINDS + "O":
+            length = len(data)
+        case _:
+            raise ParameterError("data", _form(data), f"a list or an array of {dimension} numbers, of one axis")
+    if length != dimension:
+        raise ParameterError("data", f"{type(data).__name__} of another length", f"{dimension} numbers")
+
+
+def _form(data: object) -> str:
+    if isinstance(data, np.ndarray):
+        return f"{type(data).__name__} of {data.dtype} with {data.ndim} axes"
+    return type(data).__name__
+
+
 def to_steps(value: object, how: TotalMap) -> int:
     """`value` in whole steps of the grid. Total: never raises, whatever `value` is."""
     exact = _exact(value, how)
@@ -102,7 +136,7 @@ def to_steps(value: object, how: TotalMap) -> int:
 def _exact(value: object, how: TotalMap) -> Fraction:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
-    if isinstance(value, (int, np.integer, np.bool_)):
+    if isinstance(value, (int, np.integer, np.bool_)) and not isinstance(value, np.timedelta64):
         return Fraction(int(value))
     if isinstance(value, Fraction):
         return value

@@ -24,9 +24,9 @@ from dpledger.accounting.prices import gaussian_mu_squared
 from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
-from dpledger.mechanisms.numeric.grid import TotalMap, check_map, to_steps
+from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
 from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
-from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -57,7 +57,7 @@ class Geometric(OneShot):
 
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
     one line). Exactly one of `epsilon` and `scale` is given. What is not whole is rounded, beyond `bound` it counts as
-    the bound, and what is no number as `missing`; data never raise.
+    the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     """
 
     sensitivity: _Whole = given(default=1)
@@ -65,7 +65,7 @@ class Geometric(OneShot):
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default="declared by the caller")
+    justification: Line = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["geometric"] = tag(default="geometric")
@@ -102,13 +102,19 @@ class Geometric(OneShot):
         )
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are one number; its value never matters."""
+        check_number(data)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """`data` plus noise, a whole number."""
+        self.inspect(data)
         noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
         return Release(value=noisy, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data, as whole numbers."""
+        self.inspect(data)
         steps = np.array([to_steps(data, self._map)]).repeat(size)
         return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
 
@@ -132,14 +138,14 @@ class IntegerGaussian(OneShot):
 
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
     vouches for it; `justification` says why, in one line). What is not whole is rounded, beyond `bound` it counts as
-    the bound, and what is no number as `missing`; data never raise.
+    the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     """
 
     sigma: Positive
     sensitivity: _Whole = given(default=1)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default="declared by the caller")
+    justification: Line = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["integer_gaussian"] = tag(default="integer_gaussian")
@@ -175,13 +181,19 @@ class IntegerGaussian(OneShot):
         )
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are one number; its value never matters."""
+        check_number(data)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """`data` plus noise, a whole number."""
+        self.inspect(data)
         noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
         return Release(value=noisy, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data, as whole numbers."""
+        self.inspect(data)
         steps = np.array([to_steps(data, self._map)]).repeat(size)
         return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
 

@@ -28,9 +28,17 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, OptionalPositive, Positive, Signed, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_width
-from dpledger.mechanisms.numeric.grid import TotalMap, check_map, default_grid, on_grid, to_floats, to_steps
+from dpledger.mechanisms.numeric.grid import (
+    TotalMap,
+    check_map,
+    check_number,
+    default_grid,
+    on_grid,
+    to_floats,
+    to_steps,
+)
 from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
-from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -44,7 +52,8 @@ class Laplace(OneShot):
     `sensitivity`: how far one unit moves the number, under the relation (the caller vouches for it; `justification`
     says why, in one line). Exactly one of `epsilon` and `scale` is given; the other follows, rounded to the safe side.
     `grid`: the step of the result, a power of two; default: the largest that is 1024 times finer than scale and
-    sensitivity. A number beyond `bound` counts as the bound, and what is no number as `missing`; data never raise.
+    sensitivity. A number beyond `bound` counts as the bound, and NaN as `missing`; no value raises. Data that are not
+    one number are refused.
     """
 
     sensitivity: Positive = given(default=1)
@@ -53,7 +62,7 @@ class Laplace(OneShot):
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default="declared by the caller")
+    justification: Line = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["laplace"] = tag(default="laplace")
@@ -94,13 +103,19 @@ class Laplace(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are one number; its value never matters."""
+        check_number(data)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """`data` plus noise, as the nearest float to a multiple of the grid."""
+        self.inspect(data)
         noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
         return Release(value=float(to_floats(np.array([noisy]), self._plan.grid)[0]), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """`size` independent releases of the same data."""
+        self.inspect(data)
         steps = np.array([to_steps(data, self._map)]).repeat(size)
         noisy = draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
         return to_floats(noisy, self._plan.grid)

@@ -1,7 +1,8 @@
 """Rows, whatever they hold: how a statistic reads data without ever raising because of a record.
 
 Each function maps every row by itself, so changing one row changes one term. Data may be an array (or a column of a
-table), or a list or tuple; anything else, text included, has no rows.
+table), or a sequence, like a list; `check_rows` and `check_column` refuse what is neither: text, a set, a mapping, an
+iterator (which could be read only once).
 
 >>> tally([True, False, None])
 2
@@ -11,7 +12,7 @@ array([0.5, 2. , 0.5])
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -19,11 +20,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.noise import Sensitivity
 from dpledger.relations import Unit
 
-__all__ = ["count_sensitivity", "interval_positions", "numbers", "rows_of", "tally", "word_positions"]
+__all__ = [
+    "NUMBERS",
+    "WORDS",
+    "check_column",
+    "check_rows",
+    "count_sensitivity",
+    "interval_positions",
+    "numbers",
+    "rows_of",
+    "tally",
+    "word_positions",
+]
 
+NUMBERS = "biufO"
+"""Kinds of numpy dtypes that may hold numbers."""
+WORDS = "UTO"
+"""Kinds of numpy dtypes that may hold words."""
+_KINDS = {NUMBERS: "an array of numbers", WORDS: "an array of words"}
+_ROWS = "rows: a list, a tuple, an array or a column of a table (`list(data)` makes them of an iterator)"
 _FLOAT_KINDS = "fiu"
 _LARGEST = 1.7e308  # what is beyond a float counts as this, with its sign
 
@@ -36,6 +55,24 @@ def rows_of(unit: Unit | None) -> int:
 def count_sensitivity(unit: Unit | None) -> Sensitivity:
     """How far one unit moves a count of rows, under every relation."""
     return Sensitivity(rows_of(unit), "l1", "a unit changes a count by at most the rows it contributes")
+
+
+def check_rows(data: object) -> None:
+    """Raise ParameterError unless `data` have rows, of whatever kind."""
+    if _container(data) is None:
+        raise ParameterError("data", type(data).__name__, _ROWS)
+
+
+def check_column(data: object, kinds: str) -> None:
+    """Raise ParameterError unless `data` are rows of one entry each and, in an array, of a dtype of these kinds."""
+    check_rows(data)
+    rows = _container(data)
+    if not isinstance(rows, np.ndarray):
+        return
+    if rows.ndim != 1:
+        raise ParameterError("data", f"{type(data).__name__} with {rows.ndim} axes", "one axis: one entry a row")
+    if rows.dtype.kind not in kinds:
+        raise ParameterError("data", f"{type(data).__name__} of {rows.dtype}", _KINDS[kinds])
 
 
 def tally(data: object) -> int:
@@ -76,12 +113,18 @@ def word_positions(data: object, words: Sequence[str]) -> npt.NDArray[np.intp]:
     return np.array([places.get(row, other) if isinstance(row, str) else other for row in _rows(data)], dtype=np.intp)
 
 
-def _rows(data: object) -> npt.NDArray[Any] | Collection[object]:
-    if not isinstance(data, (np.ndarray, list, tuple)) and hasattr(data, "__array__") and isinstance(data, Iterable):
+def _rows(data: object) -> npt.NDArray[Any] | Sequence[object]:
+    found = _container(data)
+    return () if found is None else found
+
+
+def _container(data: object) -> npt.NDArray[Any] | Sequence[object] | None:
+    """`data` as rows that can be walked; None where they are nothing of the kind."""
+    if isinstance(data, Sequence):
+        return None if isinstance(data, (str, bytes, bytearray, memoryview)) else data
+    if not isinstance(data, np.ndarray) and hasattr(data, "__array__") and isinstance(data, Iterable):
         data = np.asarray(data)
-    if isinstance(data, np.ndarray):
-        return data if data.ndim else ()
-    return data if isinstance(data, (list, tuple)) else ()
+    return data if isinstance(data, np.ndarray) and data.ndim else None
 
 
 def _number(row: object) -> float:
@@ -89,7 +132,7 @@ def _number(row: object) -> float:
         row = row[()]
     if isinstance(row, (float, np.floating)):
         return float(row)
-    if not isinstance(row, (int, np.integer, np.bool_, Decimal, Fraction)):
+    if not isinstance(row, (int, np.integer, np.bool_, Decimal, Fraction)) or isinstance(row, np.timedelta64):
         return float("nan")
     try:
         return float(row)

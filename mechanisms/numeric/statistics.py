@@ -1,8 +1,8 @@
 """Counts of records: how many rows there are, and how many in each interval or category.
 
-Data are rows: a list, an array or a column of a table; whatever a row holds is mapped to something (`rows`). One unit
-may contribute up to `unit.max_contributions` rows (one, while no unit is fixed), and each sensitivity is multiplied by
-that.
+Data are rows: a sequence, an array or a column of a table; whatever a row holds is mapped to something (`rows`). One
+unit may contribute up to `unit.max_contributions` rows (one, while no unit is fixed), and each sensitivity is
+multiplied by that.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> Count(epsilon=1).release(["a", "b", "c"], entropy=seeded(1)).parts == Count(epsilon=1).parts()
@@ -32,6 +32,10 @@ from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_w
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import Line, OneShot, exactly_one
 from dpledger.mechanisms.numeric.rows import (
+    NUMBERS,
+    WORDS,
+    check_column,
+    check_rows,
     count_sensitivity,
     interval_positions,
     rows_of,
@@ -47,7 +51,10 @@ __all__ = ["Count", "Counts", "Histogram"]
 
 @record
 class Count(OneShot):
-    """How many rows there are; of an array of booleans, how many are true. Discrete Laplace noise.
+    """How many rows there are; of booleans, how many are true. Discrete Laplace noise.
+
+    An array of booleans is a question asked of each row: True counts, False does not. An array of numbers counts its
+    rows, a zero like any other; a table counts its rows.
 
     `counted` says in words what a row (or a true one) is. One unit moves the count by at most its rows, under every
     relation. The value is a whole number, and may be negative.
@@ -80,13 +87,19 @@ class Count(OneShot):
         result: dict[str, Plain] = plain({"epsilon": self.epsilon, "counted": self.counted, "scale": self.noise.scale})
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are rows."""
+        check_rows(data)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """The noisy count of the rows of `data`."""
+        self.inspect(data)
         noisy = draw(self.noise, tally(data), sensitivity=self._declared, entropy=entropy)
         return Release(value=noisy, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data, as whole numbers."""
+        self.inspect(data)
         return draw(self.noise, np.full(size, tally(data)), sensitivity=self._declared, entropy=entropy)
 
     def interval(self, confidence: Number) -> int:
@@ -171,13 +184,19 @@ class Histogram(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are rows of one entry each: in an array numbers or, with categories, words."""
+        check_column(data, NUMBERS if self.categories is None else WORDS)
+
     def release(self, data: object, *, entropy: Entropy) -> Release[Counts]:
         """The noisy counts of the rows of `data`."""
+        self.inspect(data)
         noisy = draw(self.noise, self._counts(data), sensitivity=self._declared, entropy=entropy)
         return Release(value=Counts(labels=self.labels(), counts=tuple(noisy.tolist())), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data: whole numbers [size, labels]."""
+        self.inspect(data)
         return draw(self.noise, np.tile(self._counts(data), (size, 1)), sensitivity=self._declared, entropy=entropy)
 
     def interval(self, confidence: Number) -> int:

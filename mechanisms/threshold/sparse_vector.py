@@ -40,7 +40,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
-from dpledger.mechanisms.protocol import fixed
+from dpledger.mechanisms.protocol import UNSAID, fixed
 from dpledger.mechanisms.threshold.run import Side, SparseVectorRun, Thresholding
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -71,9 +71,7 @@ class SparseVector:
     max_queries: Annotated[int, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: Side = given(default="below")
     missing: Side = given(default="below")
-    justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(
-        default="declared by the caller"
-    )
+    justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["sparse_vector"] = tag(default="sparse_vector")

@@ -11,7 +11,7 @@ one row for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ class Units:
 
 def _length(column: Any) -> int:
     try:
-        if not isinstance(column, (str, bytes, dict, set, frozenset)):
+        if hasattr(column, "__getitem__") and not isinstance(column, (str, bytes, Mapping, Set)):
             return len(column)
     except TypeError:  # a number, an iterator, an array without axes
         pass

@@ -19,6 +19,7 @@ from dpledger.accounting.filters import (
 )
 from dpledger.decimals import ZERO, multiply, round_up, subtract, total
 from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
+from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.grouping import Group, grouped, indices, span
@@ -142,7 +143,7 @@ def _sensitivity(group: Admitted) -> Cell:
     if len(found) > 1:
         return Cell("differs: see the entries", status="declared")
     ((value, why),) = (pair for pair in found if pair is not None)
-    return Cell(value, value, status="declared", note=why)
+    return Cell(value, value, status="unknown" if why == UNSAID else "declared", note=why)
 
 
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:

@@ -138,7 +138,10 @@ class VerificationError(EvidenceError):
 
 
 class StoreBehind(EvidenceError):
-    """The store lost entries that this process, or this user, has seen; it must not be continued."""
+    """The store lost entries that this handle has seen, or that its own signed head covers; it must not be continued.
+
+    A file that was put back whole to an older state before the handle was opened is not seen: remember a head elsewhere
+    and verify against it (`since`)."""
 
 
 class StoreFailure(EvidenceError):

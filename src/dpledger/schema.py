@@ -78,7 +78,8 @@ def _speak_of_parameters(cls: Any) -> None:
         try:
             construct(self, *args, **kwargs)
         except pydantic.ValidationError as error:
-            raise _as_parameter_error(cls.__name__, error, names) from None
+            given = dict(zip(names, args, strict=False)) | kwargs
+            raise _as_parameter_error(cls.__name__, error, given, names) from None
 
     cls.__init__ = initialise
 
@@ -88,17 +89,23 @@ def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
     try:
         return adapter.validate_python(value)
     except pydantic.ValidationError as error:
-        raise _as_parameter_error(what, error) from None
+        raise _as_parameter_error(what, error, value) from None
 
 
-def _as_parameter_error(what: str, error: pydantic.ValidationError, names: tuple[str, ...] = ()) -> ParameterError:
+def _as_parameter_error(
+    what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
+) -> ParameterError:
     first = error.errors(include_url=False)[0]
-    steps = [str(step) for step in first["loc"]]
-    if names and steps and steps[0].isdigit() and int(steps[0]) < len(names):
-        steps[0] = names[int(steps[0])]  # an argument given by position
+    loc = first["loc"]
+    if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
+        loc = (names[loc[0]], *loc[1:])  # an argument given by position
+    steps = _steps(root, loc)
     field = ".".join([what, *steps])
     if first["type"] in {"missing", "missing_argument"}:
         return ParameterError(field, "nothing", "a value")
+    if first["type"] == "union_tag_invalid":
+        known = first["ctx"]["expected_tags"]
+        return ParameterError(f"{field}.kind", repr(shortened(first["ctx"]["tag"])), f"one of {known}")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
@@ -107,17 +114,56 @@ def _as_parameter_error(what: str, error: pydantic.ValidationError, names: tuple
     return ParameterError(field, shortened(repr(first["input"])), expected)
 
 
+def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
+    """The way from `root` to what does not fit: `loc` without the tags of the unions on the way."""
+    steps, at = [], root
+    for step in loc:
+        if isinstance(at, Mapping):
+            tag, below = at.get("kind"), at.get(step)
+        elif isinstance(at, (list, tuple)) and isinstance(step, int) and step < len(at):
+            tag, below = None, at[step]
+        else:
+            tag, below = getattr(at, "kind", None), getattr(at, str(step), None)
+        if step == tag:
+            continue
+        steps.append(str(step))
+        at = below
+    return steps
+
+
 def _expected(error: Mapping[str, Any]) -> str:
     """What pydantic's error says was expected, as the end of "expected ..."."""
     if error["type"] == "string_pattern_mismatch":
         return f"text of the form {error['ctx']['pattern'].strip('^$')}"
     if error["type"] == "literal_error":
         return str(error["ctx"]["expected"])
+    if error["type"] in _EXPECTED:
+        return _EXPECTED[error["type"]].format_map(error.get("ctx", {}))
     message: str = error["msg"]
-    return _EXPECTED.get(error["type"], message.removeprefix("Input should be ").removeprefix("Value error, "))
+    return message.removeprefix("Input should be ").removeprefix("Value error, ")
 
 
 _EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "greater_than_equal": "a number of at least {ge}",
+    "greater_than": "a number above {gt}",
+    "less_than_equal": "a number of at most {le}",
+    "less_than": "a number below {lt}",
+    "too_short": "a list of length {min_length} or more",
+    "too_long": "a list of length {max_length} or less",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "dataclass_type": "{class_name}, or an object with its fields",
+    "model_attributes_type": "an object with a field 'kind'",
+    "string_type": "text",
+    "string_too_short": "text of length {min_length} or more",
+    "string_too_long": "text of length {max_length} or less",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "extra_forbidden": "no such field",
     "unexpected_keyword_argument": "no such field",
     "unexpected_positional_argument": "fewer positional arguments",
@@ -162,7 +208,7 @@ def read_json(source: str | bytes) -> JsonValue:
         raise ParameterError("document", f"{error.msg} at character {error.pos}", "JSON") from None
     except RecursionError:
         raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels") from None
-    _check_depth(value, DEEPEST)
+    _check(value, "document", DEEPEST)
     return value
 
 
@@ -175,24 +221,35 @@ def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return result
 
 
-def _exactly(number: str) -> Decimal:
-    return decimals.read(number, signed=True)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Refused:
+    """What stands for a number that cannot be kept, until the walk over the document finds where it is."""
+
+    value: str
+    expected: str
 
 
-def _whole(number: str) -> int:
-    if len(number) > 20:
-        raise ParameterError("number", number, "a whole number below 10^18")
-    return int(number)
+def _exactly(number: str) -> Any:
+    try:
+        return decimals.read(number, signed=True)
+    except ParameterError as error:
+        return _Refused(number, error.expected)
 
 
-def _no_constant(word: str) -> JsonValue:
-    raise ParameterError("number", word, "a finite number")
+def _whole(number: str) -> Any:
+    return int(number) if len(number) <= 20 else _Refused(number, "a whole number below 10^18")
 
 
-def _check_depth(value: JsonValue, left: int) -> None:
+def _no_constant(word: str) -> Any:
+    return _Refused(word, "a finite number")
+
+
+def _check(value: object, field: str, left: int) -> None:
+    if isinstance(value, _Refused):
+        raise ParameterError(field, shortened(value.value), value.expected)
     if not isinstance(value, (list, dict)):
         return
     if left == 0:
         raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels")
-    for item in value if isinstance(value, list) else value.values():
-        _check_depth(item, left - 1)
+    for step, item in enumerate(value) if isinstance(value, list) else value.items():
+        _check(item, f"{field}.{step}", left - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +17,7 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from engine_oracles import SampledTransform, flint_number, mp, real
-
-Transform = Callable[[Any], Any]
+from law_conformance import LawConformance, Transform
 
 
 @dataclass(frozen=True)
@@ -154,29 +152,94 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_values_lie_within_the_stated_errors(case: Case) -> None:
-    rng = np.random.default_rng(len(case.name))
-    for c in (0.3, 4.0, float(np.float32(rng.uniform(1, 20)))):
-        tilted = case.loss.tilted(c)
-        at = tilted.cumulants
-        front = case.transform(mp.mpc(c))
-        assert abs(mp.mpf(at.value) - mp.log(front.real)) <= at.error
-        bound = case.loss.log_moments(np.array([c, 2 * c]))
-        assert mp.log(front.real) <= bound[0] <= mp.log(front.real) + 1e-9 * (1 + abs(bound[0]))
-        deviation = max(float(np.sqrt(at.variance)), 1e-3)
-        step = float(np.float32(0.6 / deviation))
-        count = 9
-        nodes = tilted.nodes(step, count, 1 << 20)
-        decay = tilted.log_decay(step * np.arange(count, dtype=np.float64))
-        for k in range(0, count, 2):
-            t = mp.mpf(step) * k
-            exact = case.transform(mp.mpc(c, t)) / front * mp.exp(mp.mpc(0, -t * mp.mpf(at.mean)))
-            computed = mp.exp(mp.mpc(nodes.log_phi[k]))
-            spread = mp.mpf(nodes.spread[k])
-            assert abs(exact - computed) <= abs(computed) * mp.expm1(spread), (case.name, c, k)
-            assert abs(exact) <= abs(computed) * mp.exp(spread)
-            assert mp.log(abs(exact) + mp.mpf("1e-300")) <= decay[k] + 1e-12, (case.name, c, k)
+class CaseConformance(LawConformance):
+    """The conformance tests of one case of the table."""
+
+    case: Case
+
+    @property
+    def loss(self) -> Loss:  # type: ignore[override]
+        return self.case.loss
+
+    @property
+    def transform(self) -> Transform:  # type: ignore[override]
+        return self.case.transform
+
+
+class TestSampledLaplaceRemove(CaseConformance):
+    case = CASES[0]
+
+
+class TestSampledLaplaceAdd(CaseConformance):
+    case = CASES[1]
+
+
+class TestGaussianNarrow(CaseConformance):
+    case = CASES[2]
+
+
+class TestGaussianWide(CaseConformance):
+    case = CASES[3]
+
+
+class TestLaplaceSmall(CaseConformance):
+    case = CASES[4]
+
+
+class TestLaplaceTiny(CaseConformance):
+    case = CASES[5]
+
+
+class TestLaplaceLarge(CaseConformance):
+    case = CASES[6]
+
+
+class TestBoundedRangeSmall(CaseConformance):
+    case = CASES[7]
+
+
+class TestBoundedRangeLarge(CaseConformance):
+    case = CASES[8]
+
+
+class TestResponse(CaseConformance):
+    case = CASES[9]
+
+
+class TestResponseWithDelta(CaseConformance):
+    case = CASES[10]
+
+
+class TestSampledResponse(CaseConformance):
+    case = CASES[11]
+
+
+class TestSampledResponseTurned(CaseConformance):
+    case = CASES[12]
+
+
+class TestDiscreteLaplace(CaseConformance):
+    case = CASES[13]
+
+
+class TestDiscreteGaussian(CaseConformance):
+    case = CASES[14]
+
+
+class TestSampledGaussianRemove(CaseConformance):
+    case = CASES[15]
+
+
+class TestSampledGaussianAdd(CaseConformance):
+    case = CASES[16]
+
+
+class TestSampledGaussianOfHighRate(CaseConformance):
+    case = CASES[17]
+
+
+class TestSampledGaussianOfMuchNoise(CaseConformance):
+    case = CASES[18]
 
 
 SMOOTH = [case for case in CASES if case.name.startswith(("sampled gaussian", "sampled laplace"))]

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from dpledger.accounting.composition import Repeated
-from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
-from dpledger.errors import BudgetRefused, ContractViolation, Halted, ParameterError, RelationError
+from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError, RelationError
 from dpledger.ledger.bodies import Committed, Progress
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -158,3 +158,17 @@ def test_gradients_that_fail_on_a_batch_end_the_run_at_the_full_charge() -> None
     assert isinstance(last, Committed)
     assert last.outside_guarantee
     book.verify()
+
+
+@pytest.mark.parametrize("scope", [None, "rows", Ledger.in_memory()])
+def test_what_is_no_scope_is_named(scope: Any) -> None:
+    with pytest.raises(ParameterError, match="scope: expected a scope"):
+        private_sgd(scope, ROWS, rows, **PLAN)
+
+
+def test_a_budget_of_pure_epsilons_says_what_it_lacks() -> None:
+    book = Ledger.in_memory()
+    scope = book.scope("rows", unit="record", relation="add_remove", budget=PureDP(3))
+    with pytest.raises(CannotCertify, match=r"counts pure epsilons.*use an approx_dp budget"):
+        private_sgd(scope, ROWS, rows, **PLAN)
+    assert len(book) == 2

@@ -273,3 +273,39 @@ def test_importing_the_room_loads_no_statistics_no_plots_and_no_workers() -> Non
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+# ---- calls that fail ------------------------------------------------------------------------------------------------
+
+
+def noarg() -> int:
+    return 1
+
+
+def test_a_function_that_cannot_be_called_is_no_finding() -> None:
+    with pytest.raises(ParameterError, match=r"called as f\(data, rng\), got TypeError") as refusal:
+        audit_mechanism(noarg, 0, 1, PureDP(1), trials=1_000, seed=1)
+    assert refusal.value.field == "mechanism"
+
+
+def test_a_function_that_raises_now_and_then_is_audited() -> None:
+    def fragile(data: int, rng: Rng) -> float:
+        if rng.random() < 0.9:
+            raise ValueError
+        return data + rng.laplace()
+
+    assert audit_mechanism(fragile, 0, 1, PureDP(1), trials=2_000, seed=1).verdict == "not_refuted"
+
+
+def test_a_function_that_raises_otherwise_on_each_side_is_refuted() -> None:
+    def telling(data: int, rng: Rng) -> float:
+        raise ValueError if data else KeyError
+
+    assert audit_mechanism(telling, 0, 1, PureDP(1), trials=2_000, seed=1).verdict == "violation"
+
+
+@pytest.mark.parametrize(("left", "right"), [([1.0], 1.0), (1.0, "x")])
+def test_data_that_a_mechanism_cannot_use_are_refused_before_the_runs(left: object, right: object) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        audit_mechanism(Laplace(epsilon=1), left, right, trials=1_000, seed=1)
+    assert refusal.value.field == "data"

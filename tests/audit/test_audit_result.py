@@ -90,16 +90,30 @@ def test_the_plot_is_drawn_and_saved(tmp_path: Path) -> None:
     assert result.event.words in words[2]
 
 
-def test_an_event_of_the_other_direction_is_drawn_as_its_complement() -> None:
+def test_the_verdicts_event_is_drawn_where_the_violation_shows() -> None:
+    """Cells on the other side say the same of the complements: the event, and the line through it, stay in place."""
     result = audited("laplace_half_noise")
     other = Direction.LEFT if result.cells.side is Direction.RIGHT else Direction.RIGHT
-    turned = replace(result, cells=CellCounts(result.cells.rarer, result.cells.likelier, other))
-    lines = [shown.plot().axes[0].lines[-1] for shown in (result, turned)]
-    plain_words, complement = sorted(lines, key=lambda line: "not (" in str(line.get_label()))
-    assert plain_words.get_label() == f"the verdict's event: {result.event.words}"
-    assert complement.get_label() == f"the verdict's event: not ({result.event.words})"
-    drawn, mirrored = (np.asarray(line.get_xydata()).ravel() for line in (plain_words, complement))
-    assert mirrored == pytest.approx(1 - drawn[::-1])
+    turned = replace(result, cells=CellCounts(result.cells.rarer[::-1], result.cells.likelier[::-1], other))
+    for shown in (result, turned):
+        axes = shown.plot().axes[0]
+        _, measured, event = axes.lines
+        ((x, y),) = np.asarray(event.get_xydata())
+        look = shown.witness
+        assert (x, y) == (look.rarer_upper, look.likelier_lower)
+        assert y > float(claimed_ceiling(np.array([x]), (shown.target.point,))[0])
+        rates, detections = np.asarray(measured.get_xydata()).T
+        assert np.interp(x, rates, detections) == pytest.approx(y, rel=0.1)
+        side = "left" if look.planned.direction is Direction.LEFT else "right"
+        assert axes.get_ylabel().endswith(f"on the {side} data")
+
+
+@pytest.mark.parametrize("path", ["curve.xyz", "curve", "missing/curve.png", "folder.png", ""])
+def test_a_picture_that_cannot_be_written_is_refused(path: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(ParameterError, match=r"^plot: expected a file"):
+        audited("laplace").plot(tmp_path / path)
+    assert [found.name for found in tmp_path.iterdir()] == ["folder.png"]
 
 
 def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,14 @@ def test_it_opens_quietly_fits_and_is_accessible(
     visit.page.context.close()
 
 
+def test_no_table_needs_scrolling_sideways_on_a_desktop(browser: Browser, reports: dict[str, Path]) -> None:
+    visit = opened(browser, reports["sample"], DESKTOP)
+    script = "one => one.filter(({scrollWidth, clientWidth}) => scrollWidth > clientWidth).map(({id}) => id)"
+    assert visit.page.eval_on_selector_all(".scroll", "found => found.length") > 5
+    assert visit.page.eval_on_selector_all(".scroll", script) == []
+    visit.page.context.close()
+
+
 def test_the_check_for_accessibility_sees_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
     faulty = tmp_path / "faulty.html"
     faulty.write_text("<!doctype html><title>x</title><p style='color:#aaa'>grey</p><a href='#'></a><img src='data:,'>")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -41,7 +42,6 @@ SILENT = {"kind": "gaussian", "noise_multiplier": 0}
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command line in this process, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("DPLEDGER_KEY", raising=False)
 
     def call(*words: str, stdin: str | None = None) -> Result:
@@ -249,3 +249,88 @@ def test_a_function_of_the_user_is_audited(run: Run, tmp_path: Path) -> None:
 def test_an_unknown_target_is_bad_input(run: Run, target: str) -> None:
     done = run("audit", target, "--left", "0", "--right", "1", "--epsilon", "1")
     assert done.exit_code == 2
+
+
+NOISY = "def release(data, rng):\n    return data + rng.laplace()\n"
+PAIR = ("--left", "0", "--right", "1", "--epsilon", "1", "--trials", "2000", "--seed", "3")
+
+
+def test_the_module_of_the_current_folder_is_meant_and_found_in_this_command_only(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_own_release.py").write_text(NOISY)
+    before = list(sys.path)
+    assert run("audit", "my_own_release:release", *PAIR).exit_code == 0
+    assert sys.path == before
+    assert "current folder" in " ".join(run("audit", "--help").stdout.split())
+
+
+def test_a_module_that_breaks_as_it_is_loaded_is_bad_input(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_broken_release.py").write_text("1 / 0\n")
+    done = run("audit", "my_broken_release:release", *PAIR)
+    assert done.exit_code == 2
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_a_function_that_cannot_be_called_is_bad_input(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_noarg_release.py").write_text("def noarg():\n    return 1\n")
+    done = run("audit", "my_noarg_release:noarg", *PAIR)
+    assert done.exit_code == 2
+    assert "TypeError" in done.stderr
+    assert "f(data, rng)" in done.stderr
+
+
+@pytest.mark.parametrize("plot", ["a.xyz", "a", "missing/a.png"])
+def test_a_plot_that_cannot_be_written_is_bad_input_before_the_audit_runs(
+    run: Run, tmp_path: Path, plot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("the audit ran")
+
+    monkeypatch.setattr("dpledger.audit.audit_mechanism", never)
+    done = run("audit", "zoo:laplace", "--plot", plot)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("dpledger: plot: expected a file")
+
+
+def test_a_plot_is_written(run: Run, tmp_path: Path) -> None:
+    assert run("audit", "zoo:laplace", "--trials", "2000", "--seed", "1", "--plot", "a.svg").exit_code == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+# ---- speaking -------------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_told(run: Run) -> None:
+    done = run("--version")
+    assert (done.exit_code, done.stdout) == (0, f"dpledger {dpl.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("verify", "bundle"), ("compose", "-", "--frob"), ("frob",), ("audit", "zoo:laplace", "--trials", "x")]
+)
+def test_wrong_use_is_told_to_programs_as_json(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words, "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "UsageError"
+    assert run(*words).exit_code == 2
+    assert run(*words).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "given"), [((), "none"), (("--delta", "1e-5", "--profile"), "--delta and --profile")]
+)
+def test_compose_says_which_questions_were_asked(run: Run, options: tuple[str, ...], given: str) -> None:
+    done = run("compose", "-", *options, stdin="{}")
+    assert done.exit_code == 2
+    assert done.stderr.rstrip().endswith(f"exactly one of --delta, --epsilon, --profile, got {given}")
+
+
+def test_long_curves_are_shortened_and_granted_steps_are_told(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "training.ledger"
+    with dpl.Ledger.create(path) as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
+        plan = dpl.DPSGD(rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=1, expected_batch_size=1)
+        with scope.open(plan, [[0.5]] * 10) as run_:
+            run_.ask(lambda batch: np.zeros((len(batch), 1)))
+    shown = " ".join(run("show", str(path)).stdout.split())
+    assert "in all]" in shown
+    assert "steps up to" in shown

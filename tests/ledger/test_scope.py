@@ -32,6 +32,7 @@ from dpledger.ledger import values
 from dpledger.ledger.bodies import Audited, Committed, Heartbeat, MechanismNote, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.numeric import ClippedMean, Count, Laplace
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit
 from ledger_mechanisms import Once, Stream, laplace, stream, training
@@ -209,6 +210,21 @@ def test_data_that_are_not_for_the_mechanism_are_refused_before_it_is_charged(sc
             begin()
     assert [one.status for one in scope.account().admissions] == ["reserved"]
     assert scope.release(Inspecting(), [3]).value == [3]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "data"),
+    [
+        (Laplace(epsilon="0.1"), [1, 2]),
+        (Laplace(epsilon="0.1"), None),
+        (Count(epsilon="0.1"), {"a": 1}),
+        (ClippedMean(epsilon="0.1", lower=0, upper=1), np.zeros((3, 2))),
+    ],
+)
+def test_noise_alone_is_never_the_answer_to_data_of_a_wrong_kind(scope: Scope, mechanism: Any, data: object) -> None:
+    with pytest.raises(ParameterError, match="data: expected"):
+        scope.release(mechanism, data)
+    assert len(scope._ledger) == 2
 
 
 def test_what_has_no_price_in_the_filter_is_refused(scope: Scope) -> None:

@@ -209,7 +209,10 @@ def test_data_are_anything_with_items_by_position(data: Any) -> None:
     assert np.array_equal(plan.open(data, entropy=seeded(3)).ask(gradients), expected)
 
 
-@pytest.mark.parametrize("data", [7, None, "text", {"a": 1}, np.float64(1), iter([1]), (), ([1], [1, 2])])
+@pytest.mark.parametrize(
+    "data",
+    [7, None, "text", {"a": 1}, {"a": 1}.keys(), {"a": 1}.values(), np.float64(1), iter([1]), (), ([1], [1, 2])],
+)
 def test_data_without_positions_are_refused_before_anything_is_drawn(data: Any) -> None:
     entropy = Counting()
     plan = DPSGD(**PLAN)

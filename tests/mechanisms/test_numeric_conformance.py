@@ -14,22 +14,11 @@ from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 
 NAN, INF = float("nan"), float("inf")
-NO_NUMBERS: tuple[object, ...] = (
+ODD_VALUES: tuple[object, ...] = (
     NAN,
     INF,
     -INF,
-    None,
-    "x",
-    b"1",
-    [],
-    {},
-    object(),
-    1j,
-    np.array([]),
-    np.array(["a"]),
     Decimal("sNaN"),
-)
-ODD_NUMBERS: tuple[object, ...] = (
     10**400,
     -(10**400),
     True,
@@ -38,23 +27,69 @@ ODD_NUMBERS: tuple[object, ...] = (
     np.uint64(2**64 - 1),
     np.array(3.0),
     1e308,
+    Fraction(1, 3),
+    Decimal("1e999"),
+    Decimal("-0.1"),
+    np.longdouble("1e4000"),
+    5e-324,
 )
-MORE_NUMBERS: tuple[object, ...] = (Fraction(1, 3), Decimal("1e999"), Decimal("-0.1"), np.longdouble("1e4000"), 5e-324)
-ODD_VALUES = NO_NUMBERS + ODD_NUMBERS + MORE_NUMBERS
-ROWS = (
-    *ODD_VALUES,
-    list(ODD_VALUES),
+NO_NUMBERS: tuple[object, ...] = (
+    None,
+    "3",
+    b"1",
+    [],
+    [1.0, 2.0],
+    (1,),
+    {},
+    {1},
+    object(),
+    1j,
+    np.array([1.0, 2.0]),
+    np.array([[3]]),
+    np.array([]),
+    np.array("a"),
+    np.datetime64(1, "s"),
+    np.timedelta64(1, "s"),
+    pd.Series([1.0]),
+    pd.NA,
+    iter([1]),
+)
+ROWS: tuple[object, ...] = (
+    [],
+    (),
+    [*ODD_VALUES, *NO_NUMBERS],
     [NO_NUMBERS, [1, 2], [3]],
-    np.array(ODD_NUMBERS, dtype=object),
-    np.zeros((3, 2)),
-    np.array(["1e4000", "nan"], dtype=np.longdouble),
-    pd.Series([1, None, 3], dtype="Int64"),
+    np.array([3, 10**400, None, NAN, "x"], dtype=object),
     pd.Series(["a", None], dtype="category"),
-    pd.DataFrame({"a": [1.0, NAN]}),
-    np.ma.masked_array([1.0, 2.0], mask=[True, False]),
-    np.array([1, 2], dtype="datetime64[s]"),
-    "text",
     range(3),
+)
+COLUMNS_OF_NUMBERS = (
+    np.array(["1e4000", "nan"], dtype=np.longdouble),
+    np.array([True, False]),
+    np.array([], dtype=np.float64),
+    pd.Series([1, None, 3], dtype="Int64"),
+    np.ma.masked_array([1.0, 2.0], mask=[True, False]),
+)
+NO_ROWS: tuple[object, ...] = (
+    None,
+    5,
+    3.5,
+    "text",
+    b"text",
+    {"a": 1},
+    {1, 2},
+    {"a": 1}.values(),
+    iter([1, 2]),
+    (row for row in [1, 2]),
+    object(),
+    np.array(5),
+)
+NO_COLUMNS = (
+    *NO_ROWS,
+    np.zeros((3, 2)),
+    pd.DataFrame({"a": [1.0, NAN]}),
+    np.array([1, 2], dtype="datetime64[s]"),
+    np.array([1j]),
 )
 NO_POSITIVES: tuple[object, ...] = (0, -1, NAN, INF, -INF, "nan", "", "one", None, "1e-61", 10**18, [], True)
 
@@ -67,6 +102,7 @@ class TestLaplace(MechanismConformance):
     relations = tuple(Relation)
     good_data = 1234
     bad_data = ODD_VALUES
+    bad_containers = NO_NUMBERS
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES),
         *refused("sensitivity", *NO_POSITIVES),
@@ -97,6 +133,7 @@ class TestGaussian(MechanismConformance):
     relations = tuple(Relation)
     good_data = -3.25
     bad_data = ODD_VALUES
+    bad_containers = NO_NUMBERS
     bad_parameters = (
         *refused("noise_multiplier", *NO_POSITIVES, "1e-30"),
         *refused("sensitivity", *NO_POSITIVES),
@@ -113,12 +150,23 @@ class TestGaussianVector(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.array([1.0, 2.0, 3.0])
     bad_data = (
-        *ODD_VALUES,
         np.full(3, np.nan),
         [NAN, "x", 10**400],
+        (None, [1], np.timedelta64(1, "s")),
+        np.array([NAN, "x", 10**400], dtype=object),
         np.array([1e308, -1e308, INF]),
         np.full(3, np.longdouble("1e4000")),
+    )
+    bad_containers = (
+        *NO_NUMBERS,
+        1.0,
+        [1.0, 2.0],
+        np.zeros(4),
         np.zeros((3, 3)),
+        np.zeros((3, 1)),
+        np.array(["a", "b", "c"]),
+        "abc",
+        {1, 2, 3},
     )
     bad_parameters = refused("sigma", 0, -2, NAN, INF)
 
@@ -130,6 +178,7 @@ class TestGeometric(MechanismConformance):
     relations = tuple(Relation)
     good_data = 12
     bad_data = ODD_VALUES
+    bad_containers = NO_NUMBERS
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES, "1e-20"),
         *refused("sensitivity", 0, -1, 1.5, NAN, "2", 2**53),
@@ -145,6 +194,7 @@ class TestIntegerGaussian(MechanismConformance):
     relations = tuple(Relation)
     good_data = 12
     bad_data = ODD_VALUES
+    bad_containers = NO_NUMBERS
     bad_parameters = (
         *refused("sigma", *NO_POSITIVES, "1e-20"),
         *refused("sensitivity", 0, -1, 1.5, NAN, "2", 2**53),
@@ -158,7 +208,14 @@ class TestIntegerGaussian(MechanismConformance):
 class TestCount(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.array([True, False, True])
-    bad_data = ROWS
+    bad_data = (
+        *ROWS,
+        *COLUMNS_OF_NUMBERS,
+        np.zeros((3, 2)),
+        pd.DataFrame({"a": [1.0, NAN]}),
+        np.array([1, 2], dtype="datetime64[s]"),
+    )
+    bad_containers = NO_ROWS
     bad_parameters = (*refused("epsilon", *NO_POSITIVES, "1e-20"), *refused("counted", "", 3))
 
     def make(self, **changes: Any) -> Count:
@@ -172,7 +229,8 @@ class TestCountOfUsers(TestCount):
 class TestClippedMean(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.linspace(0, 100, 50)
-    bad_data = ROWS
+    bad_data = (*ROWS, *COLUMNS_OF_NUMBERS)
+    bad_containers = (*NO_COLUMNS, np.array(["a"]))
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES, "1e-20"),
         *refused("upper", 0, -1, NAN, INF, "-inf", None),
@@ -192,7 +250,8 @@ class TestClippedMeanOfUsers(TestClippedMean):
 class TestHistogram(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.linspace(0, 30, 50)
-    bad_data = ROWS
+    bad_data = (*ROWS, *COLUMNS_OF_NUMBERS)
+    bad_containers = (*NO_COLUMNS, np.array(["a"]))
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES, "1e-20"),
         *refused("edges", (), (1,), (1, 1), (2, 1), (1, NAN), (1, INF), ("a", "b"), 3, None),
@@ -208,7 +267,8 @@ class TestHistogramOfCategories(MechanismConformance):
     relations = tuple(Relation)
     unit = Unit("user", max_contributions=3)
     good_data = ("a", "b", "b", "c")
-    bad_data = ROWS
+    bad_data = (*ROWS, np.array(["a", "b"]), pd.Series(["a", None], dtype="string"))
+    bad_containers = (*NO_COLUMNS, np.array([1.0, 2.0]), np.array([b"a"]))
     bad_parameters = refused("categories", (), ("a", "a"), ("",), (3,), ("a", "other"))
 
     def make(self, **changes: Any) -> Histogram:

@@ -19,7 +19,7 @@ from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.model import Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
-from report_records import Record, hostile, long, report_on_sample, sample
+from report_records import Record, audit, hostile, long, report_on_sample, sample
 
 
 def items_of(model: ReportModel) -> list[Item]:
@@ -170,7 +170,29 @@ def test_a_violation_says_whether_such_a_mechanism_ran_here(model: ReportModel) 
     assert [row[0].note.startswith("none of this kind ran") for row in rows] == [False, True]
     (fact,) = (one for one in model.facts if one.id == "facts/audits")
     assert (fact.text, fact.tone) == ("1 violation", "warning")
-    assert "0 of them of a kind of mechanism that ran here" in fact.note
+    assert fact.note == "in 2 audits, of a kind that never ran in this ledger; not refuted is not proved"
+
+
+@pytest.mark.parametrize(
+    ("refuted", "note"),
+    [
+        ((), "in 1 audit; not refuted"),
+        (("laplace",), "in 2 audits, of a kind that ran in this ledger; not refuted"),
+        (("laplace", "twin"), "in 3 audits, 1 of a kind that ran in this ledger; not refuted"),
+        (("twin",), "in 2 audits, of a kind that never ran in this ledger; not refuted"),
+    ],
+)
+def test_the_headline_says_of_every_violation_whether_it_concerns_this_ledger(
+    refuted: tuple[str, ...], note: str
+) -> None:
+    record = Record()
+    record.scope("patients", PureDP(1))
+    record.release("patients", Laplace(epsilon="0.5"))
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    for kind in refuted:
+        record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
+    (fact,) = (one for one in build(record.verified()).facts if one.id == "facts/audits")
+    assert fact.note.startswith(note)
 
 
 def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -> None:

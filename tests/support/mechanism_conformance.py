@@ -7,7 +7,8 @@
             return Laplace(**{"epsilon": "0.5", **changes})
 
         good_data = 12
-        bad_data = (float("nan"), "x", None)
+        bad_data = (float("nan"), 10**400)
+        bad_containers = ("x", None, [1])
         bad_parameters = ({"epsilon": "0"}, {"epsilon": "nan"})
 
 An interactive mechanism overrides `run`: open it, ask, close it, return the release.
@@ -31,7 +32,7 @@ from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Described, Release
+from dpledger.mechanisms.protocol import Described, Inspects, Release, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain, read_json
 
@@ -48,7 +49,9 @@ class MechanismConformance:
     """The relations under which the mechanism has a guarantee; `under` raises RelationError for the others."""
     good_data: ClassVar[object]
     bad_data: ClassVar[tuple[object, ...]] = ()
-    """Data that no release may raise for: not numbers, out of range, of another shape."""
+    """Data of the right kind that no release may raise for, whatever they hold: not a number, out of range."""
+    bad_containers: ClassVar[tuple[object, ...]] = ()
+    """Data of a wrong kind, which type, axes or public length show: refused before anything is charged."""
     bad_parameters: ClassVar[tuple[Mapping[str, object], ...]]
     """Changes to the parameters, each of which the constructor refuses with an error that names one of them."""
     unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
@@ -135,6 +138,25 @@ class MechanismConformance:
             for data in self.bad_data:
                 release = self.run(mechanism, data, _SEED)
                 assert planned(release.parts) == mechanism.parts()
+
+    def test_what_it_can_use_passes_inspection(self) -> None:
+        for mechanism in self.placed():
+            if isinstance(mechanism, Inspects):
+                for data in (self.good_data, *self.bad_data):
+                    mechanism.inspect(data)
+
+    def test_containers_of_a_wrong_kind_are_refused_before_the_run(self) -> None:
+        for mechanism in self.placed():
+            for data in self.bad_containers:
+                assert isinstance(mechanism, Inspects)
+                with pytest.raises(ParameterError) as refusal:
+                    mechanism.inspect(data)
+                assert refusal.value.field == "data"
+                with pytest.raises(ParameterError):
+                    self.run(mechanism, data, _SEED)
+                if isinstance(mechanism, Sampled):
+                    with pytest.raises(ParameterError):
+                        mechanism.sample(data, 2, seeded(_SEED))
 
     def test_bad_parameters_raise(self) -> None:
         assert self.bad_parameters, "name the parameters that it refuses"

@@ -6,12 +6,16 @@ Only typer is imported at the top: what a command needs is imported inside it.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from dpledger.cli import auditing, calibrating, composing, demonstration, ledgers, profiling, reporting
+from dpledger.cli.speaking import Commands
 
 app = typer.Typer(
     name="dpledger",
+    cls=Commands,
     help="Certified privacy accounting, a signed ledger of what was released, and empirical audits.",
     no_args_is_help=True,
     add_completion=False,
@@ -29,10 +33,23 @@ app.command("show")(ledgers.show)
 app.command("spent")(ledgers.spent)
 app.command("verify")(ledgers.verify)
 app.command("export")(ledgers.export)
+app.command("backup")(ledgers.backup)
 app.command("audit")(auditing.audit)
 app.command("report")(reporting.report)
 
 
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from dpledger import __version__
+
+        print(f"dpledger {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Certified privacy accounting, a signed ledger of what was released, and empirical audits."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +24,12 @@ REFUTED = 1
 
 
 def audit(
-    target: Annotated[str, typer.Argument(help="module:name of a mechanism or function f(data, rng), or zoo:NAME.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="module:name of a mechanism or function f(data, rng), found in the current folder first, or zoo:NAME."
+        ),
+    ],
     left: Annotated[str | None, typer.Option(help="One dataset, as JSON.")] = None,
     right: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
     epsilon: Annotated[
@@ -31,14 +39,17 @@ def audit(
     trials: Annotated[int, typer.Option(help="Runs on each side.")] = 200_000,
     confidence: Annotated[str, typer.Option(help="Of the verdict and of the lower bound.")] = "0.95",
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png or .svg).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted; a pass proves nothing."""
-    with speaking(as_json) as voice:
+    with speaking(as_json) as voice, _current_folder_first():
         from dpledger.accounting.guarantees import ApproxDP, PureDP
         from dpledger.audit import audit_mechanism
+        from dpledger.audit.plots import check_destination
 
+        if plot is not None:
+            check_destination(plot)
         claim: Guarantee | None = None
         if epsilon is not None:
             approximate = ApproxDP(epsilon, delta)
@@ -62,6 +73,17 @@ def audit(
             print(result.to_json())
     if result.verdict == "violation":
         raise typer.Exit(REFUTED)
+
+
+@contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Modules of the current folder are found, and found first, as `python -m` does it."""
+    before = list(sys.path)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +113,9 @@ def _imported(module: str, name: str, target: str) -> object:
     """What the person at the command line named. Never called with a name found in data."""
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ParameterError("target", target, f"module:name of something importable ({error})") from None
+    except Exception as error:  # whatever the module does as it is loaded
+        reason = f"{type(error).__name__}: {error}"
+        raise ParameterError("target", target, f"module:name of something that can be imported ({reason})") from None
 
 
 def _dataset(field: str, text: str) -> object:

@@ -24,8 +24,10 @@ def compose(
 ) -> None:
     """Compose what was run: a lower and an upper bound, and the truth between them."""
     with speaking(as_json) as voice:
-        if sum((delta is not None, epsilon is not None, profile)) != 1:
-            raise ParameterError("compose", "another number of them", "exactly one of --delta, --epsilon, --profile")
+        asked = {"--delta": delta is not None, "--epsilon": epsilon is not None, "--profile": profile}
+        chosen = [option for option, is_given in asked.items() if is_given]
+        if len(chosen) != 1:
+            raise ParameterError("compose", " and ".join(chosen) or "none", f"exactly one of {', '.join(asked)}")
         from dpledger.accounting.composition import parse_document
         from dpledger.accounting.profile import compose as composed
         from dpledger.schema import read_json

@@ -54,10 +54,16 @@ class Walk:
     """One run of the demo, writing into `out` and speaking through `voice`."""
 
     def __init__(self, out: Path, voice: Voice) -> None:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(out.iterdir())
+        except FileExistsError:
+            is_empty = False
+        except OSError as error:
+            raise ParameterError("out", str(out), f"a folder that can be written ({error.strerror})") from None
+        if not is_empty:
             raise ParameterError("out", str(out), "a folder that is empty or not there yet")
         self.private, self.public = demo_data.load()
-        out.mkdir(parents=True, exist_ok=True)
         self.out = out
         self.voice = voice
         self.result: dict[str, Any] = {}
@@ -220,14 +226,14 @@ class Walk:
         rows = [self._row(admission) for admission in account.admissions]
         heads = ["entry", "mechanism", "carried by", "reserved", "charged", "rule", "alone, epsilon at delta 1e-6"]
         self.voice.table("", heads, rows)
-        spent = account.spent
+        spent, upper = account.spent, account.reading(account.delta)
         at = decimals.text(account.delta)
-        self.voice.say(f"   spent at delta {at}: epsilon in {bounds_in_words(spent.lower, spent.upper)}")
+        self.voice.say(f"   spent at delta {at}: epsilon in {bounds_in_words(spent.lower, upper)}")
         self.voice.say("   upper: the filter, whose theorem allows parameters chosen as one goes along;")
         self.voice.say("   lower: the costliest planned part, composed by the engine")
         left = "; ".join(f"{name} {value}" for name, value in account.left_by_account.items())
         self.voice.say(f"   left by account: {left}")
-        self.result["spent"] = {"lower": number(spent.lower), "upper": number(spent.upper)}
+        self.result["spent"] = {"lower": number(spent.lower), "upper": number(upper)}
 
     def _row(self, admission: Admission) -> list[str]:
         alone = dpl.compose(admission.parts).epsilon(BUDGET.delta)

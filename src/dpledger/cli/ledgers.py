@@ -1,4 +1,7 @@
-"""`dpledger init, scopes, show, spent, verify, export`: make a ledger, look at it, hand it to others."""
+"""`dpledger init, scopes, show, spent, verify, export, backup`: make a ledger, look at it, hand it to others, keep it.
+
+Only `init` signs. All others look: they need the right to read the file, no key, and write nothing beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ import typer
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
 
 if TYPE_CHECKING:
+    from dpledger.ledger.checkpoint import Checkpoint
     from dpledger.ledger.entries import Entry
+    from dpledger.ledger.keys import VerifyingKey
     from dpledger.ledger.recomposition import ScopeAccount
+    from dpledger.ledger.verification import Verified
 
-__all__ = ["export", "init", "scopes", "show", "signed_source", "spent", "verify"]
+__all__ = ["backup", "export", "init", "scopes", "show", "signed_source", "spent", "verify"]
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -35,7 +41,9 @@ def init(
             voice.say(f"created {ledger}: {book.id}")
             voice.say(f"  {files.signing}            signs entries; only you can read it")
             voice.say(f"  {files.public}            verifies them; give it to those who check")
-            voice.say(f"  {files.recovery}   revokes the signing key if it is stolen; move it offline now")
+            voice.say(
+                f"  {files.recovery}   is for later versions, to revoke a stolen signing key; move it offline now"
+            )
             voice.give({"ledger": str(ledger), "id": book.id, "public_key": book.public_key.text})
 
 
@@ -60,12 +68,13 @@ def spent(
         from dpledger import decimals
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(ledger) as book:
+        with Ledger.look(ledger) as book:
             opened = book.scope(scope)
-            at = decimals.read(delta, field="delta") if delta is not None else opened.account().delta
-            bounds = opened.spent(at)
-        voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(bounds.lower, bounds.upper)}")
-        answer = {"lower": number(bounds.lower), "upper": number(bounds.upper)}
+            account = opened.account()
+            at = decimals.read(delta, field="delta") if delta is not None else account.delta
+            lower, upper = opened.spent(at).lower, account.reading(at)
+        voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        answer = {"lower": number(lower), "upper": number(upper)}
         voice.give({"scope": scope, "delta": decimals.text(at), "epsilon": answer})
 
 
@@ -82,7 +91,7 @@ def show(
         from dpledger.ledger.entries import format_entry
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(ledger) as book:
+        with Ledger.look(ledger) as book:
             entries = list(book.entries())
         if index is None:
             rows = [[str(e.index), e.time or "", e.body.kind, _summary(e)] for e in entries]
@@ -105,25 +114,21 @@ def verify(
 ) -> None:
     """Verify a ledger or a bundle offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
-        from dpledger.ledger import checkpoint, verification
+        from dpledger.ledger import verification
         from dpledger.ledger.keyfiles import read_public_key
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
-        remembered = [] if since is None else [checkpoint.verify(_bytes(since), trusted)]
+        remembered = [] if since is None else [_remembered(since, trusted)]
         leaves, head = signed_source(source)
         with bar("verifying", len(leaves)) as advance:
             if quick:
                 found = verification.verify_quick(leaves, head, trusted, since=remembered)
             else:
                 found = verification.verify(leaves, head, trusted, since=remembered, advance=advance)
-        unwitnessed = found.head.size - found.witnessed
-        voice.say(f"verified ({found.mode}): {found.head.size} entries of {found.head.origin}")
+        voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
-        voice.say(
-            f"  {unwitnessed} entries follow the last head that you remember; that none was cut off after them "
-            "cannot be seen from the record alone"
-        )
+        voice.say(f"  {_seen(found)}")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
         voice.give(
@@ -132,7 +137,7 @@ def verify(
                 "ledger": found.head.origin,
                 "size": found.head.size,
                 "root": found.head.root.hex(),
-                "unwitnessed": unwitnessed,
+                "unwitnessed": found.unwitnessed,
             }
         )
 
@@ -146,18 +151,37 @@ def export(
     with speaking(as_json) as voice:
         from dpledger.ledger.ledger import Ledger
 
-        with Ledger.open(ledger) as book:
+        with Ledger.look(ledger) as book:
             folder, size = book.export(output), len(book)
-        voice.say(f"wrote {size} entries to {folder}")
+        voice.say(f"wrote {_entries(size)} to {folder}")
         voice.say(f"  check it with: dpledger verify {folder} --key {ledger}.pub")
         voice.give({"bundle": str(folder), "size": size})
+
+
+def backup(
+    ledger: LedgerFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file of the copy; nothing may be there yet.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy a ledger file, whole, also while it is in use; a plain copy could lack the last entries."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.progress import bar
+
+        with Ledger.look(ledger) as book, bar("copying", 100) as advance:
+            book.backup(output, advance=advance)
+        with Ledger.look(output) as copy:
+            size = len(copy)
+        voice.say(f"copied {_entries(size)} to {output}; its keys are not in it")
+        voice.say("  append to the ledger or to its copy, never to both")
+        voice.give({"backup": str(output), "size": size})
 
 
 def _accounts(path: Path) -> tuple[ScopeAccount, ...]:
     from dpledger.ledger.ledger import Ledger
     from dpledger.ledger.recomposition import accounts
 
-    with Ledger.open(path) as book:
+    with Ledger.look(path) as book:
         return accounts(book.entries(), book.state)
 
 
@@ -169,7 +193,7 @@ def signed_source(path: Path) -> tuple[list[bytes], bytes]:
 
     if path.is_dir():
         return bundle.read(path)
-    store = SQLiteStore.open(path)
+    store = SQLiteStore.look(path)
     try:
         with store.reading() as reader:
             head, leaves = reader.checkpoint(), list(reader.leaves())
@@ -180,13 +204,31 @@ def signed_source(path: Path) -> tuple[list[bytes], bytes]:
         store.close()
 
 
-def _bytes(path: Path) -> bytes:
-    from dpledger.errors import ParameterError
+def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
+    from dpledger.errors import ParameterError, VerificationError
+    from dpledger.ledger import checkpoint
 
     try:
-        return path.read_bytes()
+        return checkpoint.verify(path.read_bytes(), trusted)
     except OSError as error:
         raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
+    except VerificationError as error:
+        raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
+def _seen(found: Verified) -> str:
+    """What a remembered head shows, and what it does not."""
+    if not found.witnessed:
+        return (
+            "you gave no remembered head (--since): that none of the last entries was cut off cannot be seen from the "
+            "record alone"
+        )
+    follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed or 'no'} entries follow"
+    return f"{follow} the head that you remember; that none was cut off after it cannot be seen from the record alone"
 
 
 def _guarantee(guarantee: object) -> str:
@@ -194,13 +236,20 @@ def _guarantee(guarantee: object) -> str:
 
     members = plain(guarantee)
     kind = members.pop("kind")
-    return f"{kind}(" + ", ".join(f"{name}={value}" for name, value in members.items()) + ")"
+    return f"{kind}(" + ", ".join(f"{name}={_brief(value)}" for name, value in members.items()) + ")"
+
+
+def _brief(value: object) -> str:
+    """A value as it is, a long list as its first, its last and how many they are."""
+    if isinstance(value, list) and len(value) > 4:
+        return f"[{value[0]} .. {value[-1]}: {len(value)} in all]"
+    return str(value)
 
 
 def _spent(account: ScopeAccount) -> str:
     from dpledger.decimals import text
 
-    words = bounds_in_words(account.spent.lower, account.spent.upper)
+    words = bounds_in_words(account.spent.lower, account.reading(account.delta))
     return f"{words} at delta {text(account.delta)}"
 
 
@@ -227,7 +276,7 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
         "budget": plain(account.budget),
         "spent": {
             "delta": text(account.delta),
-            "epsilon": {"lower": number(account.spent.lower), "upper": number(account.spent.upper)},
+            "epsilon": {"lower": number(account.spent.lower), "upper": number(account.reading(account.delta))},
         },
         "left": dict(account.left_by_account),
         "admitted": len(account.admissions),
@@ -236,13 +285,15 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> str:
-    from dpledger.ledger.bodies import Audited, Committed, Declared, Refused, Reserved, ScopeOpened
+    from dpledger.ledger.bodies import Audited, Committed, Declared, Progress, Refused, Reserved, ScopeOpened
 
     match entry.body:
         case ScopeOpened(path=path, budget=budget):
             return f"{path[0].scope}: {_guarantee(budget)}"
         case Reserved(mechanism=mechanism, claim=claim) | Refused(mechanism=mechanism, claim=claim):
             return f"{mechanism.kind}: {_guarantee(claim)}"
+        case Progress(upto=upto):
+            return f"steps up to {upto} granted"
         case Committed(rule=rule):
             return f"settled by {rule}"
         case Audited(mechanism=mechanism, verdict=verdict):

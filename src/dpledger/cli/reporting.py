@@ -30,8 +30,8 @@ def report(
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
-        trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
         leaves, head = signed_source(source)
+        trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
         with bar("verifying", len(leaves)) as advance:
             verified = verification.verify(leaves, head, trusted, advance=advance)
         made = reported(verified)

@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from dpledger.errors import DpledgerError, EngineError, ForeignLedger, InputError, StoreBehind, StoreFailure
 
-__all__ = ["AsJson", "Voice", "bounds_in_words", "number", "speaking"]
+__all__ = ["AsJson", "Commands", "Voice", "bounds_in_words", "number", "speaking"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
 REFUSED = 1
 BAD_INPUT = 2
+USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
+
+
+class Commands(TyperGroup):
+    """The group of all commands: with --json among the words, a wrong use of a command is told as JSON too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.obj = "--json" in args
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            if not ctx.obj:
+                raise
+            print(json.dumps({"error": {"kind": "UsageError", "message": error.format_message()}}))
+            raise typer.Exit(BAD_INPUT) from None
 
 
 class Voice:
@@ -57,15 +79,35 @@ class Voice:
 @contextmanager
 def speaking(as_json: bool) -> Iterator[Voice]:
     """A voice; an error of ours inside ends the command with its message and its exit status."""
+    with _heard():
+        try:
+            yield Voice(as_json)
+        except DpledgerError as error:
+            kind = type(error).__name__
+            if as_json:
+                print(json.dumps({"error": {"kind": kind, "message": str(error)}}))
+            else:
+                print(f"dpledger: {error}", file=sys.stderr)
+            raise typer.Exit(_status(error)) from None
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """What was said has arrived when this ends; where it cannot (a full disk, a closed pipe), bad input."""
+    if sys.stdout is None:
+        print("dpledger: standard output is closed", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT)
     try:
-        yield Voice(as_json)
-    except DpledgerError as error:
-        kind = type(error).__name__
-        if as_json:
-            print(json.dumps({"error": {"kind": kind, "message": str(error)}}))
-        else:
-            print(f"dpledger: {error}", file=sys.stderr)
-        raise typer.Exit(_status(error)) from None
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError):  # else the interpreter tries once more at its end, and complains
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever read has seen enough
+            print(f"dpledger: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _status(error: DpledgerError) -> int:
@@ -75,12 +117,17 @@ def _status(error: DpledgerError) -> int:
     return REFUSED
 
 
-def number(value: float) -> float | str:
-    """A number as JSON can hold it."""
-    return value if math.isfinite(value) else "inf"
+def number(value: float | Decimal) -> float | str:
+    """A number as JSON can hold it; of a decimal, the least float whose shortest decimal is not below it."""
+    if not math.isfinite(value):
+        return "inf"
+    nearest = float(value)
+    if isinstance(value, Decimal) and Decimal(repr(nearest)) < value:
+        return math.nextafter(nearest, math.inf)
+    return nearest
 
 
-def bounds_in_words(lower: float, upper: float) -> str:
+def bounds_in_words(lower: float, upper: float | Decimal) -> str:
     """Two bounds for people, rounded outward to ten digits."""
     from dpledger.decimals import round_down, round_up, text
 

@@ -1,0 +1,98 @@
+"""The file of a store and what SQLite keeps beside it: made for its owner alone, found, watched, removed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
+
+__all__ = ["Rest", "existing", "made", "may_write", "path_of", "remove", "sync_folder"]
+
+BESIDE = ("-wal", "-shm", "-journal")
+
+
+def remove(file: Path) -> None:
+    """Remove a ledger file that was just made, and what SQLite keeps beside it."""
+    for suffix in ("", *BESIDE):
+        beside(file, suffix).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What shows that nobody wrote to a file: its identity, size and time of change, and whether it has a log."""
+
+    inode: int
+    size: int
+    changed: int  # nanoseconds
+    is_written: bool
+
+    @classmethod
+    def of(cls, file: Path) -> Rest:
+        try:
+            found = file.stat()
+            return cls(found.st_ino, found.st_size, found.st_mtime_ns, beside(file, "-wal").exists())
+        except OSError as error:
+            raise StoreFailure(f"{file} cannot be read: {error.strerror}") from None
+
+
+def beside(file: Path, suffix: str) -> Path:
+    """What SQLite keeps there: beside the file itself, also where `file` is a link to it."""
+    real = file.resolve()
+    return real.with_name(real.name + suffix)
+
+
+def may_write(file: Path) -> bool:
+    """Whether this process may write `file`, and make other files beside it."""
+    real, effective = file.resolve(), os.access in os.supports_effective_ids
+    return all(os.access(place, os.W_OK, effective_ids=effective) for place in (real, real.parent))
+
+
+def path_of(path: object, field: str) -> Path:
+    """`path` as a path with a name; ParameterError, naming `field`, for anything else."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(field, type(path).__name__, "the path of a file")
+    file = Path(path)
+    if not file.name:
+        raise ParameterError(field, str(path), "the path of a file")
+    return file
+
+
+def existing(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that is there, under one name: the only one that its log has."""
+    file = path_of(path, "ledger")
+    try:
+        links = file.stat().st_nlink if file.is_file() else 0
+    except (OSError, ValueError):
+        links = 0
+    if not links:
+        raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
+    if links > 1:
+        raise ForeignLedger(f"{file} has more than one hard link: SQLite would not see the other name's journal")
+    return file
+
+
+def made(path: str | os.PathLike[str], field: str, expected: str) -> Path:
+    """A new, empty file, for its owner alone. A log that is left of another file would be read into it: refused."""
+    file = path_of(path, field)
+    try:
+        taken = [other for other in (file, *(beside(file, suffix) for suffix in BESIDE)) if os.path.lexists(other)]
+        if not taken:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            return file
+    except FileExistsError:
+        taken = [file]
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a ring
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ParameterError(field, str(file), f"a path that can be written ({reason})") from None
+    raise ParameterError(field, str(taken[0]), expected)
+
+
+def sync_folder(file: Path) -> None:
+    """Make the new name durable."""
+    folder = os.open(file.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,61 @@
+"""However extreme its parameters, a composition gets two valid bounds or an error of ours: never a crash."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.profile import compose
+from dpledger.errors import DpledgerError
+
+MAGNITUDES = st.tuples(st.integers(1, 9), st.integers(-60, 17)).map(lambda pair: f"{pair[0]}e{pair[1]}")
+SMALL = st.tuples(st.integers(1, 9), st.integers(-60, -1)).map(lambda pair: f"{pair[0]}e{pair[1]}")
+LEAVES: st.SearchStrategy[Composition] = st.one_of(
+    MAGNITUDES.map(GaussianLaw),
+    MAGNITUDES.map(GDP),
+    MAGNITUDES.map(LaplaceLaw),
+    MAGNITUDES.map(PureDP),
+    MAGNITUDES.map(ZCDP),
+    MAGNITUDES.map(BoundedRange),
+    st.builds(ApproxDP, MAGNITUDES, SMALL),
+)
+SAMPLED: st.SearchStrategy[Composition] = st.builds(
+    lambda leaf, rate: PoissonSampled(leaf, rate=rate), st.one_of(MAGNITUDES.map(GaussianLaw), LEAVES), SMALL
+)
+TREES: st.SearchStrategy[Composition] = st.one_of(
+    LEAVES,
+    SAMPLED,
+    st.builds(lambda leaf, times: Repeated(leaf, times=times), LEAVES | SAMPLED, st.sampled_from([2, 10**6, 10**12])),
+    st.lists(LEAVES | SAMPLED, min_size=2, max_size=3).map(lambda parts: Sequence(tuple(parts))),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TREES, SMALL, MAGNITUDES)
+def test_extreme_parameters_never_crash_the_engine(tree: Composition, delta: str, epsilon: str) -> None:
+    try:
+        profile = compose(tree)
+        least, delta_bounds = profile.epsilon(delta), profile.delta(epsilon)
+    except DpledgerError:
+        return
+    assert 0 <= least.lower <= least.upper
+    assert 0 <= delta_bounds.lower <= delta_bounds.upper <= 1
+
+
+@pytest.mark.parametrize("sigma", ["1e-60", "1e-50", "1e-40", "1e-15", "1e-9"])
+def test_next_to_no_noise_costs_about_half_of_mu_squared(sigma: str) -> None:
+    spent = compose(GaussianLaw(sigma)).epsilon("1e-5")
+    mean = 0.5 / float(sigma) ** 2  # of the loss; its deviation, 1 / sigma, is far smaller
+    assert spent.lower <= mean * (1 + 1e-6)
+    assert mean * (1 - 1e-6) <= spent.upper < math.inf
+
+
+@pytest.mark.parametrize("rate", ["0.1", "0.000001"])
+def test_a_sampled_gaussian_with_next_to_no_noise_is_bounded_too(rate: str) -> None:
+    spent = compose(PoissonSampled(GaussianLaw("1e-50"), rate=rate)).epsilon("1e-9")
+    assert spent.lower <= spent.upper
+    assert spent.upper > 1e90

@@ -1,0 +1,178 @@
+"""The command line where something is in the way: files, rights, full disks. One line, an exit status, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import dpledger as dpl
+from dpledger.cli import app
+from dpledger.cli.speaking import bounds_in_words, number
+from dpledger.decimals import float_up, read
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A ledger file whose scope has spent all of its budget, three tenths."""
+    path = tmp_path / "clinic.ledger"
+    with dpl.Ledger.create(path) as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP("0.3"))
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.3"), 10)
+    return path
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def refused(*words: object) -> str:
+    """What a command says that ends as bad input: one line."""
+    done = run(*words)
+    assert done.exit_code == 2, done.output
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+
+def test_backup_copies_a_ledger_and_says_what_not_to_do(ledger: Path, tmp_path: Path) -> None:
+    done = run("backup", ledger, "-o", tmp_path / "copy.ledger")
+    assert done.exit_code == 0
+    assert "never to both" in done.stdout
+    assert run("verify", tmp_path / "copy.ledger", "--key", f"{ledger}.pub").exit_code == 0
+    assert "copy.ledger" in refused("backup", ledger, "-o", tmp_path / "copy.ledger")
+    answer = run("backup", ledger, "-o", tmp_path / "second.ledger", "--json")
+    assert json.loads(answer.stdout) == {"backup": str(tmp_path / "second.ledger"), "size": 4}
+
+
+# ---- keys and remembered heads --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["scopes", "show", "spent", "verify", "export", "report", "backup"])
+def test_no_command_that_reads_looks_at_the_signing_key(ledger: Path, tmp_path: Path, command: str) -> None:
+    ledger.with_name("clinic.ledger.key").chmod(0o640)
+    words: dict[str, list[object]] = {
+        "spent": ["--scope", "patients"],
+        "verify": ["--key", f"{ledger}.pub"],
+        "export": ["-o", tmp_path / "bundle"],
+        "report": ["-o", tmp_path / "report.md"],
+        "backup": ["-o", tmp_path / "copy.ledger"],
+    }
+    assert run(command, ledger, *words.get(command, [])).exit_code == 0
+
+
+def test_a_key_that_is_not_there_is_named(ledger: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere.pub"
+    assert str(nowhere) in refused("verify", ledger, "--key", nowhere)
+    wrong = tmp_path / "wrong.pub"
+    wrong.write_text("not a key\n")
+    assert str(wrong) in refused("verify", ledger, "--key", wrong)
+    ledger.with_name("clinic.ledger.pub").unlink()
+    assert "clinic.ledger.pub" in refused("report", ledger, "-o", tmp_path / "report.md")
+
+
+def test_a_report_on_no_ledger_blames_the_ledger(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.ledger"
+    empty.write_bytes(b"")
+    assert "empty.ledger is not a dpledger ledger" in refused("report", empty, "-o", tmp_path / "report.md")
+
+
+def test_a_remembered_head_that_is_none_is_named(ledger: Path, tmp_path: Path) -> None:
+    with dpl.Ledger.create(tmp_path / "other.ledger") as other:
+        (tmp_path / "foreign").write_bytes(other.head)
+    (tmp_path / "text").write_text("hello\n")
+    for name in ("foreign", "text", "nowhere"):
+        said = refused("verify", ledger, "--key", f"{ledger}.pub", "--since", tmp_path / name)
+        assert str(tmp_path / name) in said
+
+
+def test_verify_tells_what_no_remembered_head_leaves_open(ledger: Path, tmp_path: Path) -> None:
+    with dpl.Ledger.open(ledger) as book:
+        (tmp_path / "head").write_bytes(book.head)
+    key = f"{ledger}.pub"
+    assert "you gave no remembered head" in run("verify", ledger, "--key", key).stdout
+    since = ("verify", ledger, "--key", key, "--since", tmp_path / "head")
+    assert "no entries follow the head that you remember" in run(*since).stdout
+    for follow in ("1 entry follows", "2 entries follow"):
+        with dpl.Ledger.open(ledger) as book:
+            book.declare("limits", "none", by="me")
+        assert follow in run(*since).stdout
+
+
+# ---- places that cannot be written ----------------------------------------------------------------------------------
+
+
+def test_a_report_that_cannot_be_written(ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.html").mkdir()
+    for place in (tmp_path / "nowhere" / "report.md", tmp_path / "folder.html"):
+        assert str(place) in refused("report", ledger, "-o", place)
+        with dpl.Ledger.look(ledger) as book, pytest.raises(dpl.ParameterError, match="can be written"):
+            dpl.report(book).save(place)
+    for wrong in (None, 5):
+        with dpl.Ledger.look(ledger) as book, pytest.raises(dpl.ParameterError, match="path"):
+            dpl.report(book).save(wrong)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_a_demo_that_cannot_be_written(ledger: Path) -> None:
+    for place in (ledger, ledger / "demo"):
+        assert str(place) in refused("demo", "--out", place)
+
+
+@pytest.mark.parametrize("book", [None, "clinic.ledger", 5])
+def test_a_report_on_what_is_no_ledger(book: object) -> None:
+    with pytest.raises(dpl.ParameterError, match="book: expected a Ledger"):
+        dpl.report(book)  # type: ignore[arg-type]  # the point of the test
+
+
+@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["scopes"], ["spent", "--scope", "nobody", "--json"]])
+def test_a_full_disk_is_one_line(ledger: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        call = [sys.executable, "-m", "dpledger", words[0], str(ledger), *words[1:]]
+        done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "dpledger: standard output: No space left on device\n")
+
+
+def test_a_closed_output_is_one_line(ledger: Path) -> None:
+    call = 'exec "$0" -m dpledger show "$1" >&-'
+    words = ["sh", "-c", call, sys.executable, str(ledger)]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "dpledger: standard output is closed\n")
+
+
+def test_a_reader_who_has_seen_enough_is_told_nothing(ledger: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = [sys.executable, "-m", "dpledger", "show", str(ledger), "--json"]
+    done = subprocess.run(call, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_is_used_up_is_not_shown_as_passed(ledger: Path) -> None:
+    assert "[0.2999999999, 0.3]" in run("spent", ledger, "--scope", "patients").stdout
+    assert "[0.2999999999, 0.3]" in run("scopes", ledger).stdout
+    answer = json.loads(run("spent", ledger, "--scope", "patients", "--json").stdout)
+    assert answer["epsilon"]["upper"] == 0.3
+
+
+def test_a_decimal_is_never_shown_below_itself() -> None:
+    for decimal in map(read, ("0.3", "0.1", "0.300000000000000000001", "2.6215471185", "123456789.123456789123456789")):
+        shown = number(decimal)
+        assert isinstance(shown, float)
+        assert decimal <= read(shown)
+        assert shown <= float_up(decimal)
+    assert bounds_in_words(0.0, read("0.30000000001")) == "[0, 0.3000000001]"
+    assert number(read("inf", infinite=True)) == "inf"

@@ -1,0 +1,43 @@
+"""A sensitivity that nobody justified is entered as such: the record never puts words into the caller's mouth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.ledger.ledger import Ledger
+from dpledger.mechanisms.numeric import Gaussian, Geometric, IntegerGaussian, Laplace
+from dpledger.mechanisms.protocol import UNSAID, Described
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.reports import report
+
+SILENT: list[Callable[..., Described]] = [
+    lambda **said: Laplace(epsilon="0.1", **said),
+    lambda **said: Gaussian(noise_multiplier=20, **said),
+    lambda **said: Geometric(epsilon="0.1", **said),
+    lambda **said: IntegerGaussian(sigma=20, **said),
+    lambda **said: SparseVector(epsilon="0.1", cutoff=1, threshold=10, **said),
+]
+
+
+@pytest.mark.parametrize("make", SILENT)
+def test_the_entry_says_that_no_reason_was_given(make: Callable[..., Described]) -> None:
+    assert make().parameters()["justification"] == UNSAID
+    assert "no reason given" in UNSAID
+    assert "default" in UNSAID
+    assert make(justification="one row").parameters()["justification"] == "one row"
+
+
+def reported(mechanism: Laplace) -> str:
+    """The report on a ledger with one release, as Markdown."""
+    book = Ledger.in_memory()
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+    scope.release(mechanism, 1)
+    return report(book).markdown()
+
+
+def test_the_report_shows_what_nobody_declared_as_unknown() -> None:
+    assert f"| 1 [unknown] ({UNSAID}) |" in reported(Laplace(epsilon="0.1"))
+    assert "| 1 [declared] (one row) |" in reported(Laplace(epsilon="0.1", sensitivity=1, justification="one row"))

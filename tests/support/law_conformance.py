@@ -1,0 +1,74 @@
+"""The conformance class of laws: what every dominating pair of `accounting/laws` must hold, against an exact transform.
+
+A new law inherits these tests: a class with `loss` and `transform`, the exact E e^{zL} given that L is finite, for
+complex z, at 50 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpledger.accounting.laws.law import Loss
+from engine_oracles import mp
+
+__all__ = ["LawConformance", "Transform"]
+
+Transform = Callable[[Any], Any]
+
+
+class LawConformance:
+    """Tests of one law. Set `loss` and `transform` (a static method)."""
+
+    loss: Loss
+    transform: Transform
+
+    tilts = (0.3, 4.0, 13.5)
+
+    def test_k_lies_within_its_stated_error(self) -> None:
+        for c in self.tilts:
+            at = self.loss.cumulants(c)
+            exact = mp.log(self.transform(mp.mpc(c)).real)
+            assert abs(mp.mpf(at.value) - exact) <= at.error
+            assert self.loss.tilted(c).cumulants == at
+
+    def test_the_upper_bounds_of_k_hold_and_are_close(self) -> None:
+        c = np.array(self.tilts)
+        for at, bound in zip(c, self.loss.log_moments(c), strict=True):
+            exact = mp.log(self.transform(mp.mpc(float(at))).real)
+            assert exact <= bound <= exact + 1e-9 * (1 + abs(bound))
+
+    def test_nodes_and_decay_lie_within_their_stated_errors(self) -> None:
+        for c in self.tilts:
+            tilted = self.loss.tilted(c)
+            at = tilted.cumulants
+            step, count = float(np.float32(0.6 / max(float(np.sqrt(at.variance)), 1e-3))), 9
+            nodes = tilted.nodes(step, count, 1 << 20)
+            decay = tilted.log_decay(step * np.arange(count, dtype=np.float64))
+            front = self.transform(mp.mpc(c))
+            for k in range(0, count, 2):
+                t = mp.mpf(step) * k
+                exact = self.transform(mp.mpc(c, t)) / front * mp.exp(mp.mpc(0, -t * mp.mpf(at.mean)))
+                computed = mp.exp(mp.mpc(nodes.log_phi[k]))
+                spread = mp.mpf(nodes.spread[k])
+                assert abs(exact - computed) <= abs(computed) * mp.expm1(spread), (c, k)
+                assert abs(exact) <= abs(computed) * mp.exp(spread)
+                assert mp.log(abs(exact) + mp.mpf("1e-300")) <= decay[k] + 1e-12, (c, k)
+
+    def test_the_largest_loss_bounds_the_growth_of_k(self) -> None:
+        assert 0 <= self.loss.infinite_mass < 1
+        assert self.loss.largest_down <= self.loss.largest
+        if np.isfinite(self.loss.largest):
+            for c in self.tilts:
+                assert mp.log(self.transform(mp.mpc(c)).real) <= mp.mpf(c) * mp.mpf(self.loss.largest) * (1 + mp.eps)
+
+    def test_the_renyi_price_bounds_the_divergence_and_rises_with_the_order(self) -> None:
+        prices = [self.loss.rdp_upper(1 + c) for c in self.tilts]
+        assert prices == sorted(prices)
+        for c, price in zip(self.tilts, prices, strict=True):
+            if self.loss.infinite_mass:
+                assert price == np.inf
+            else:
+                assert price >= mp.log(self.transform(mp.mpc(c)).real) / c
