@@ -115,6 +115,26 @@ def test_few_runs_are_narrow(seed: int) -> None:
     assert at.upper - at.lower <= 1e-3 * max(at.upper, 0.2)
 
 
+@pytest.mark.parametrize(
+    ("rate", "sigma", "delta", "runs", "width"),
+    [("1e-6", "1", "1e-12", 1000, 5e-4), ("1e-5", "1", "1e-11", 500, 1e-4), ("1.7e-4", "0.584", "2e-12", 14, 4e-3)],
+)
+def test_where_one_rare_loss_rules_the_tail(rate: str, sigma: str, delta: str, runs: int, width: float) -> None:
+    """Exponential bounds are loose there, or there is none; what is answered is narrow all the same."""
+    step = PoissonSampled(GaussianLaw(noise_multiplier=sigma), rate=rate)
+    at = compose(Repeated(step, times=runs)).epsilon(delta)
+    assert 0 < at.lower <= at.upper
+    assert at.upper - at.lower <= width
+
+
+def test_close_to_the_largest_loss() -> None:
+    """Direction add, epsilon within 3 % of its largest: no tilt is too steep for the lattice."""
+    composed = Composed(((SampledGaussianLoss(0.0235642, 0.718, "add"), 5),))
+    at = lattice_epsilon(composed, 2.12e-11, 2.12e-11)
+    assert at.lower > 0.97 * composed.largest
+    assert at.upper - at.lower <= 1e-3 * at.upper
+
+
 # ---- each term is needed --------------------------------------------------------------------------------------------
 
 
