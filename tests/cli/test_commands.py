@@ -77,6 +77,14 @@ def test_compose_prints_both_bounds_for_programs(run: Run, tmp_path: Path) -> No
     assert 2.3747 < answer["epsilon"]["lower"] <= answer["epsilon"]["upper"] < 2.3749
 
 
+def test_compose_confirms_its_bounds_in_ball_arithmetic(run: Run) -> None:
+    words = ("compose", "-", "--delta", "1e-5", "--json")
+    plain = json.loads(run(*words, stdin=json.dumps(DOCUMENT)).stdout)["epsilon"]
+    checked = json.loads(run(*words, "--verify", "arb", stdin=json.dumps(DOCUMENT)).stdout)["epsilon"]
+    assert checked["lower"] <= plain["lower"] <= plain["upper"] <= checked["upper"] < plain["upper"] + 1e-4
+    assert run(*words, "--verify", "faith", stdin=json.dumps(DOCUMENT)).exit_code == 2
+
+
 def test_compose_reads_standard_input_and_answers_in_words(run: Run) -> None:
     done = run("compose", "-", "--epsilon", "1", stdin=json.dumps(DOCUMENT))
     assert done.exit_code == 0

@@ -20,6 +20,7 @@ def compose(
     delta: Annotated[str | None, typer.Option(help="Bounds of epsilon at this delta.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Bounds of delta at this epsilon.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="The whole privacy profile.")] = False,
+    verify: Annotated[str | None, typer.Option(help="arb: confirm the bounds in ball arithmetic.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compose what was run: a lower and an upper bound, and the truth between them."""
@@ -32,7 +33,9 @@ def compose(
         from dpledger.accounting.profile import compose as composed
         from dpledger.schema import read_json
 
-        made = composed(parse_document(read_json(document_text(file))))
+        if verify not in (None, "arb"):
+            raise ParameterError("verify", verify, "arb, or nothing")
+        made = composed(parse_document(read_json(document_text(file))), verify="arb" if verify else None)
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
