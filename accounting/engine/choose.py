@@ -36,7 +36,7 @@ from dpledger.accounting.engine.closed_forms import (
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_once, ratio
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_once, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -144,8 +144,14 @@ def _methods(composed: Composed) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not _few(composed):
-        return (_contour, cut_epsilon, lattice_epsilon, *parts)
+        return (_contour, cut_epsilon, _many_outcomes, lattice_epsilon, *parts)
     return (lattice_epsilon, _contour, cut_epsilon, *parts)
+
+
+def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
+    """By counting, where that is some work: for an epsilon on a heavy atom the contour smooths to first order only."""
+    outcomes = enumerated(composed.parts, MANY_OUTCOMES)
+    return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
 
 
 def answered_by_contour(composed: Composed) -> bool:

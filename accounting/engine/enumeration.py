@@ -19,9 +19,10 @@ from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 
-__all__ = ["Outcomes", "enumerated", "lattice_once", "ratio"]
+__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_once", "ratio"]
 
 MOST_OUTCOMES = 1 << 15
+MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
@@ -42,16 +43,16 @@ class Outcomes:
     log_beyond: float = -math.inf
 
 
-def enumerated(parts: tuple[tuple[Loss, int], ...]) -> Outcomes | None:
-    """Every outcome, where all losses are finite and the outcomes at most MOST_OUTCOMES; None otherwise."""
+def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES) -> Outcomes | None:
+    """Every outcome, where all losses are finite and the outcomes at most `most`; None otherwise."""
     size = 1
     finite: list[tuple[FiniteLoss, int]] = []
     for loss, count in parts:
-        if not isinstance(loss, FiniteLoss) or count + loss.losses.size > 2 * MOST_OUTCOMES:
+        if not isinstance(loss, FiniteLoss) or count + loss.losses.size > 2 * most:
             return None
         ways = math.comb(count + loss.losses.size - 1, min(loss.losses.size - 1, count))
         size *= ways
-        if size > MOST_OUTCOMES or (count > 1 and ways * loss.losses.size > MOST_TALLIES):
+        if size > most or (count > 1 and ways * loss.losses.size > MOST_TALLIES):
             return None
         finite.append((loss, count))
     whole = _outcomes(*finite[0])

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine import lattice
+from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
 from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.laws.tails import profile_of
 from dpledger.accounting.profile import compose
@@ -125,6 +130,25 @@ def test_where_one_rare_loss_rules_the_tail(rate: str, sigma: str, delta: str, r
     at = compose(Repeated(step, times=runs)).epsilon(delta)
     assert 0 < at.lower <= at.upper
     assert at.upper - at.lower <= width
+
+
+def test_an_epsilon_on_a_heavy_atom_is_counted() -> None:
+    """Too many outcomes to count at once, few enough where smoothing is wide: the count lies inside, and is exact."""
+    rng = np.random.default_rng(0)
+    counted = 0
+    for _ in range(150):
+        (one, _), (other, _), runs = random_finite(rng, 4), random_finite(rng, 4), int(rng.integers(4, 11))
+        composed = Composed(((one, runs), (other, runs)))
+        delta = 10 ** rng.uniform(-10, -1)
+        if enumerated(composed.parts) is not None or enumerated(composed.parts, MANY_OUTCOMES) is None:
+            continue
+        smoothed = finite_epsilon(composed, math.log(delta) - 1e-14, math.log(delta) + 1e-14)
+        if smoothed.relative_width() > 1e-3:
+            at = epsilon_interval(Ingredients(composed.parts, (), Fraction(0)), Decimal(repr(delta)))
+            assert smoothed.lower <= at.lower <= at.upper <= smoothed.upper
+            assert at.relative_width() <= 1e-9
+            counted += 1
+    assert counted
 
 
 def test_close_to_the_largest_loss() -> None:
