@@ -15,7 +15,7 @@ import functools
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
@@ -37,6 +37,18 @@ from dpledger.accounting.laws.cells import (
     laplace_bracket,
 )
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.draws import (
+    EVERYONE,
+    Allocation,
+    Draw,
+    Drawn,
+    JointGaussian,
+    Leaf,
+    Poisson,
+    Shuffle,
+    Subset,
+    mu_squared_of,
+)
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import (
     FinitePair,
@@ -58,90 +70,9 @@ from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = [
-    "EVERYONE",
-    "Allocation",
-    "Draw",
-    "Drawn",
-    "JointGaussian",
-    "Leaf",
-    "Losses",
-    "Poisson",
-    "Shuffle",
-    "Subset",
-    "losses_of",
-    "mu_squared_of",
-]
+__all__ = ["Losses", "losses_of"]
 
 MOST_ATOMS = 1 << 13
-
-
-@dataclass(frozen=True, slots=True)
-class JointGaussian:
-    """Several Gaussians on one batch: mu^2 of all together."""
-
-    mu_squared: Fraction
-    kind: str = "gaussian"
-
-
-Leaf: TypeAlias = (
-    JointGaussian
-    | PureDP
-    | ApproxDP
-    | ZCDP
-    | GDP
-    | RDP
-    | BoundedRange
-    | LaplaceLaw
-    | GaussianLaw
-    | DiscreteLaplaceLaw
-    | DiscreteGaussianLaw
-    | RandomizedResponseLaw
-    | ExponentialLaw
-    | PmfPair
-    | SparseVectorLaw
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Poisson:
-    """Each unit with probability `rate`, independently; 1: everyone."""
-
-    rate: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Subset:
-    """A uniformly random set of `batch` of `population` units, batch < population."""
-
-    population: int
-    batch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """Each unit in one of `steps` batches, steps > 1."""
-
-    steps: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shuffle:
-    """Each of `users` runs the leaf on its own."""
-
-    users: int
-
-
-Draw: TypeAlias = Poisson | Subset | Allocation | Shuffle
-EVERYONE = Poisson(Decimal(1))
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A leaf and who is in its batch."""
-
-    leaf: Leaf
-    how: Draw = EVERYONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +189,6 @@ def _failure(leaf: Leaf, direction: Direction) -> Fraction:
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------
-
-
-def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
-    """(the shift of the mean / sigma)^2."""
-    if isinstance(leaf, JointGaussian):
-        return leaf.mu_squared
-    if isinstance(leaf, GDP):
-        return Fraction(leaf.mu) ** 2
-    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
-    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
 
 
 def _finite_pair(leaf: Leaf, relation: Relation) -> FinitePair | None:

@@ -22,7 +22,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.laws.drawn import JointGaussian, Leaf, mu_squared_of
+from dpledger.accounting.laws.draws import JointGaussian, Leaf, mu_squared_of
 from dpledger.accounting.prices import group_delta
 from dpledger.accounting.sparse_vectors.losses import certify
 from dpledger.decimals import multiply

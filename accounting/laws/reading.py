@@ -30,7 +30,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.costs import admitted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP
-from dpledger.accounting.laws.drawn import (
+from dpledger.accounting.laws.drawn import losses_of
+from dpledger.accounting.laws.draws import (
     EVERYONE,
     Allocation,
     Draw,
@@ -39,7 +40,6 @@ from dpledger.accounting.laws.drawn import (
     Poisson,
     Shuffle,
     Subset,
-    losses_of,
     mu_squared_of,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss

@@ -1,0 +1,112 @@
+"""A leaf and who is in its batch: what `reading` finds in a tree, and `drawn` turns into losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpledger.accounting.composition import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    PmfPair,
+    RandomizedResponseLaw,
+    SparseVectorLaw,
+)
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.relations import Relation
+
+__all__ = [
+    "EVERYONE",
+    "Allocation",
+    "Draw",
+    "Drawn",
+    "JointGaussian",
+    "Leaf",
+    "Poisson",
+    "Shuffle",
+    "Subset",
+    "mu_squared_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JointGaussian:
+    """Several Gaussians on one batch: mu^2 of all together."""
+
+    mu_squared: Fraction
+    kind: str = "gaussian"
+
+
+Leaf: TypeAlias = (
+    JointGaussian
+    | PureDP
+    | ApproxDP
+    | ZCDP
+    | GDP
+    | RDP
+    | BoundedRange
+    | LaplaceLaw
+    | GaussianLaw
+    | DiscreteLaplaceLaw
+    | DiscreteGaussianLaw
+    | RandomizedResponseLaw
+    | ExponentialLaw
+    | PmfPair
+    | SparseVectorLaw
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Each unit with probability `rate`, independently; 1: everyone."""
+
+    rate: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A uniformly random set of `batch` of `population` units, batch < population."""
+
+    population: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Each unit in one of `steps` batches, steps > 1."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Each of `users` runs the leaf on its own."""
+
+    users: int
+
+
+Draw: TypeAlias = Poisson | Subset | Allocation | Shuffle
+EVERYONE = Poisson(Decimal(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A leaf and who is in its batch."""
+
+    leaf: Leaf
+    how: Draw = EVERYONE
+
+
+def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
+    """(the shift of the mean / sigma)^2."""
+    if isinstance(leaf, JointGaussian):
+        return leaf.mu_squared
+    if isinstance(leaf, GDP):
+        return Fraction(leaf.mu) ** 2
+    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
+    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
