@@ -99,6 +99,10 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.training.dp_sgd import (
         DPSGD as DPSGD,
     )
+    from dpledger.mechanisms.training.planning import (
+        TrainingPlan as TrainingPlan,
+        dpsgd_plan as dpsgd_plan,
+    )
     from dpledger.relations import (
         Relation as Relation,
         Unit as Unit,
@@ -188,6 +192,10 @@ _HOME = {
     ),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
+    "dpledger.mechanisms.training.planning": (
+        "TrainingPlan",
+        "dpsgd_plan",
+    ),
     "dpledger.relations": (
         "Relation",
         "Unit",

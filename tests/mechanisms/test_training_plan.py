@@ -1,0 +1,81 @@
+"""Planning of DP-SGD: the plan meets its target, says what it is charged, and whether there is anything to learn."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+import dpledger as dpl
+from dpledger.accounting.calibration import meets
+from dpledger.accounting.filters import EitherFilter, opened_by
+from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
+from dpledger.errors import CannotCertify, ParameterError
+
+TARGET = ApproxDP(3, "1e-6")
+
+
+def test_a_plan_meets_its_target_with_the_least_noise() -> None:
+    plan = dpl.dpsgd_plan(60_000, 10, 256, TARGET, dimension=10_000)
+    assert plan.rate == Decimal("0.00426666666667")
+    assert plan.steps == 2344  # 10 * 60000 / 256, rounded up
+    assert meets(plan.parts(), TARGET)
+    louder = replace(plan, noise_multiplier=plan.noise_multiplier * Decimal("0.99"))
+    assert not meets(louder.parts(), TARGET)
+    assert plan.signal_to_noise == pytest.approx(256 / (float(plan.noise_multiplier) * 100))
+    assert plan.words().startswith("2344 steps at rate 0.00426666666667 with noise multiplier ")
+    assert set(plan.prices) == {"pure", "mixed", "delta"}
+    assert plan.prices["pure"] == "inf"
+
+
+def test_the_prices_are_those_of_the_scope() -> None:
+    roomy = opened_by(ApproxDP(9, "1e-6"))
+    assert isinstance(roomy, EitherFilter)
+    tight, wide = (dpl.dpsgd_plan(60_000, 10, 256, TARGET, dimension=100, scope_filter=f) for f in (None, roomy))
+    assert wide.fits
+    assert not tight.fits  # a filter promises more than one plan needs
+    scope = dpl.Ledger.in_memory().scope("s", unit="record", relation="add_remove", budget=roomy)
+    training = dpl.DPSGD(
+        rate=wide.rate,
+        steps=wide.steps,
+        noise_multiplier=wide.noise_multiplier,
+        clip_norm=1,
+        dimension=100,
+        expected_batch_size=256,
+    )
+    assert type(scope.quote(training)).__name__ == "Admitted"
+
+
+def test_a_renyi_target_has_its_own_accounts() -> None:
+    plan = dpl.dpsgd_plan(1000, 1, 100, RDP((2, 8), ("0.5", 2)), dimension=10)
+    assert plan.fits
+    assert set(plan.prices) == {"rdp_0", "rdp_1"}
+
+
+@pytest.mark.parametrize(("dimension", "said"), [(1, "direction"), (10**6, "many"), (10**9, "larger batches")])
+def test_the_words_say_what_is_left_to_learn(dimension: int, said: str) -> None:
+    assert said in dpl.dpsgd_plan(60_000, 1, 256, TARGET, dimension=dimension).words()
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ({"n_public": 0}, "n_public"),
+        ({"n_public": 10.5}, "n_public"),
+        ({"dimension": 0}, "dimension"),
+        ({"batch": 0}, "batch"),
+        ({"batch": 1001}, "batch"),
+        ({"batch": "nan"}, "batch"),
+        ({"epochs": 0}, "epochs"),
+        ({"epochs": -1}, "epochs"),
+        ({"epochs": 10**17}, "epochs"),
+    ],
+)
+def test_bad_plans_name_their_field(words: dict[str, object], field: str) -> None:
+    whole: dict[str, object] = {"n_public": 1000, "epochs": 1, "batch": 100, "target": TARGET, "dimension": 10, **words}
+    with pytest.raises(ParameterError, match=field):
+        dpl.dpsgd_plan(**whole)  # type: ignore[arg-type]
+
+
+def test_a_pure_target_has_no_gaussian_plan() -> None:
+    with pytest.raises(CannotCertify):
+        dpl.dpsgd_plan(1000, 1, 100, PureDP(1), dimension=10)
