@@ -25,6 +25,7 @@ import numpy as np
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
 from dpledger.accounting.engine.anchors import delta_intervals
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
+from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import tradeoff_interval
 from dpledger.accounting.laws.reading import Ingredients, read_losses
@@ -116,7 +117,8 @@ class Profile:
             raise ParameterError("count", count, "a whole number from 2 to 100000")
         last = self._reach()
         epsilons = [last * i / (count - 1) for i in range(count)]
-        return tuple(zip(epsilons, self.deltas(epsilons), strict=True))
+        lower, upper = self._deltas_at(np.array(epsilons))
+        return tuple((at, Bounds(low, high)) for at, low, high in zip(epsilons, lower, upper, strict=True))
 
     def deltas(self, epsilons: Iterable[Number]) -> tuple[Bounds, ...]:
         """`delta` at each epsilon: many at once, for little more than a few. Relative width 1e-6, mostly.
@@ -127,17 +129,21 @@ class Profile:
         order = sorted({end for epsilon in exact for end in (float_down(epsilon), float_up(epsilon))})
         if not order:
             return ()
-        points, floors = np.array(order), np.zeros(len(order))
-        uppers = np.zeros(len(order))
-        for case in self.cases:
-            found = delta_intervals(case, points, floors)
-            if case.attained:
-                floors = np.maximum(floors, [interval.lower for interval in found])
-            if case.covers:
-                uppers = np.maximum(uppers, [interval.upper for interval in found])
+        lower, upper = self._deltas_at(np.array(order))
         place = {epsilon: i for i, epsilon in enumerate(order)}
         ends = ((place[float_up(epsilon)], place[float_down(epsilon)]) for epsilon in exact)
-        return tuple(Bounds(float(floors[above]), float(uppers[below])) for above, below in ends)
+        return tuple(Bounds(lower[above], upper[below]) for above, below in ends)
+
+    def _deltas_at(self, epsilons: Array) -> tuple[list[float], list[float]]:
+        """Lower and upper bounds of delta at floats that rise."""
+        lower, upper = np.zeros(epsilons.shape), np.zeros(epsilons.shape)
+        for case in self.cases:
+            found = delta_intervals(case, epsilons, lower)
+            if case.attained:
+                lower = np.maximum(lower, [interval.lower for interval in found])
+            if case.covers:
+                upper = np.maximum(upper, [interval.upper for interval in found])
+        return list(map(float, lower)), list(map(float, upper))
 
     def epsilons(self, deltas: Iterable[Number]) -> tuple[Bounds, ...]:
         """`epsilon` at each delta, one after the other."""

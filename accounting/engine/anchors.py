@@ -38,7 +38,8 @@ def delta_intervals(what: Ingredients, epsilons: Array, floors: Array) -> list[I
     composed = Composed(what.losses) if what.losses and not what.curves else None
     if composed is None or composed.log_finite == -math.inf or not answered_by_contour(composed):
         return [delta_interval(what, epsilon) for epsilon in points]
-    lower, upper = _log_bounds(composed, epsilons)
+    least = float(floors.min(initial=math.inf))
+    lower, upper = _log_bounds(composed, epsilons, math.log(least) if 0 < least < math.inf else LAST)
     beyond = epsilons >= composed.largest
     lower[beyond], upper[beyond] = -math.inf, -math.inf
     logs = zip(lower.tolist(), np.minimum(upper, 0.0).tolist(), strict=True)
@@ -50,12 +51,12 @@ def delta_intervals(what: Ingredients, epsilons: Array, floors: Array) -> list[I
     return found
 
 
-def _log_bounds(composed: Composed, epsilons: Array) -> tuple[Array, Array]:
-    """Bounds of log delta from the anchors next to each epsilon; infinite where there is none."""
+def _log_bounds(composed: Composed, epsilons: Array, least: float) -> tuple[Array, Array]:
+    """Bounds of log delta from the anchors next to each epsilon, down to `least`; infinite where there is none."""
     lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
     places: list[float] = []
     contours: list[Contour] = []
-    for place, contour in _anchors(composed, float(epsilons[-1])):
+    for place, contour in _anchors(composed, float(epsilons[-1]), least):
         places.append(place)
         contours.append(contour)
     for i, contour in enumerate(contours):
@@ -68,8 +69,8 @@ def _log_bounds(composed: Composed, epsilons: Array) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _anchors(composed: Composed, last: float) -> Iterator[tuple[float, Contour]]:
-    """Contours with the epsilon that each is for, rising, until one lies beyond `last`."""
+def _anchors(composed: Composed, last: float, least: float) -> Iterator[tuple[float, Contour]]:
+    """Contours with the epsilon that each is for, rising, until one lies beyond `last` or is for less than `least`."""
     log_delta, gap = FIRST[0], FIRST[0] - FIRST[1]
     while log_delta >= LAST:
         try:
@@ -78,6 +79,6 @@ def _anchors(composed: Composed, last: float) -> Iterator[tuple[float, Contour]]
             yield saddle.epsilon, choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH)
         except WorkLimit:
             return
-        if saddle.epsilon > last:
+        if saddle.epsilon > last or log_delta < least:
             return
         log_delta, gap = log_delta - gap, gap + NEXT
