@@ -209,9 +209,9 @@ def compose(
 ) -> Profile:
     """The certified profile of `what` under `relation` (default: the document's or the mechanism's own, or add_remove).
 
-    `direction`: only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
-    ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
-    cannot be. Raises RelationError where a document names another relation, CannotCertify where no theorem covers the
+    `direction`: only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve)
+    is confirmed in ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it;
+    CannotCertify where it cannot be. Raises RelationError where a document names another relation, CannotCertify where no theorem covers the
     tree.
     """
     if verify not in (None, "arb"):
