@@ -211,8 +211,8 @@ def compose(
 
     `direction`: only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve)
     is confirmed in ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it;
-    CannotCertify where it cannot be. Raises RelationError where a document names another relation, CannotCertify where no theorem covers the
-    tree.
+    CannotCertify where it cannot be. Raises RelationError where a document names another relation, CannotCertify where
+    no theorem covers the tree.
     """
     if verify not in (None, "arb"):
         raise ParameterError("verify", verify, "'arb' or nothing")
