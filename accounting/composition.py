@@ -185,7 +185,8 @@ class Group:
 
 @record
 class Parallel:
-    """Each child reads its own disjoint part of the units; under add_remove the maximum counts (McSherry 2009)."""
+    """Each child reads its own part of the units, disjoint from the others' and fixed before the first release; under
+    add_remove the maximum counts. McSherry 2009, Theorem 4."""
 
     of: Parts
     kind: Literal["parallel"] = tag(default="parallel")

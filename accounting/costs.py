@@ -120,9 +120,9 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
         case Shuffled(of=part):
             if relation is not Relation.REPLACE_ONE:
                 raise CannotCertify(f"shuffled is priced under replace_one only, not under {relation.value}")
-            return priced(part, relation, orders)
+            return priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
         case RandomAllocation(of=part):
-            return priced(part, relation, orders)
+            return priced(planned(part), relation, orders)
         case Group():
             return _of_group(tree, relation, orders)
         case Parallel(of=parts):
@@ -269,12 +269,13 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
     """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta), or
     at what the whole costs.
 
+    No outcome is refunded here: an amplified realised loss is no price in the currencies that need one beforehand.
     Source: laws.subsampled.rdp_upper (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
     Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
     Assumes: under zero_out a null unit adds nothing to a Gaussian's mean, so that a batch with it is a batch without
     the unit; no other mechanism says so, hence no price there.
     """
-    part = tree.of
+    part = planned(tree.of)
     while isinstance(part, PostProcessed):
         part = part.of
     if tree.rate == 1:
@@ -322,7 +323,7 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
     price. Source: Balle-Barthe-Gaboardi 2018, Theorem 9; docs/proofs/amplification.md, sections 3 and 6."""
     if relation is not Relation.REPLACE_ONE:
         raise CannotCertify(f"sampled_without_replacement is priced under replace_one only, not {relation.value}")
-    whole = priced(tree.of, relation, orders)
+    whole = priced(planned(tree.of), relation, orders)
     if tree.batch == tree.population:
         return whole
     return _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)

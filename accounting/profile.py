@@ -46,7 +46,10 @@ _SMALLEST_EXPONENT = -(10**5)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """lower <= truth <= upper. `upper` (and `lower`) may be infinite; neither is NaN."""
+    """lower <= truth <= upper. `upper` (and `lower`) may be infinite; neither is NaN.
+
+    The truth of a leaf that only promises (a declared guarantee, a sparse vector's claim) is its promise: what the
+    worst mechanism that keeps it would cost."""
 
     lower: float
     upper: float
@@ -158,10 +161,12 @@ class Profile:
         return 1.0
 
     def tradeoff(self, alpha: Number) -> Bounds:
-        """The least false-negative rate of a test with false-positive rate at most `alpha`.
+        """The trade-off function of the composition at `alpha`: the largest convex, symmetric f for which it is f-DP.
 
-        Claim: lower <= rate <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the supremum
-        over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
+        No test of false-positive rate at most `alpha` has a false-negative rate below `lower`, in either direction;
+        where the two directions differ, none need reach `upper`.
+        Claim: lower <= f(alpha) <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the
+        supremum over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
         """
         if not self.symmetric:
             raise CannotCertify("the trade-off curve is certified for both directions together, not for one alone")

@@ -206,7 +206,7 @@ def _outcomes(composed: Composed, log_delta: float) -> Outcomes | None:
 
 def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
     scale = math.log(down)
-    high = min(composed.largest, float(outcomes.losses.max()) * (1 + 1e-9) + 1e-300)
+    high = composed.largest  # a bound known otherwise: `crossing` returns it without asking
     low = max(0.0, float(outcomes.losses.min()))
     if high <= 0:
         return NOTHING

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpledger.accounting.composition import (
     Composition,
+    ExponentialLaw,
     Filtered,
     GaussianLaw,
     Group,
@@ -29,7 +30,7 @@ from dpledger.accounting.composition import (
     Shuffled,
 )
 from dpledger.accounting.costs import admitted_guarantee, require_group
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
 from dpledger.accounting.laws.drawn import losses_of
 from dpledger.accounting.laws.draws import (
     EVERYONE,
@@ -42,6 +43,7 @@ from dpledger.accounting.laws.draws import (
     Subset,
     mu_squared_of,
 )
+from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.grouped import grouped
 from dpledger.accounting.laws.law import Loss
@@ -219,6 +221,13 @@ def _distinct(lists: Iterator[Leaves]) -> list[Leaves]:
 # ---- lists ----------------------------------------------------------------------------------------------------------
 
 
+def _attained(leaf: BoundedRange | ExponentialLaw) -> Loss:
+    """Losses of +-eta/2 lie in a range of eta. The envelope is the supremum of several such pairs at each epsilon by
+    itself: run once it is attained, run twice no single mechanism is as bad."""
+    eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
+    return approximate_pair(float(eta) / 2, 0.0).loss()
+
+
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
@@ -234,6 +243,8 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
         elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and drawn.how == EVERYONE:
             squares += count * mu_squared_of(leaf, relation)
         elif (losses := losses_of(drawn, relation, direction)) is not None:
+            if isinstance(leaf, BoundedRange | ExponentialLaw) and drawn.how == EVERYONE and len(leaves) + count > 2:
+                losses = replace(losses, below=_attained(leaf))
             above.append((losses.above, count))
             failure += count * losses.failure
             if losses.below is not None:
