@@ -10,6 +10,7 @@ desk: it keeps thresholds, and leaves out a value or a text that was itself an o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -91,12 +92,12 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(ABC):
     """What all events share."""
 
+    @abstractmethod
     def holds(self, outcomes: Outcomes) -> Hits:
         """Whether the event happened, for each run: bool[runs]."""
-        raise NotImplementedError
 
     def count(self, outcomes: Outcomes) -> int:
         """In how many runs the event happened."""
@@ -108,8 +109,9 @@ class _Event:
         return bool(self.holds(encode(single, width))[0])
 
     @property
+    @abstractmethod
     def words(self) -> str:
-        raise NotImplementedError
+        """The event in words."""
 
     @property
     def public_words(self) -> str:
