@@ -279,7 +279,7 @@ def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise ParameterError(name, value, "a number")
     try:
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     except (InvalidOperation, ValueError):
         raise ParameterError(name, value, "a number, like 1e-6") from None
     if number.is_nan():

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -50,6 +51,12 @@ def overlap(left: Bounds, right: Bounds) -> bool:
 def test_bounds_that_are_none_cannot_exist(lower: float, upper: float) -> None:
     with pytest.raises(ParameterError, match="Bounds"):
         Bounds(lower, upper)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    profile = compose(GaussianLaw(1))
+    assert profile.epsilon(np.float64(1e-5)) == profile.epsilon("1e-5")
+    assert profile.delta(np.float64(0.5)) == profile.delta("0.5")
 
 
 @pytest.mark.parametrize("delta", ["-1e-9", "1.5", "nan", "inf", "none", math.nan, -0.1, 2, True, None, "1e-5x", ""])
