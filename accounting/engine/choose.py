@@ -248,8 +248,7 @@ def _sampled_from(loss: SampledLoss) -> Composed:
 
 def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
     """Claim: at least the least epsilon >= 0 with delta(epsilon) <= down."""
-    log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
-    below = _finite_part(down, -math.expm1(log_finite), -1.0)
+    below = (down - _mass_beside_curves(composed, what)) * (1 - 4 * UNIT)
     if below <= 0:
         return math.inf
     upper = curve_ladder(composed, what.curves).epsilon(math.log(below))
@@ -270,9 +269,16 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
         alone = with_mass(_finite_delta(composed, epsilon), composed.log_finite)
     if not what.curves:
         return alone
-    log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
-    return Interval(alone.lower, with_mass(Interval(0.0, min(1.0, chernoff * (1 + 1e-12))), log_finite).upper)
+    together = chernoff * (1 + 1e-12) + _mass_beside_curves(composed, what)
+    return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
+
+
+def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
+    """What is lost before a Renyi bound speaks: added in full to its delta. The bound is of what is left, a sub-measure
+    where the lost mass depends on the path (a filter's delta), so that no factor 1 - mass may be taken off."""
+    log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
+    return -math.expm1(log_finite) * (1 + 1e-14)
 
 
 def _finite_delta(composed: Composed, epsilon: float) -> Interval:
