@@ -33,6 +33,7 @@ PASSES = 5
 LONGEST = 1 << 16  # of a transform
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
+LESS = math.log(1e4)  # by this much less of the losses each further try leaves out
 Part = tuple[Profiled, int]
 Counted = tuple[Steps, int]
 
@@ -64,12 +65,12 @@ def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
         sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2))
         tilt, epsilon = sketch.saddle_for_delta(log_delta)
         plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta)
-        for _ in range(PASSES):
+        for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
             if found.upper < math.inf and found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
                 break
-            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta))
+            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, tries))
     except WorkLimit:
         pass
     return found
@@ -128,9 +129,11 @@ def _log_share(parts: Sequence[Part], steepness: float) -> float:
     return math.log(0.02 * WIDTH * max(1.0, steepness) / runs)
 
 
-def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float) -> Plan:
-    """For a width of WIDTH times epsilon, or a little more than epsilon where that is small."""
-    return _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), max(epsilon, SMALL))
+def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, tries: int = 0) -> Plan:
+    """For a width of WIDTH times epsilon, or a little more than epsilon where that is small. Each try that was too wide
+    leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its share."""
+    where = sketch.tilt_and_window(tilt, epsilon, log_delta)
+    return _plan_at(sketch, epsilon, where, max(epsilon, SMALL), tries)
 
 
 def _refined(last: Plan, wanted: Plan) -> Plan:
@@ -138,9 +141,11 @@ def _refined(last: Plan, wanted: Plan) -> Plan:
     return replace(wanted, spacing=max(last.spacing / 16, min(0.7 * last.spacing, 0.8 * wanted.spacing)))
 
 
-def _plan_at(sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float) -> Plan:
+def _plan_at(
+    sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, tries: int = 0
+) -> Plan:
     c, window = tilt_and_window
-    log_share = math.log(WIDTH / sketch.runs)
+    log_share = math.log(WIDTH / sketch.runs) - tries * LESS
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
     return Plan(c, window, math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1))), epsilon, ranges)
 
