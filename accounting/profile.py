@@ -101,7 +101,9 @@ class Profile:
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients], Interval]) -> Bounds:
         if key not in self._seen:
             found = [(case, answer(case)) for case in self.cases]
-            lower = max((interval.lower for case, interval in found if case.attained), default=0.0)
+            at_zero = key == ("epsilon", 0)
+            counted = (i.lower for case, i in found if case.attained or (at_zero and case.approached))
+            lower = max(counted, default=0.0)
             self._seen[key] = Bounds(
                 lower, max((interval.upper for case, interval in found if case.covers), default=0.0)
             )

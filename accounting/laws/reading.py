@@ -62,13 +62,15 @@ class Ingredients:
     """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts.
 
     `failure`: the sum of all their deltas, exact: at least the mass at infinity. `attained`: whether some mechanism of
-    this description is as bad, so that a lower bound of this list's profile is one of the tree's; `covers`: whether
-    none is worse, so that the tree's upper bound must not be below this list's."""
+    this description is as bad, so that a lower bound of this list's profile is one of the tree's; `approached`: whether
+    some have losses nearly as large as this list's, which is all that a delta of 0 asks; `covers`: whether none is
+    worse, so that the tree's upper bound must not be below this list's."""
 
     losses: tuple[tuple[Loss, int], ...]
     curves: tuple[tuple[ZCDP | RDP, int], ...]
     failure: Fraction
     attained: bool = True
+    approached: bool = False
     covers: bool = True
 
 
@@ -235,6 +237,7 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
+    approached = True
     for drawn, count in leaves.items():
         leaf = drawn.leaf
         if isinstance(leaf, ZCDP | RDP) and drawn.how == EVERYONE:
@@ -245,6 +248,8 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
         elif (losses := losses_of(drawn, relation, direction)) is not None:
             if isinstance(leaf, BoundedRange | ExponentialLaw) and drawn.how == EVERYONE and len(leaves) + count > 2:
                 losses = replace(losses, below=_attained(leaf))
+            elif losses.below is not losses.above:
+                approached = False
             above.append((losses.above, count))
             failure += count * losses.failure
             if losses.below is not None:
@@ -254,6 +259,6 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
     return (
-        Ingredients((*above, *joint), tuple(curves), failure, attained=False),
+        Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),
     )

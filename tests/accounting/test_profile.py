@@ -81,7 +81,9 @@ def test_nothing_costs_nothing() -> None:
 
 
 def test_a_delta_of_zero_costs_the_largest_loss() -> None:
-    tree = Sequence((Repeated(PureDP("0.1"), times=7), LaplaceLaw("0.4"), PureDP("0.3"), DiscreteLaplaceLaw(2, 3)))
+    tree = Sequence(
+        (Repeated(PureDP("0.1"), times=7), LaplaceLaw("0.4"), BoundedRange("0.3"), DiscreteLaplaceLaw(2, 3))
+    )
     at = compose(tree).epsilon(0)
     assert at.lower <= 2.9 <= at.upper
     assert at.upper - at.lower < 1e-13
