@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,15 +33,22 @@ def test_a_bundle_holds_what_was_signed_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_no_kept_value_and_no_secret_is_in_a_bundle(tmp_path: Path) -> None:
+    """As written and as decoded: neither an output nor the seed of a key, in any of its forms, leaves the ledger."""
     with Ledger.create(tmp_path / "clinic.ledger") as book:
         scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
         scope.release(laplace(), "the-output-4711", key="k")
         folder = book.export(tmp_path / "bundle")
-        secrets = [(tmp_path / f"clinic.ledger{end}").read_text().strip() for end in (".key", ".recovery.key")]
-    told = b"".join(path.read_bytes() for path in folder.iterdir()).decode()
-    assert "4711" not in told
-    for secret in secrets:
-        assert secret.rsplit("+", 1)[1] not in told
+    written = b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+    payloads = [json.loads(line)["payload"] for line in (folder / "entries.jsonl").read_text().splitlines()]
+    told = written + b"".join(base64.b64decode(payload) for payload in payloads)
+    assert b'"kind":"reserved"' in told
+    assert b"the-output" not in told
+    for end in (".key", ".recovery.key"):
+        text = (tmp_path / f"clinic.ledger{end}").read_text().strip().removeprefix("PRIVATE+KEY+").split("+", 2)[2]
+        seed = base64.b64decode(text, validate=True)[1:]
+        assert len(seed) == 32
+        for form in (text.encode(), base64.b64encode(seed), seed, seed.hex().encode()):
+            assert form not in told
 
 
 def test_a_bundle_is_written_into_an_empty_folder_alone(tmp_path: Path) -> None:
