@@ -23,7 +23,7 @@ test: .venv/.dev lint types  ## linters, type checkers, layers, and every test (
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/.dev  ## the slower statistical and scale tests
-	$(PY) -m pytest -n 2 --dist worksteal -m slow
+	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
 
 lint: .venv/.dev
 	$(PY) -m ruff check .
