@@ -9,9 +9,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
-import numpy as np
-from scipy.special import bdtr, bdtrc
-
 from dpledger.accounting import outward
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
@@ -31,7 +28,6 @@ AUTO_BETA = Decimal("0.05")  # the utility failure at which modes are compared
 AUTO_QUERIES = 1000  # queries a charged answer, where the number of queries is not limited
 SHARE_DIGITS = 3  # of the part of epsilon that single_threshold gives the threshold
 SEARCH_WIDTH = Decimal("1e-11")  # relative width at which a scale is found
-CALLS_TRIED = 10**5  # numbers of calls that target_charging compares at one scale
 ONE = Decimal(1)
 
 
@@ -120,13 +116,14 @@ def _kov_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
 
 def _target_charging(epsilon: Decimal, delta: Decimal, cutoff: int) -> SparseVectorLaw:
     """The least query scale for which some number of calls keeps (epsilon, delta): found in doubles, then certified."""
+    from dpledger.accounting.sparse_vectors.calls import fewest_losses  # scipy, which nothing else here needs
 
     def law_at(scale: Decimal) -> SparseVectorLaw:
-        calls = _fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[1]
+        calls = fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[1]
         return SparseVectorLaw("target_charging", cutoff, epsilon, delta, ZERO, scale, calls)
 
     def seems_enough(scale: Decimal) -> bool:
-        return _fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[0] <= float(delta)
+        return fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[0] <= float(delta)
 
     scale, step = _least_scale(seems_enough, round_up(cutoff / Fraction(epsilon))), SEARCH_WIDTH
     while step < 1:
@@ -158,41 +155,6 @@ def _next(scale: Decimal, factor: Decimal) -> Decimal:
     if not Decimal("1e-50") < moved < Decimal("1e17"):
         raise InfeasiblePlan("no noise scale within 1e-50 and 1e17 keeps the budget")
     return moved
-
-
-def _fewest_losses(epsilon: float, delta: float, cutoff: int, step_epsilon: float) -> tuple[float, int]:
-    """The least target_delta over the number of calls, in doubles, and that number: a guide to what is certified.
-
-    More calls than cutoff/q, by so much that few charges have probability below delta/1000, never help; nor do calls
-    whose expected loss is far above epsilon, which would be endless where q is tiny."""
-    charge = 1 / (1 + math.exp(min(step_epsilon, 700.0)))
-    most = math.ceil(min(10**11, (2 * epsilon + 10 + 10 * step_epsilon) / (step_epsilon * math.tanh(step_epsilon / 2))))
-    if most < cutoff or float(bdtr(cutoff - 1, most, charge)) > delta:
-        return 1.0, most
-    first = _calls_needed(cutoff, charge, delta)
-    last = min(most, _calls_needed(cutoff, charge, delta / 1000))
-    calls = np.arange(first, last + 1, max(1, (last - first) // CALLS_TRIED), dtype=np.int64)
-    least_wins = np.floor((epsilon / step_epsilon + calls) / 2)  # those above it lose more than epsilon
-    heavy = bdtrc(least_wins, calls, 1 - charge)
-    light = bdtrc(least_wins, calls, charge)
-    with np.errstate(divide="ignore", over="ignore"):
-        excess = np.where(least_wins < calls, heavy - np.exp(np.minimum(epsilon + np.log(light), 0)), 0.0)
-    losses = np.maximum(excess, 0) + bdtr(cutoff - 1, calls, charge)
-    best = int(np.argmin(losses))
-    return float(losses[best]), int(calls[best])
-
-
-def _calls_needed(cutoff: int, charge: float, failure: float) -> int:
-    """The fewest calls of which fewer than `cutoff` are charged with probability at most `failure`."""
-    low, high = cutoff - 1, cutoff
-    while float(bdtr(cutoff - 1, high, charge)) > failure:
-        if high > 10**11:
-            raise InfeasiblePlan("target_charging needs more than 10^11 calls")
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if float(bdtr(cutoff - 1, middle, charge)) > failure else (low, middle)
-    return high
 
 
 @lru_cache(maxsize=512)
