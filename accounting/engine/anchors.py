@@ -1,84 +1,264 @@
-"""A whole profile at once: a few contours, each good for a stretch of epsilons, instead of one for each point.
+"""A whole profile at once: a few contours, each good for a stretch of the profile, instead of one for each point.
 
 An *anchor* is a contour made for one value of log delta. Away from it its certificate stays valid and grows wide
-slowly, so each epsilon is asked of the anchors on both sides, and the bounds are intersected. What is wide then is left
-to the method for one point. docs/proofs/engine.md, sections 1 and 8.
+slowly, so each point is asked of the anchor nearest to it and, where that is not narrow, of the next one; bounds for
+one number are intersected. What is wide then is left to the method for one point. docs/proofs/engine.md, sections 1
+and 8.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import answered_by_contour, delta_interval, with_mass
+from dpledger.accounting.engine.choose import answered_by_contour, delta_interval, epsilon_interval
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.floating import Array, require_assumptions
-from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval, from_logs
+from dpledger.accounting.engine.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.reading import Ingredients
+from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["delta_intervals"]
+__all__ = ["delta_bounds", "epsilon_bounds"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST, LEAST = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
+SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
+SHARP = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
+WIDE_EPSILON = 5e-4  # the same of epsilon
+BLOCK = 1 << 16  # points times nodes
+_NEWTON, _WALKS = 12, 5
+_NEAR_ROOT = 1e-11  # of log delta
+Indices: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
-def delta_intervals(what: Ingredients, epsilons: Array, floors: Array) -> list[Interval]:
-    """Bounds of delta at each epsilon >= 0, which rise; where delta is not above `floors[i]`, however wide.
+def delta_bounds(what: Ingredients, epsilons: Array, floors: Array) -> tuple[Array, Array]:
+    """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
 
-    Claim: each lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
+    Claim: lower[i] <= delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
     """
     require_assumptions()
-    points = epsilons.tolist()
-    composed = Composed(what.losses) if what.losses and not what.curves else None
-    if composed is None or composed.log_finite == -math.inf or not answered_by_contour(composed):
-        return [delta_interval(what, epsilon) for epsilon in points]
-    least = float(floors.min(initial=math.inf))
-    lower, upper = _log_bounds(composed, epsilons, math.log(least) if 0 < least < math.inf else LAST)
-    beyond = epsilons >= composed.largest
-    lower[beyond], upper[beyond] = -math.inf, -math.inf
-    logs = zip(lower.tolist(), np.minimum(upper, 0.0).tolist(), strict=True)
-    finite = (from_logs(Interval(low, high)) for low, high in logs)
-    found = [with_mass(interval, composed.log_finite) for interval in finite]
-    for i, (epsilon, floor) in enumerate(zip(points, floors.tolist(), strict=True)):
-        if found[i].upper > max(floor, LEAST) and found[i].relative_width() > WIDE:
-            found[i] = found[i].meet(delta_interval(what, epsilon))
-    return found
-
-
-def _log_bounds(composed: Composed, epsilons: Array, least: float) -> tuple[Array, Array]:
-    """Bounds of log delta from the anchors next to each epsilon, down to `least`; infinite where there is none."""
-    lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
-    places: list[float] = []
-    contours: list[Contour] = []
-    for place, contour in _anchors(composed, float(epsilons[-1]), least):
-        places.append(place)
-        contours.append(contour)
-    for i, contour in enumerate(contours):
-        start = places[i - 1] if i > 0 else -math.inf
-        end = places[i + 1] if i + 1 < len(places) else math.inf
-        near = (epsilons >= start) & (epsilons <= end)
-        if near.any():
-            low, high = contour.bounds_at(epsilons[near])
-            lower[near], upper[near] = np.maximum(lower[near], low), np.minimum(upper[near], high)
+    lower, upper, wide = np.zeros(epsilons.shape), np.ones(epsilons.shape), np.ones(epsilons.shape, dtype=bool)
+    composed = _for_contours(what)
+    if composed is not None:
+        least = float(floors.min(initial=math.inf))
+        logs = _log_deltas(composed, epsilons, math.log(least) if 0 < least < math.inf else LAST)
+        lower, upper = _with_mass(*_from_logs(*logs), composed.log_finite)
+        wide = (upper > np.maximum(floors, LEAST)) & (upper - lower > WIDE * upper)
+    for i in np.flatnonzero(wide).tolist():
+        alone = delta_interval(what, float(epsilons[i]))
+        lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
     return lower, upper
 
 
-def _anchors(composed: Composed, last: float, least: float) -> Iterator[tuple[float, Contour]]:
-    """Contours with the epsilon that each is for, rising, until one lies beyond `last` or is for less than `least`."""
-    log_delta, gap = FIRST[0], FIRST[0] - FIRST[1]
-    while log_delta >= LAST:
-        try:
-            saddle = saddle_for_delta(composed, log_delta, WIDTH)
-            ladder = ladder_around(composed, saddle)
-            yield saddle.epsilon, choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH)
-        except WorkLimit:
-            return
-        if saddle.epsilon > last or log_delta < least:
-            return
-        log_delta, gap = log_delta - gap, gap + NEXT
+def epsilon_bounds(what: Ingredients, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:
+    """Lower and upper bounds of epsilon at each delta; where it is not above `floors[i]`, that is all they say.
+
+    Claim: lower[i] <= epsilon(deltas[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
+    """
+    require_assumptions()
+    lower, upper = np.zeros(len(deltas)), np.full(len(deltas), math.inf)
+    composed = _for_contours(what)
+    if composed is not None:
+        down, up = np.array(list(map(float_down, deltas))), np.array(list(map(float_up, deltas)))
+        if composed.log_finite < 0:
+            down, up = _finite_parts(down, up, composed.infinite_mass)
+        inside = np.flatnonzero((down > 0) & (up < 1))
+        low, high = np.log(down[inside]), np.log(up[inside])
+        low, high = low - (8 * UNIT) * np.abs(low), high + (8 * UNIT) * np.abs(high)
+        lower[inside], upper[inside] = _epsilons(composed, low, high, floors[inside])
+    with np.errstate(invalid="ignore"):
+        wide = (upper > floors) & ~((upper - lower <= WIDE_EPSILON * upper) & (upper < math.inf))
+    for i in np.flatnonzero(wide).tolist():
+        alone = epsilon_interval(what, deltas[i])
+        lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
+    return lower, upper
+
+
+def _for_contours(what: Ingredients) -> Composed | None:
+    """The losses, where they are all there is and nothing better than a contour answers for them."""
+    if not what.losses or what.curves:
+        return None
+    composed = Composed(what.losses)
+    return composed if composed.log_finite > -math.inf and answered_by_contour(composed) else None
+
+
+def _from_logs(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
+    below, above = np.exp(lower) * (1 - 16 * UNIT) - 1e-322, np.exp(np.minimum(upper, 0.0)) * (1 + 16 * UNIT) + 1e-322
+    return np.maximum(0.0, below), np.where(upper == -math.inf, 0.0, np.minimum(1.0, above))
+
+
+def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
+    """m + (1 - m) d, m the mass at infinity, outward: `choose.with_mass`, for many."""
+    if log_finite == 0:
+        return lower, upper
+    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
+    above: Array = np.minimum(1.0, (mass + kept * upper) * (1 + 16 * UNIT))
+    return (mass + kept * lower) * (1 - 16 * UNIT), above
+
+
+def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:
+    """(delta - m)/(1 - m), m the mass at infinity, outward; nothing where delta is not clearly above m."""
+    below, above = ((delta - mass) / (1 - mass) for delta in (down, up))
+    error = 16 * UNIT * (up + mass) / (1 - mass)
+    return np.where(below > 1e6 * error, below - error, 0.0), above + error
+
+
+# ---- anchors --------------------------------------------------------------------------------------------------------
+
+
+def _places() -> tuple[float, ...]:
+    gaps = itertools.accumulate(itertools.count(FIRST[0] - FIRST[1] + NEXT, NEXT), initial=-FIRST[1])
+    return (FIRST[0], *(-place for place in itertools.takewhile(lambda place: place <= -LAST, gaps)))
+
+
+PLACES = np.array(_places())
+"""log delta of every anchor, falling."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """A contour, the log delta that it was made for, and about the epsilon there."""
+
+    log_delta: float
+    epsilon: float
+    contour: Contour
+
+    def bounds(self, epsilons: Array) -> tuple[Array, Array]:
+        """Claim: lower[i] <= log delta(epsilons[i]) <= upper[i]. Source: `Contour.bounds_at`."""
+        return self._in_blocks(self.contour.bounds_at, epsilons)
+
+    def estimates(self, epsilons: Array) -> tuple[Array, Array]:
+        """log S and its slope at each epsilon, uncertified."""
+        return self._in_blocks(self.contour.estimates_at, epsilons)
+
+    def _in_blocks(self, answer: Callable[[Array], tuple[Array, Array]], epsilons: Array) -> tuple[Array, Array]:
+        """A matrix of points times nodes at a time that stays in the cache."""
+        size = max(1, BLOCK // self.contour.count)
+        found = [answer(epsilons[start : start + size]) for start in range(0, epsilons.size, size)]
+        return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+
+
+def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:
+    """None where the contour is too much work."""
+    try:
+        saddle = saddle_for_delta(composed, log_delta, WIDTH)
+        width = min(WIDTH, SMOOTHED / max(saddle.c * saddle.epsilon, 1e-9))
+        ladder = ladder_around(composed, saddle)
+        contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width)
+    except WorkLimit:
+        return None
+    return _Anchor(log_delta, saddle.epsilon, contour)
+
+
+# ---- delta for epsilon ----------------------------------------------------------------------------------------------
+
+
+def _log_deltas(composed: Composed, epsilons: Array, least: float) -> tuple[Array, Array]:
+    """Bounds of log delta of the finite loss, for delta down to e^least; infinite where no anchor says more."""
+    lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
+    anchors: list[_Anchor] = []
+    for place in PLACES.tolist():
+        anchor = _anchor(composed, place)
+        if anchor is None:
+            break
+        anchors.append(anchor)
+        if anchor.epsilon > float(epsilons[-1]) or place < least:
+            break
+    if anchors:
+        at = np.array([anchor.epsilon for anchor in anchors])
+        nearest = np.searchsorted((at[1:] + at[:-1]) / 2, epsilons)
+        _narrow(anchors, nearest, epsilons, lower, upper)
+        beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
+        with np.errstate(invalid="ignore"):
+            _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
+    beyond = epsilons >= composed.largest
+    lower[beyond], upper[beyond] = -math.inf, -math.inf
+    return lower, upper
+
+
+def _narrow(anchors: list[_Anchor], which: Indices, epsilons: Array, lower: Array, upper: Array) -> None:
+    """Intersect with what anchor number `which[i]` says at each epsilon; -1: none is asked."""
+    for i, anchor in enumerate(anchors):
+        asked = np.flatnonzero(which == i)
+        if asked.size:
+            low, high = anchor.bounds(epsilons[asked])
+            lower[asked], upper[asked] = np.maximum(lower[asked], low), np.minimum(upper[asked], high)
+
+
+# ---- epsilon for delta ----------------------------------------------------------------------------------------------
+
+
+def _epsilons(composed: Composed, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
+    """Bounds of epsilon of the finite loss for every log delta from low[i] to high[i]; (0, largest) where an anchor
+    says no more."""
+    lower, upper = np.zeros(low.shape), np.full(low.shape, composed.largest)
+    nearest = np.searchsorted(-(PLACES[1:] + PLACES[:-1]) / 2, -low)
+    for i in np.unique(nearest).tolist():
+        anchor = _anchor(composed, float(PLACES[i]))
+        if anchor is None:
+            continue
+        asked = np.flatnonzero(nearest == i)
+        below, above = _solved(anchor, low[asked], high[asked], floors[asked])
+        lower[asked], upper[asked] = np.maximum(lower[asked], below), np.minimum(upper[asked], above)
+    return lower, upper
+
+
+def _solved(anchor: _Anchor, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
+    """Roots of the uncertified sum, then outward on both sides until the certificate holds; no closer where epsilon is
+    at most its floor."""
+    lower, upper = np.zeros(low.shape), np.full(low.shape, math.inf)
+    upper[anchor.bounds(floors)[1] <= low] = 0.0
+    upper = np.where(upper == 0, floors, math.inf)
+    upper[anchor.bounds(np.zeros(1))[1] <= low] = 0.0
+    left = np.flatnonzero(upper == math.inf)
+    if left.size:
+        low, high = low[left], high[left]
+        roots, slopes = _roots(anchor, low)
+        below, above = anchor.bounds(roots)
+        upper[left] = _outward(roots, (above - low) / -slopes, lambda at, i: anchor.bounds(at)[1] <= low[i])
+        behind = _outward(-roots, (high - below) / -slopes, lambda at, i: anchor.bounds(-at)[0] >= high[i])
+        lower[left] = np.maximum(0.0, -behind)
+    return lower, upper
+
+
+def _roots(anchor: _Anchor, log_deltas: Array) -> tuple[Array, Array]:
+    """Where log S is log_deltas[i], by Newton's method, and the slopes there; NaN where that fails."""
+    most = anchor.contour.window / 4
+    roots = anchor.epsilon + (anchor.log_delta - log_deltas) / anchor.contour.c
+    for _ in range(_NEWTON):
+        values, slopes = anchor.estimates(roots)
+        misses = log_deltas - values
+        roots = roots + np.clip(misses / slopes, -most, most)
+        if not np.any(np.abs(misses) > _NEAR_ROOT):
+            break
+    return roots, np.where(slopes < 0, slopes, math.nan)
+
+
+def _outward(roots: Array, distances: Array, holds: Callable[[Array, Indices], BoolArray]) -> Array:
+    """The first points tried above the roots where the certificate `holds`; infinite where none is found."""
+    found = np.full(roots.shape, math.inf)
+    reach = np.maximum(1.001 * distances, np.abs(roots) * 2.0**-52)
+    left = np.arange(roots.size)
+    for _ in range(_WALKS):
+        left = left[np.isfinite(reach[left])]
+        if left.size == 0:
+            break
+        at = roots[left] + reach[left]
+        good = holds(at, left)
+        found[left[good]] = at[good]
+        left = left[~good]
+        reach[left] *= 2
+    return found

@@ -234,6 +234,17 @@ class Contour:
             return LogBounds(-math.inf, log_upper)
         return LogBounds(log_least + math.log1p(-math.exp(log_alias - log_least)) - 1e-15 * abs(log_least), log_upper)
 
+    def estimates_at(self, epsilons: Array) -> tuple[Array, Array]:
+        """`estimate` at each epsilon."""
+        angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
+        cosines, sines = np.cos(angles), np.sin(angles)
+        upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
+        turning = cosines @ self._turning[: self.count] + sines @ self._turning[self.count :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = self._log_front - self.c * epsilons + np.log(upper)
+            slopes: Array = turning / upper - self.c
+        return values, slopes
+
     def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of log delta at each epsilon: those of `bounds`, for many at once.
 

@@ -1,6 +1,7 @@
 """A whole profile at once agrees with its points one by one, and with closed forms; what an attacker may reach."""
 
 import math
+import random
 from itertools import pairwise
 
 import numpy as np
@@ -40,6 +41,39 @@ def test_many_epsilons_at_once_are_the_points_one_by_one(name: str) -> None:
         assert max(alone.lower, bounds.lower) <= min(alone.upper, bounds.upper)
         if alone.upper > 1e-300 and alone.lower > alone.upper * (1 - 1e-3):
             assert bounds.lower >= bounds.upper * (1 - 2e-3)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_many_deltas_at_once_are_the_points_one_by_one(name: str) -> None:
+    profile, alone = compose(TREES[name]), compose(TREES[name])
+    deltas = ["0", "1", "0.7", "1e-7", "1.1e-7", *(f"{10 ** (-k / 3):.3e}" for k in range(1, 60, 3))]
+    for delta, bounds in zip(deltas, profile.epsilons(deltas), strict=True):
+        one = alone.epsilon(delta)
+        assert max(one.lower, bounds.lower) <= min(one.upper, bounds.upper)
+        assert one.upper == math.inf or bounds.upper - bounds.lower <= max(one.upper - one.lower, 6e-4 * one.upper)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.05, 2), st.integers(1, 10**6), st.integers(0, 2**32 - 1))
+def test_many_epsilons_of_gaussians_against_the_closed_form(mu: float, runs: int, seed: int) -> None:
+    """Balle-Wang 2018: at the bounds of epsilon the exact delta is on either side."""
+    rng = random.Random(seed)
+    deltas = [f"{10 ** rng.uniform(-40, -0.01):.6e}" for _ in range(8)]
+    law = GaussianLaw(f"{math.sqrt(runs) / mu:.6g}")
+    exact_mu = (mp.mpf(runs) ** 0.5) / mp.mpf(str(law.noise_multiplier))
+    for delta, bounds in zip(deltas, compose(Repeated(law, times=runs)).epsilons(deltas), strict=True):
+        assert gaussian_delta(exact_mu, real(bounds.upper)) <= mp.mpf(delta)
+        assert bounds.lower == 0 or gaussian_delta(exact_mu, real(bounds.lower)) >= mp.mpf(delta)
+        assert bounds.upper - bounds.lower <= 1e-4 * bounds.upper
+
+
+def test_a_case_that_is_never_the_larger_adds_nothing() -> None:
+    """Of the other direction it is enough to know that it is not above; the maximum is that of both."""
+    tree, deltas = TREES["training"], [f"1e-{k}" for k in range(1, 30)]
+    sides = [compose(tree, direction=side).epsilons(deltas) for side in ("remove", "add")]
+    for both, remove, add in zip(compose(tree).epsilons(deltas), *sides, strict=True):
+        lower, upper = max(remove.lower, add.lower), max(remove.upper, add.upper)
+        assert max(both.lower, lower) <= min(both.upper, upper)
 
 
 def test_thirty_decades_of_a_gaussian_against_the_closed_form() -> None:
