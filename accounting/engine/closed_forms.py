@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpledger.accounting.engine.floating import UNIT, down, up
+from dpledger.accounting.engine.floating import UNIT, down, lowered, raised, up
 from dpledger.accounting.engine.solve import Interval
 
 __all__ = [
@@ -54,8 +54,10 @@ def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
 def bounded_range_delta(eta: float, epsilon: float) -> Interval:
     """delta(epsilon) of the envelope of eta-bounded range, epsilon >= 0."""
     root = laplace_delta(eta, epsilon)
+    if root.upper == 0:
+        return root
     whole = -math.expm1(-eta)
-    return Interval(root.lower**2 / whole * (1 - 8 * UNIT), min(1.0, root.upper**2 / whole * (1 + 8 * UNIT)))
+    return Interval(lowered(root.lower**2 / whole, 8 * UNIT), min(1.0, raised(root.upper**2 / whole, 8 * UNIT)))
 
 
 def bounded_range_epsilon(eta: float, delta_down: float, delta_up: float) -> Interval:
@@ -90,7 +92,7 @@ def removed_delta(rate: float, base: Callable[[float], Interval], epsilon: float
         inner = math.log1p(math.expm1(epsilon) / rate)
         error = 16 * UNIT * (inner + 1)
     lower, upper = base(inner + error).lower, base(max(0.0, inner - error)).upper
-    return Interval(lower * rate * (1 - 4 * UNIT), up(upper * rate * (1 + 4 * UNIT)))
+    return Interval(lowered(lower * rate, 4 * UNIT), raised(upper * rate, 4 * UNIT))
 
 
 def added_delta(rate: float, base: Callable[[float], Interval], epsilon: float) -> Interval:
@@ -104,7 +106,7 @@ def added_delta(rate: float, base: Callable[[float], Interval], epsilon: float) 
         return Interval(0.0, 0.0)
     upper = most * base(max(0.0, _inner(rate, epsilon, most, -1.0))).upper
     lower = least * base(_inner(rate, epsilon, least, 1.0)).lower if least > 0 else 0.0
-    return Interval(lower * (1 - 4 * UNIT), up(upper * (1 + 4 * UNIT)))
+    return Interval(lowered(lower, 4 * UNIT), raised(upper, 4 * UNIT))
 
 
 def _inner(rate: float, epsilon: float, remainder: float, side: float) -> float:

@@ -27,6 +27,8 @@ __all__ = [
     "ComplexArray",
     "down",
     "fixed_point_circle",
+    "lowered",
+    "raised",
     "require_assumptions",
     "up",
 ]
@@ -40,6 +42,8 @@ ULPS = 4
 """The error, in units in the last place, that is assumed of exp, expm1, log and log1p."""
 CIRCULAR = 8 * UNIT
 """The absolute error that is assumed of sin and cos."""
+SUBNORMAL = 2.0**-1068
+"""More than a few roundings below the least normal float, 2^-1022, add up to: each is at most ULPS times 2^-1074."""
 
 _POINTS = 48  # points a function; the tests check thousands against an independent library
 _BITS = 200  # of the fixed-point sine and cosine
@@ -54,6 +58,19 @@ def up(value: float) -> float:
 def down(value: float) -> float:
     """The next float below `value`."""
     return math.nextafter(value, -math.inf)
+
+
+def lowered(value: float, error: float) -> float:
+    """Claim: at most any x >= 0 of which `value` >= 0 is wrong by the relative `error` and a few roundings, below the
+    normal floats too, where a rounding is absolute."""
+    least = value * (1 - error) - SUBNORMAL
+    return least if least > 0 else 0.0
+
+
+def raised(value: float, error: float) -> float:
+    """Claim: at least any x >= 0 of which `value` >= 0 is wrong by the relative `error` and a few roundings, below the
+    normal floats too."""
+    return up(value * (1 + error) + SUBNORMAL)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.floating import UNIT, require_assumptions, up
+from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.errors import WorkLimit
 
@@ -135,8 +135,7 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
 
 def from_logs(logs: Interval) -> Interval:
     """e^logs, rounded outward."""
-    lower = math.exp(logs.lower) * (1 - 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
+    lower = lowered(math.exp(logs.lower), 4 * UNIT * (1 + abs(logs.lower))) if logs.lower > -745 else 0.0
     if logs.upper == -math.inf:
         return Interval(0.0, 0.0)
-    upper = math.exp(logs.upper) * (1 + 4 * UNIT * (1 + abs(logs.upper)))
-    return Interval(lower, min(1.0, math.nextafter(upper, math.inf)))
+    return Interval(lower, min(1.0, raised(math.exp(logs.upper), 4 * UNIT * (1 + abs(logs.upper)))))
