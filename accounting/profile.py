@@ -77,11 +77,13 @@ class Profile:
         Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 2.
         """
         exact = _exact(delta, "delta", Decimal(1))
-        return self._largest(("epsilon", exact), lambda case: self._epsilon_of(case, exact))
+        return self._largest(("epsilon", exact), lambda case, floor: self._epsilon_of(case, exact, floor))
 
-    def _epsilon_of(self, case: Ingredients, delta: Decimal) -> Interval:
-        found = epsilon_interval(case, delta)
-        return found if self.verify is None else _balls().checked_epsilon(case, found, delta)
+    def _epsilon_of(self, case: Ingredients, delta: Decimal, floor: float) -> Interval:
+        if self.verify is None:
+            return epsilon_interval(case, delta, floor)
+        checked: Interval = _balls().checked_epsilon(case, epsilon_interval(case, delta), delta)
+        return checked
 
     def delta(self, epsilon: Number) -> Bounds:
         """The least delta for which the composition is (epsilon, delta)-DP, epsilon >= 0.
@@ -92,22 +94,24 @@ class Profile:
         return Bounds(self._delta_at(float_up(exact)).lower, self._delta_at(float_down(exact)).upper)
 
     def _delta_at(self, epsilon: float) -> Interval:
-        bounds = self._largest(("delta", epsilon), lambda case: self._delta_of(case, epsilon))
+        bounds = self._largest(("delta", epsilon), lambda case, _: self._delta_of(case, epsilon))
         return Interval(bounds.lower, bounds.upper)
 
     def _delta_of(self, case: Ingredients, epsilon: float) -> Interval:
         found = delta_interval(case, epsilon)
         return found if self.verify is None else found.meet(_balls().checked_delta(case, found, epsilon))
 
-    def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients], Interval]) -> Bounds:
+    def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:
+        """The largest answer of all cases; each is told the lower bound that those before it gave."""
         if key not in self._seen:
-            found = [(case, answer(case)) for case in self.cases]
-            at_zero = key == ("epsilon", 0)
-            counted = (i.lower for case, i in found if case.attained or (at_zero and case.approached))
-            lower = max(counted, default=0.0)
-            self._seen[key] = Bounds(
-                lower, max((interval.upper for case, interval in found if case.covers), default=0.0)
-            )
+            lower, upper = 0.0, 0.0
+            for case in self.cases:
+                found = answer(case, lower)
+                if case.attained or (case.approached and key == ("epsilon", 0)):
+                    lower = max(lower, found.lower)
+                if case.covers:
+                    upper = max(upper, found.upper)
+            self._seen[key] = Bounds(lower, upper)
         return self._seen[key]
 
     def advantage(self) -> Bounds:

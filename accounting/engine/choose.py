@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting.engine.closed_forms import (
@@ -61,8 +62,9 @@ CUTS = 2  # each placed by the bound that the last one gave
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
-def epsilon_interval(what: Ingredients, delta: Decimal) -> Interval:
-    """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1.
+def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon >= 0 with delta(epsilon) <= delta, 0 <= delta <= 1; where that is not above `floor`,
+    however wide.
 
     Claim: lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
@@ -72,13 +74,13 @@ def epsilon_interval(what: Ingredients, delta: Decimal) -> Interval:
     composed = Composed(what.losses) if what.losses else None
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(math.inf, math.inf)
-    alone = NOTHING if composed is None else _epsilon_of_losses(composed, delta, what.failure)
+    alone = NOTHING if composed is None else _epsilon_of_losses(composed, delta, what.failure, floor)
     if not what.curves:
         return alone
     return Interval(alone.lower, _epsilon_with_curves(composed, what, float_down(delta)))
 
 
-def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction) -> Interval:
+def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:
     down, up = float_down(delta), float_up(delta)
     mass = composed.infinite_mass
     if up < mass * (1 - _CLOSE):
@@ -86,7 +88,7 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction) ->
     below, above = _finite_part(down, mass, -1.0), _finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
     upper = composed.largest if affordable else math.inf
-    found = _finite_epsilon(composed, below, above)
+    found = _finite_epsilon(composed, below, above, floor)
     if below > 0 or delta == 0 or affordable:
         return Interval(found.lower, min(found.upper, max(0.0, upper)))
     return Interval(found.lower, math.inf)
@@ -105,8 +107,9 @@ def _finite_part(delta: float, mass: float, side: float) -> float:
     return value - error if value > error and delta > mass * (1 + _CLOSE) else 0.0
 
 
-def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
-    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up."""
+def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up;
+    where that is not above `floor`, however wide."""
     if up >= 1:
         return NOTHING if down >= 1 else Interval(0.0, max(0.0, composed.largest))
     if down <= 0:
@@ -123,29 +126,33 @@ def _finite_epsilon(composed: Composed, down: float, up: float) -> Interval:
             outcomes = _outcomes(composed, math.log(down))
             if outcomes is not None:
                 return _counted_epsilon(outcomes, composed, down, up)
-            return _composed_epsilon(composed, down, up)
+            return _composed_epsilon(composed, down, up, floor)
 
 
 Method: TypeAlias = Callable[[Composed, float, float], Interval]
 
 
-def _composed_epsilon(composed: Composed, down: float, up: float) -> Interval:
-    """The hand-over proper: one method after the other until the interval is narrow. Each interval holds epsilon."""
+def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) -> Interval:
+    """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
+    interval holds epsilon."""
     found = Interval(0.0, composed.largest)
     room = SMALL if _few(composed) else 0.0
-    for method in _methods(composed):
+    for method in _methods(composed, floor):
         found = found.meet(method(composed, down, up))
+        if found.upper <= floor:
+            break
         if found.upper < math.inf and found.upper - found.lower <= NARROW * max(found.upper, room):
             break
     return found
 
 
-def _methods(composed: Composed) -> tuple[Method, ...]:
+def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
+    lattice = partial(lattice_epsilon, floor=floor)
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not _few(composed):
-        return (_contour, cut_epsilon, _many_outcomes, lattice_epsilon, *parts)
-    return (lattice_epsilon, _contour, cut_epsilon, *parts)
+        return (_contour, cut_epsilon, _many_outcomes, lattice, *parts)
+    return (lattice, _contour, cut_epsilon, *parts)
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:

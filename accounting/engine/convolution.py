@@ -12,6 +12,7 @@ bounded in the Euclidean norm: Higham 2002, Theorem 24.2. docs/proofs/lattice.md
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class Convolved:
     """S at the lattice points (start + j width) unit, j any whole number, tilted by c: `values`, periodic in j, times
     e^{log_front - c eps}, within `error` of each value and a relative `front_error`.
 
-    `infinite`: the mass at infinity, rounded up. `aliases`: Chernoff bounds of the profile."""
+    `infinite`: the mass at infinity, rounded up. `aliases`: Chernoff bounds of the profile, for lower bounds."""
 
     mesh: Mesh
     start: int
@@ -46,7 +47,7 @@ class Convolved:
     error: float
     front_error: float
     infinite: float
-    aliases: Ladder
+    aliases: Ladder | None = None
 
     @property
     def window(self) -> float:
@@ -83,6 +84,8 @@ class Convolved:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, Lemma 2."""
         window = self.window * (1 - 1e-9)
         behind = -self.c * window - math.log(-math.expm1(-self.c * window))
+        if self.aliases is None:
+            return math.inf
         gap = (self.aliases.c - self.c) * window
         bounds, at = self.aliases.log_bounds, self.aliases.c * epsilon
         slack = 8 * UNIT * (np.abs(bounds) + np.abs(at))
@@ -113,8 +116,10 @@ class _Product:
     lost: Array
 
 
-def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Ladder) -> Convolved:
-    """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two."""
+def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Ladder | None = None) -> Convolved:
+    """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two.
+
+    `aliases`: Chernoff bounds of this composition; without them there are upper bounds only."""
     mesh = parts[0][0].mesh
     if not mesh.spacing * (c + 1) < _STEEPEST:
         raise WorkLimit("the lattice is too coarse for its tilt")
@@ -191,17 +196,22 @@ def _power(base: ComplexArray, count: int) -> ComplexArray:
 
 def _profile_values(product: _Product, c: float, spacing: float, length: int) -> tuple[Array, float]:
     """The kernel times the product, transformed back, and a bound of the error of each value."""
+    kernel, kernel_size = _kernel(c, spacing, length)
+    inexact = UNIT * (128 + 96 / math.expm1(spacing * c))
+    sizes = np.exp(np.minimum(product.log_size, 700.0)) * kernel_size * (1 + inexact)
+    lost = float(sizes @ (np.minimum(product.lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
+    error = 2 / length * lost + _FFT * UNIT * math.log2(length) * math.sqrt(2 / length) * _norm(sizes)
+    return np.fft.irfft(product.value * kernel, n=length), error * (1 + 1e-6)
+
+
+@functools.lru_cache(maxsize=4)
+def _kernel(c: float, spacing: float, length: int) -> tuple[ComplexArray, Array]:
+    """g at the nodes of a transform, and its modulus: the laws above and below share them."""
     angles = np.arange(length // 2 + 1, dtype=np.float64) * (2 * math.pi / length)
     near, far = _less_one(spacing * c, angles), _less_one(spacing * (c + 1), angles)
     turned = math.exp(spacing * c) * (np.cos(angles) - 1j * np.sin(angles))
     kernel = turned * math.expm1(spacing) / (near * far)
-    inexact = UNIT * (128 + 96 / math.expm1(spacing * c))
-    spectrum = product.value * kernel
-    sizes = np.exp(np.minimum(product.log_size, 700.0)) * np.abs(kernel) * (1 + inexact)
-    lost = float(np.sum(sizes * (np.minimum(product.lost, 2.0) + inexact + 8 * UNIT)))
-    norm = _norm(sizes)
-    error = 2 / length * lost + _FFT * UNIT * math.log2(length) * math.sqrt(2 / length) * norm
-    return np.fft.irfft(spectrum, n=length), error * (1 + 1e-6)
+    return kernel, np.abs(kernel)
 
 
 def _less_one(real: float, angles: Array) -> ComplexArray:

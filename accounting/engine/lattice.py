@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.sketch import Sketch, sketched
@@ -28,7 +29,7 @@ __all__ = ["lattice_delta", "lattice_epsilon", "profiles_of"]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
-SMALL = 0.1  # an epsilon below this is wanted to an absolute width only
+SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
 LONGEST = 1 << 16  # of a transform
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
@@ -49,8 +50,9 @@ def profiles_of(composed: Composed) -> list[Part] | None:
     return parts
 
 
-def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
-    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss.
+def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
+    above `floor`, however wide.
 
     Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
     docs/proofs/lattice.md, section 6.
@@ -64,6 +66,10 @@ def lattice_epsilon(composed: Composed, down: float, up: float) -> Interval:
         log_delta = math.log(down)
         sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2))
         tilt, epsilon = sketch.saddle_for_delta(log_delta)
+        if epsilon < floor:
+            found = found.meet(Interval(0.0, _chernoff(composed, tilt, log_delta)))
+        if found.upper <= floor:
+            return found
         plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta)
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
@@ -98,7 +104,7 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
             upper = _delta_above(_composed(above, plan), epsilon)
             lower = 0.0
             if all(steps.masses.any() for steps, _ in below):
-                lower = _delta_below(_composed(below, plan), epsilon)
+                lower = _delta_below(_composed_below(below, plan), epsilon)
             found = found.meet(Interval(lower, upper))
             if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
                 break
@@ -107,6 +113,14 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
     except WorkLimit:
         pass
     return found
+
+
+def _chernoff(composed: Composed, c: float, log_delta: float) -> float:
+    """Claim: the profile is at most delta there. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
+    log_moments = composed.log_moments(np.array([c]))
+    log_bounds = log_moments + log_kappa(np.array([c])) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments)
+    ladder = Ladder(np.array([c]), log_moments, log_bounds)
+    return max(0.0, ladder.epsilon(log_delta - 2 * UNIT * abs(log_delta)))
 
 
 # ---- choices: any of them is valid -----------------------------------------------------------------------------------
@@ -166,14 +180,18 @@ def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up
     below = _steps(plan, parts, lower_steps)
     if not all(steps.masses.any() for steps, _ in below):
         return Interval(0.0, upper)
-    return Interval(_epsilon_below(_composed(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
+    return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
-def _composed(parts: list[Counted], plan: Plan) -> Convolved:
+def _composed(parts: list[Counted], plan: Plan, aliases: Ladder | None = None) -> Convolved:
     length = 1 << max(6, math.ceil(math.log2(plan.window / plan.spacing)))
     if length > LONGEST:
         raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
-    return convolve(parts, plan.c, length, ladder_of(parts, plan.c * _RUNGS))
+    return convolve(parts, plan.c, length, aliases)
+
+
+def _composed_below(parts: list[Counted], plan: Plan) -> Convolved:
+    return _composed(parts, plan, ladder_of(parts, plan.c * _RUNGS))
 
 
 def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:

@@ -21,9 +21,10 @@ __all__ = ["Sketch", "sketched"]
 
 DIGITS = 11.0  # aliases are to be below e^-DIGITS of delta
 _SCALES = np.geomspace(1e-7, 1.0, 80)
+_STRIDE = 3  # of the points at which the range is looked for
 _LARGEST = 500.0  # losses beyond are not looked at
 _LIKELY = 1e-10  # the mass below the lowest atom
-_COARSE = np.geomspace(1e-3, 1e5, 60)  # tilts
+_COARSE = np.geomspace(1e-3, 1e5, 36)  # tilts
 _FINE = np.geomspace(0.35, 2.4, 16)
 
 
@@ -97,12 +98,14 @@ def sketched(parts: Sequence[tuple[Profiled, int]], log_delta: float, log_share:
 
 def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     points = np.concatenate([-_towards(-law.smallest)[::-1], _towards(law.largest)])
-    mass = law.lines(points)[0]
     beyond = math.exp(max(log_beyond, -700.0))
-    first = min(max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1), points.size - 2)
-    last = min(int(np.searchsorted(-mass, -beyond)), points.size - 1)
-    low, high = float(points[first]), float(points[max(last, first + 1)])
-    points = np.unique(np.concatenate([points[first : last + 1], np.linspace(low, high, 64)]))
+    some = points[::_STRIDE]
+    mass = law.lines(some)[0]
+    first = min(max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1), some.size - 2)
+    last = max(first + 1, min(int(np.searchsorted(-mass, -beyond)), some.size - 1))
+    low, high = float(some[first]), float(some[last])
+    points = np.concatenate([points[_STRIDE * first : _STRIDE * last + 1], np.linspace(low, high, 64)[1:-1]])
+    points.sort()
     left, right = law.lines(points)
     high = float(points[min(int(np.searchsorted(-left, -beyond)), points.size - 1)])
     within = points <= high

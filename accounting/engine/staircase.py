@@ -204,7 +204,7 @@ def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Arra
     until there are none but by rounding; those count as straight, and the scale makes up for it. Where that goes on,
     one pass from the left takes out the rest."""
     at, heights = np.concatenate([[0.0], ratios]), np.concatenate([[whole], allowed])
-    kept = np.arange(at.size)
+    kept = _between_ends(at, heights)
     straight = 32 * UNIT / math.expm1(spacing)
     for _ in range(_ROUNDS):
         slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
@@ -218,6 +218,16 @@ def _convex(ratios: Array, allowed: Array, whole: float, spacing: float) -> Arra
     weights = np.zeros(ratios.size)
     weights[kept[1:] - 1] = np.maximum(changes, 0.0)
     return weights
+
+
+def _between_ends(at: Array, heights: Array) -> npt.NDArray[np.intp]:
+    """Both ends, and the corners between the first and the last edge of the greatest convex polygon: of the lines from
+    an end to the other corners, the edge is the one below all."""
+    last = at.size - 1
+    first_edge = 1 + int(np.argmin((heights[1:] - heights[0]) / at[1:]))
+    last_edge = int(np.argmin((heights[:-1] - heights[-1]) / (at[-1] - at[:-1])))
+    inner = np.arange(first_edge, max(first_edge, last_edge) + 1)
+    return np.concatenate([[0], inner[inner < last], [last]])
 
 
 def _chain(at: Array, heights: Array, kept: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
