@@ -9,37 +9,73 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed, sum_up
+from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes, Tilted, excess, price
+from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, Tilted, excess, price
 from dpledger.accounting.laws.subsampled import ALIAS, DIGITS, SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["BundledGaussians", "bundled"]
+__all__ = ["BundledGaussians", "bundled", "bundles_of"]
 
 CHUNK = 256  # losses of one bundle
 FEWEST = 24  # distinct losses that are worth a bundle
+FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 MOST_CELLS = 1 << 24  # of one array
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # as in laws.sampled_curve
 
 
 def bundled(composed: Composed) -> Composed:
-    """The same composition, its sampled Gaussians of one direction as one loss where they are many."""
-    found: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
-    rest = []
+    """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its finite
+    losses with equally many values."""
+    gaussians: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
+    finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
+    rest: list[tuple[Loss, int]] = []
     for loss, count in composed.parts:
         if isinstance(loss, SampledGaussianLoss) and loss.cut is None:
-            found[loss.direction].append((loss, count))
+            gaussians[loss.direction].append((loss, count))
+        elif isinstance(loss, FiniteLoss):
+            finite.setdefault(loss.losses.size, []).append((loss, count))
         else:
             rest.append((loss, count))
-    if max(map(len, found.values())) < FEWEST:
+    sizes = [*map(len, gaussians.values()), *map(len, finite.values())]
+    if max(sizes) < FEWEST:
         return composed
-    groups = [bundle for group in found.values() if group for bundle in _in_chunks(group)]
-    return Composed((*rest, *((group, 1) for group in groups)))
+    if max(map(len, gaussians.values())) < FEWEST:
+        rest.extend(part for group in gaussians.values() for part in group)
+    else:
+        rest.extend((bundle, 1) for group in gaussians.values() if group for bundle in _in_chunks(group))
+    for equal in finite.values():
+        rest.extend(equal if len(equal) < FEWEST else [(BundledAtoms(tuple(equal)), 1)])
+    return Composed(tuple(rest))
+
+
+def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[BundledGaussians, list[int]]], list[int]]:
+    """The sampled Gaussians among `losses` in bundles, each run once, with their numbers, where they are several; and
+    the numbers of the others."""
+    found: dict[str, list[int]] = {"add": [], "remove": []}
+    others: list[int] = []
+    for i, loss in enumerate(losses):
+        if isinstance(loss, SampledGaussianLoss) and loss.cut is None:
+            found[loss.direction].append(i)
+        else:
+            others.append(i)
+    bundles: list[tuple[BundledGaussians, list[int]]] = []
+    for group in found.values():
+        if len(group) < FEWEST_ROWS:
+            others.extend(group)
+            continue
+        for start in range(0, len(group), CHUNK):
+            chosen = group[start : start + CHUNK]
+            laws = tuple((law, 1) for law in (losses[i] for i in chosen) if isinstance(law, SampledGaussianLoss))
+            bundles.append((BundledGaussians(laws), chosen))
+    return bundles, others
 
 
 def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaussians]:
@@ -116,6 +152,12 @@ class BundledGaussians:
         rows = self._rows_up_to(float(np.max(c)))
         at = [self._added(self._tilt(rows, tilt)) for tilt in c.tolist()]
         return np.array([one.value + one.error for one in at])
+
+    def moment_rows(self, c: Array) -> Array:
+        """Upper bounds of K of each law, one run of it, at several c: shape (laws, c)."""
+        rows = self._rows_up_to(float(np.max(c)))
+        at = [self._tilt(rows, tilt) for tilt in c.tolist()]
+        return np.stack([one.value + one.error for one in at], axis=1)
 
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, self._tilt(self._rows_up_to(c), c))
@@ -238,6 +280,14 @@ class TiltedBundle:
         return total * (1 - 1e-12)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
+        """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""
+        counts = self.law._columns[2][:, 0]
+        real, imaginary, spread = self.node_rows(step, count, work)
+        spread += (len(self.law.parts) * UNIT) * (np.abs(real) + np.abs(imaginary))
+        return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
+
+    def node_rows(self, step: float, count: int, work: int) -> tuple[Array, Array, Array]:
+        """Real and imaginary part of log phi and its spread: a row for each law, one run of it. Raises WorkLimit."""
         rows = self.law._make_rows(self.c, step * (count - 1))
         if rows.x.size * count > 64 * work:
             raise WorkLimit(f"the nodes of {len(self.law.parts)} sampled Gaussians need more than {64 * work} terms")
@@ -245,7 +295,11 @@ class TiltedBundle:
         points = self.law.sign * rows.values - mean
         angles = step * points
         phi = _node_sums(fine.weights, np.cos(angles) + 1j * np.sin(angles), count)
-        return self._summed(phi, self._errors(fine, points, mean, step, count))
+        modulus = np.maximum(np.abs(phi), FLOOR)
+        real, imaginary = np.log(modulus), np.angle(phi)
+        errors = self._errors(fine, points, mean, step, count)
+        spread = np.log1p((errors + FLOOR) / modulus) + 8 * UNIT * (1 + np.abs(real) + np.abs(imaginary))
+        return real, imaginary, spread
 
     def _errors(self, fine: _Tilt, points: Array, mean: Array, step: float, count: int) -> Array:
         """Bounds of |phi - computed|: of the quadrature, of the points, and of the products that form the phases."""
@@ -257,15 +311,6 @@ class TiltedBundle:
         products = UNIT * (4 * rows.x.shape[1] + 40 * k)
         errors: Array = fixed[:, None] + np.multiply.outer(displaced + 4 * UNIT * turned, step * k) + products
         return errors
-
-    def _summed(self, phi: ComplexArray, errors: Array) -> Nodes:
-        """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""
-        counts = self.law._columns[2][:, 0]
-        modulus = np.maximum(np.abs(phi), FLOOR)
-        real, imaginary = np.log(modulus), np.angle(phi)
-        sizes = np.abs(real) + np.abs(imaginary)
-        spread = np.log1p((errors + FLOOR) / modulus) + UNIT * (8 + (len(self.law.parts) + 8) * sizes)
-        return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
 
 
 def _node_sums(weights: Array, turn: ComplexArray, count: int) -> ComplexArray:

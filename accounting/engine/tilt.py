@@ -17,7 +17,7 @@ __all__ = ["Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "sad
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 MOST_NODES = 1 << 14
-MOST_WORK = 1 << 19  # nodes times losses
+MOST_WORK = 1 << 22  # nodes times losses
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
 _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none

@@ -1,19 +1,34 @@
-"""Many distinct sampled Gaussians as one bundle: the same numbers as one by one, within proven errors, and sound."""
+"""Many distinct losses as one bundle: the same numbers as one by one, within proven errors, and sound."""
 
 import random
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.composition import (
+    Composition,
+    DiscreteLaplaceLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    PoissonSampled,
+    Repeated,
+    Sequence,
+)
 from dpledger.accounting.engine import solve
 from dpledger.accounting.engine.bundle import FEWEST, BundledGaussians, bundled
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.finite_bundle import BundledAtoms
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.laws.finite import FiniteLoss, approximate_pair
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import compose
+from engine_oracles import mp
+from law_conformance import LawConformance
 
 directions = pytest.mark.parametrize("direction", ["remove", "add"])
 
@@ -89,9 +104,65 @@ def test_a_bundle_against_arbitrary_precision() -> None:
     assert checked.upper - checked.lower <= 1e-6 * found.upper
 
 
+# ---- finite losses --------------------------------------------------------------------------------------------------
+
+
+class TestManyFiniteLosses(LawConformance):
+    """Thirty worst cases of (epsilon, delta), each so many times, as one loss: the product of exact transforms."""
+
+    pairs = tuple((0.05 + 0.01 * i, 1e-3 * (i % 3), 1 + i % 4) for i in range(30))
+    loss = BundledAtoms(tuple((approximate_pair(e, d).loss(), times) for e, d, times in pairs))
+    tilts = (0.3, 4.0, 9.5)
+
+    @staticmethod
+    def transform(z: Any) -> Any:
+        product = mp.mpf(1)
+        for epsilon, _, times in TestManyFiniteLosses.pairs:
+            likely = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+            one = likely * mp.exp(z * mp.mpf(epsilon)) + (1 - likely) * mp.exp(-z * mp.mpf(epsilon))
+            product *= one**times
+        return product
+
+
+def responses(count: int, seed: int) -> tuple[tuple[FiniteLoss, int], ...]:
+    rng = random.Random(seed)
+    draws = ((rng.uniform(0.005, 0.3), rng.choice((0.0, 1e-7)), rng.randint(1, 5)) for _ in range(count))
+    return tuple((approximate_pair(epsilon, delta).loss(), times) for epsilon, delta, times in draws)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_finite_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    composed = Composed((*responses(FEWEST + 9, seed), (LaplaceLoss(0.05), 3)))
+    assert len(bundled(composed).parts) == 2
+    log_delta = -12.0
+    together = solve.finite_epsilon(composed, log_delta, log_delta)
+    monkeypatch.setattr(solve, "bundled", lambda same: same)
+    alone = solve.finite_epsilon(composed, log_delta, log_delta)
+    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
+    assert together.relative_width() <= alone.relative_width() * (1 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        lambda i: PureDP(f"{0.001 + i * 1e-6:.8f}"),
+        lambda i: ApproxDP(f"{0.01 + i * 1e-5:.8f}", "1e-12"),
+        lambda i: LaplaceLaw(f"{0.01 + i * 1e-5:.8f}"),
+        lambda i: DiscreteLaplaceLaw(f"{20 + i * 0.01:.6f}", 1),
+    ],
+)
+def test_a_thousand_distinct_leaves_without_noise_curves(leaf: Callable[[int], Composition]) -> None:
+    """Narrow, and in moderate time: a generous limit."""
+    tree = Sequence(tuple(leaf(i) for i in range(1000)))
+    start = time.process_time()
+    found = compose(tree).epsilon("1e-8")
+    assert time.process_time() - start < 5
+    assert found.upper - found.lower < 2e-4 * found.upper
+
+
 def test_few_losses_are_left_alone() -> None:
-    few = Composed(laws(FEWEST - 1, "remove", 1))
-    assert bundled(few) is few
+    for few in (Composed(laws(FEWEST - 1, "remove", 1)), Composed(responses(FEWEST - 1, 1))):
+        assert bundled(few) is few
 
 
 @pytest.mark.slow
