@@ -153,7 +153,7 @@ class Profile:
                 lower = np.maximum(lower, low)
             if case.covers:
                 upper = np.maximum(upper, high)
-        return lower.tolist(), upper.tolist()
+        return list(map(float, lower)), list(map(float, upper))
 
     def epsilons(self, deltas: Iterable[Number]) -> tuple[Bounds, ...]:
         """`epsilon` at each delta: many at once, for little more than a few. Relative width 1e-6, mostly.

@@ -3,9 +3,11 @@
     accountant = Accountant(delta="1e-5")
     accountant.append(PoissonSampled(GaussianLaw(1), rate="0.01"), 1000)      # Bounds
     accountant.record()                                                       # what a file keeps; Accountant.resume
+    accountant.merge(other)                                                   # what was kept elsewhere
 
-The bounds hold for the list as a plan whose parameters did not depend on what was published: for a budget that is spent
-as one goes along, use a scope and its filter.
+The state is additive: counts of mechanisms, and for each direction the sums that a certificate needs, so that an append
+costs one product and a look at both ends of the interval. The bounds hold for the list as a plan whose parameters did
+not depend on what was published: for a budget that is spent as one goes along, use a scope and its filter.
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> accountant = Accountant("1e-5")
@@ -16,15 +18,19 @@ as one goes along, use a scope and its filter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
+from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
 from dpledger.decimals import Number, float_down, float_up, read, text
@@ -35,7 +41,10 @@ from dpledger.schema import JsonValue, plain
 __all__ = ["Accountant"]
 
 Side = Literal["remove", "add"]
+Losses: TypeAlias = tuple[tuple[Loss, int], ...]
 MOST_RUNS = 10**12  # of one mechanism
+MOST_NODES = 1 << 15  # of a place that is read
+_HEX = re.compile(r"0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,3}")
 _NOTHING_FAILS = Fraction(0)
 
 
@@ -58,9 +67,9 @@ class Accountant:
         logs = (low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high))
         sides: tuple[Side, ...] = ("remove", "add") if direction is None else (direction,)
         self._running = {side: Running(*logs) for side in sides}
-        self._entries: dict[Composition, int] = {}
-        self._known: dict[Composition, Mapping[Side, Ingredients] | None] = {}
+        self._items: dict[Composition, _Item] = {}
         self._contours = True
+        self._alike = True
         self._leading: Side = sides[0]
         self._bounds = Bounds(0.0, 0.0)
 
@@ -75,30 +84,53 @@ class Accountant:
         Claim: lower <= epsilon(delta) of the whole composition <= upper. Source: docs/proofs/engine.md.
         Raises CannotCertify, or RelationError, where `what` does not compose; then nothing was appended.
         """
-        self._add(self._tree(what), count)
+        self._add(what, count)
+        return self._answered()
+
+    def merge(self, other: Accountant) -> Bounds:
+        """The bounds of epsilon for everything of both, which is appended here.
+
+        Claim: as `append`. Raises ParameterError where delta differs, RelationError where relation or direction do."""
+        if other.delta != self.delta:
+            raise ParameterError("delta", other.delta, f"{self.delta}, as here")
+        if (other.relation, other.direction) != (self.relation, self.direction):
+            raise RelationError("two accountants of different relations or directions do not merge")
+        appended = [(tree, item.count) for tree, item in other._items.items()]
+        for tree, count in appended:
+            self._require(count, self._items.get(tree))
+        for tree, count in appended:
+            self._add(tree, count)
+        return self._answered()
+
+    def _answered(self) -> Bounds:
         self._bounds = self._largest() if self._contours else self.profile().epsilon(self.delta)
         return self._bounds
 
-    def _add(self, tree: Composition, count: int) -> None:
-        already = self._entries.get(tree, 0)
-        if type(count) is not int or not 1 <= count <= MOST_RUNS - already:
+    def _require(self, count: int, item: _Item | None) -> None:
+        if type(count) is not int or not 1 <= count <= MOST_RUNS - (item.count if item else 0):
             raise ParameterError("count", count, "a whole number from 1 on, at most 10^12 runs of one mechanism in all")
-        if tree not in self._known:
-            self._known[tree] = self._read(tree)
-        self._entries[tree] = already + count
-        losses = self._known[tree]
-        if losses is None:
-            self._contours = False
-        elif self._contours:
-            for side, ingredients in losses.items():
-                for loss, times in ingredients.losses:
+
+    def _add(self, what: Composable, count: int) -> None:
+        item = self._items.get(cast(Composition, what)) if isinstance(what, Hashable) else None
+        if item is None:
+            tree = self._tree(what)
+            item = self._items.get(tree)
+        self._require(count, item)
+        if item is None:
+            item = self._items[tree] = self._read(tree)
+            self._contours = self._contours and item.losses is not None
+            self._alike = self._alike and item.alike
+        item.count += count
+        if item.losses is not None and self._contours:
+            for side, losses in item.losses.items():
+                for loss, times in losses:
                     self._running[side].add(loss, times * count)
 
     def profile(self) -> Profile:
         """The whole profile of everything so far."""
-        if not self._entries:
+        if not self._items:
             raise ParameterError("Accountant", "nothing appended yet", "at least one mechanism")
-        tree = Sequence(tuple(Repeated(tree, times=count) for tree, count in self._entries.items()))
+        tree = Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
         return compose(tree, self.relation, direction=self.direction)
 
     def _tree(self, what: Composable) -> Composition:
@@ -107,23 +139,24 @@ class Accountant:
             raise RelationError(f"the document is for {direction}, the accountant for {self.direction or 'both'}")
         return tree
 
-    def _read(self, tree: Composition) -> Mapping[Side, Ingredients] | None:
-        """One list of finite losses for each direction; None where the tree is more than that."""
-        found: dict[Side, Ingredients] = {}
+    def _read(self, tree: Composition) -> _Item:
+        """The losses of each direction; None where the tree is more than one list of finite losses."""
+        found: dict[Side, Losses] = {}
         for side in self._running:
             lists = read_losses(tree, self.relation, side)
             if len(lists) != 1 or not _is_plain(lists[0]):
-                return None
-            found[side] = lists[0]
-        return found
+                return _Item(None)
+            found[side] = lists[0].losses
+        first, *others = found.values()
+        return _Item(found, alike=all(losses == first for losses in others))
 
     def _largest(self) -> Bounds:
         """The larger epsilon of the directions, the one that led last first: of the other it is often enough to know
-        that it is smaller."""
+        that it is smaller, and nothing is asked of it where all losses are the same in both."""
         first = self._leading
         leading = self._one(first, 0.0)
         for side, running in self._running.items():
-            if side == first or running.at_most() <= leading.lower:
+            if side == first or self._alike or running.at_most() <= leading.lower:
                 continue
             other = self._one(side, leading.lower)
             if other.lower > leading.lower:
@@ -141,34 +174,79 @@ class Accountant:
     # ---- keeping ----------------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, JsonValue]:
-        """Everything appended, in the ledger's byte profile: `{"delta", "document"}`. The rows of numbers that make an
-        append fast are not kept: they follow from it, on any machine with the error bounds of that machine."""
-        entries = [plain(Entry(tree, count=count)) for tree, count in self._entries.items()]
+        """Everything appended, in the ledger's byte profile: `{"delta", "document", "places"}`.
+
+        Of the additive state the counts are kept, and the place of each direction's line: a choice that changes how
+        wide bounds are, never whether they hold. The sums themselves are not: nobody could tell from a file that they
+        are those of the document, and a forged sum would be a forged bound. `resume` forms them again at that place,
+        with the error bounds of the machine it runs on.
+        """
+        entries = [plain(Entry(tree, count=item.count)) for tree, item in self._items.items()]
         document: dict[str, JsonValue] = {"relation": self.relation.value, "entries": entries}
         if self.direction is not None:
             document["direction"] = self.direction
-        return {"delta": text(self.delta), "document": document}
+        places: dict[str, JsonValue] = {
+            side: _written(running.place) for side, running in self._running.items() if running.place is not None
+        }
+        return {"delta": text(self.delta), "document": document, "places": places}
 
     @classmethod
     def resume(cls, record: JsonValue) -> Accountant:
         """The accountant that a record says. ParameterError for anything that `record` does not write."""
-        if not isinstance(record, dict) or set(record) != {"delta", "document"}:
-            raise ParameterError("record", type(record).__name__, "an object with 'delta' and 'document'")
-        delta, written = record["delta"], record["document"]
-        if not isinstance(delta, str) or not isinstance(written, dict):
-            raise ParameterError("record", "other values", "the text of delta, and a document")
+        if not isinstance(record, dict) or set(record) != {"delta", "document", "places"}:
+            raise ParameterError("record", type(record).__name__, "an object with 'delta', 'document' and 'places'")
+        delta, written, places = record["delta"], record["document"], record["places"]
+        if not isinstance(delta, str) or not isinstance(written, dict) or not isinstance(places, dict):
+            raise ParameterError("record", "other values", "the text of delta, a document, and places")
         if not written.get("entries"):
             raise ParameterError("record", "no entries", "at least one: an accountant of nothing is made anew")
         document = parse_document(written)
         accountant = cls(delta, relation=document.relation, direction=document.direction)
-        *before, last = document.entries
-        for entry in before:
+        for name, place in places.items():
+            side = next((side for side in accountant._running if side == name), None)
+            if side is None:
+                raise ParameterError("places", name, "a direction of the document")
+            accountant._running[side].begin(_place(place))
+        for entry in document.entries:
             accountant._add(entry.mechanism, entry.count)
-        accountant.append(last.mechanism, last.count)
+        accountant._answered()
         return accountant
+
+
+@dataclass(slots=True)
+class _Item:
+    """One mechanism: its losses, direction by direction (None: more than finite losses), and how often it was run.
+    `alike`: the directions have the same losses."""
+
+    losses: Mapping[Side, Losses] | None
+    alike: bool = False
+    count: int = 0
 
 
 def _is_plain(what: Ingredients) -> bool:
     """Whether the losses are all there is to it: finite, exact, without curves and failures."""
     exact = what.attained and what.covers and not what.curves and not what.failure
     return exact and all(loss.infinite_mass == 0 for loss, _ in what.losses)
+
+
+def _written(place: Place) -> JsonValue:
+    numbers = {"smoothing": place.mu_squared, "step": place.step, "tilt": place.c}
+    return {"nodes": place.count, **{name: value.hex() for name, value in numbers.items()}}
+
+
+def _place(written: JsonValue) -> Place:
+    """The place that a record says: any in these ranges is sound."""
+    if not isinstance(written, dict) or set(written) != {"nodes", "smoothing", "step", "tilt"}:
+        raise ParameterError("places", type(written).__name__, "'nodes', 'smoothing', 'step' and 'tilt'")
+    nodes = written["nodes"]
+    if type(nodes) is not int or not 2 <= nodes <= MOST_NODES:
+        raise ParameterError("nodes", nodes, f"a whole number from 2 to {MOST_NODES}")
+    tilt, step = _number(written, "tilt", 1e-12, 1e12), _number(written, "step", 1e-12, 1e12)
+    return Place.near(tilt, step, nodes, _number(written, "smoothing", 0.0, min(1.0, 1 / (tilt * (tilt + 1)))))
+
+
+def _number(written: Mapping[str, JsonValue], name: str, least: float, most: float) -> float:
+    value = written[name]
+    if not isinstance(value, str) or not _HEX.fullmatch(value) or not least <= float.fromhex(value) <= most:
+        raise ParameterError(name, value, f"a hexadecimal number from {least:g} to {most:g}")
+    return float.fromhex(value)

@@ -7,6 +7,7 @@ a product of k phases, with at most k + 2 roundings of complex products.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Sequence
@@ -154,10 +155,14 @@ class BundledGaussians:
         return np.array([one.value + one.error for one in at])
 
     def moment_rows(self, c: Array) -> Array:
-        """Upper bounds of K of each law, one run of it, at several c: shape (laws, c)."""
+        """Upper bounds of K of each law, one run of it, at several c: shape (laws, c); infinite where there is none."""
         rows = self._rows_up_to(float(np.max(c)))
-        at = [self._tilt(rows, tilt) for tilt in c.tolist()]
-        return np.stack([one.value + one.error for one in at], axis=1)
+        bounds = np.full((len(self.parts), c.size), math.inf)
+        for i, tilt in enumerate(c.tolist()):
+            with contextlib.suppress(WorkLimit):
+                at = self._tilt(rows, tilt)
+                bounds[:, i] = at.value + at.error
+        return bounds
 
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, self._tilt(self._rows_up_to(c), c))

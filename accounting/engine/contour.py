@@ -156,12 +156,12 @@ class Contour:
         sizes = modulus * line.sizes
         spread = spread + line.rounding + (4 * UNIT) * (np.abs(imaginary) + np.abs(real))
         grown = sizes * np.expm1(np.minimum(spread, 1.0))
-        wild = spread >= 1  # where phi all but vanishes: e^B - 1 <= e^B, joined to the logarithm of the modulus
-        if wild.any():
+        if not spread.max() < 1:  # where phi all but vanishes: e^B - 1 <= e^B, joined to the logarithm of the modulus
+            wild = spread >= 1
             grown[wild] = np.exp(np.minimum(np.log(2 * line.sizes[wild]) + exponents[wild] + spread[wild], 700.0))
-        self._size = float(np.sum(sizes)) * (1 + 1e-6)
+        self._size = float(sizes.sum()) * (1 + 1e-6)
         self._position_size = float(sizes @ line.t) * (1 + 1e-6)
-        self._rounding = float(np.sum(grown)) * (1 + 1e-6) + UNIT * (self.count + 60) * self._size
+        self._rounding = float(grown.sum()) * (1 + 1e-6) + UNIT * (self.count + 60) * self._size
         at, middle = tilted.cumulants, mu2 * (self.c + 0.5)
         self._shift = (at.mean + middle, tilted.absolute_mean + middle)
 
@@ -181,12 +181,12 @@ class Contour:
 
     def _alias_ladder(self, ladder: Ladder) -> Ladder:
         """log of the bound of the aliases at eps + jW, j >= 1, for each c'' above c, less its c'' eps."""
-        above = ladder.c > self.c * (1 + 1e-9)
-        c = ladder.c[above]
-        gap = (c - self.c) * self.window * (1 - 1e-9)
-        log_geometric = np.where(gap > 40, gap, np.log(np.expm1(np.minimum(gap, 40.0))))
-        smooth = self.mu_squared * c * (c + 1) / 2
-        return Ladder(c, ladder.log_moments[above], ladder.log_bounds[above] + smooth - log_geometric + 1e-9)
+        first = int(np.searchsorted(ladder.c, self.c * (1 + 1e-9), side="right"))  # the points of a ladder rise
+        c = ladder.c[first:]
+        gap = (c - self.c) * (self.window * (1 - 1e-9))
+        log_geometric = gap + np.log(-np.expm1(-gap))
+        smooth = (self.mu_squared / 2) * c * (c + 1) + 1e-9
+        return Ladder(c, ladder.log_moments[first:], ladder.log_bounds[first:] + smooth - log_geometric)
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""

@@ -1,25 +1,25 @@
-"""A contour that grows: losses added one by one, with a certified epsilon after each.
+"""A list that grows: losses added one by one, with a certified epsilon after each.
 
-Everything that a certificate needs of a list is additive over its losses: log Phi and its error bound at the nodes, K
-and its error, the mean, the decay at the last node, the Chernoff bounds. So each distinct loss is one row of numbers
-at a fixed place (tilt, step, nodes), the list is the counts times the rows, and an appended loss costs one product.
-The place is chosen anew only when the certificate grows wide. Every bound is that of `Contour`: docs/proofs/engine.md,
-sections 1 to 3 and 6; the sum of D products of floats adds at most (D + 2) roundings of its absolute terms.
+The list is kept as sums at a fixed place (`place`), and the place is chosen anew only when the certificate grows wide.
+The last root, and how fast it moved, are where the search for the next one starts; both ends are certified each time.
+Every bound is that of `Contour`: docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.bundle import bundled
+from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
 from dpledger.accounting.engine.solve import WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.laws.law import Cumulants, Loss
+from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 
 __all__ = ["Running"]
@@ -30,79 +30,11 @@ WIDEST = 1.5 * WIDTH  # and beyond which it is not; between, up to twice the wid
 PATIENCE = 1.3  # where no place was narrow, one is tried again after so many times the runs
 AHEAD = 1.5  # a place is chosen for so many times the losses that there are
 ROOM = 0.74  # and with so much shorter steps than it needs now
-MOST_TERMS = 1 << 24
-_SCALARS = 8
+MOST_NUMBERS = 1 << 23  # of one matrix of rows
+DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
 _ROUNDS = 12
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Place:
-    """The tilt, the nodes and the points of the Chernoff bounds at which rows are taken."""
-
-    c: float
-    step: float
-    count: int
-    mu_squared: float
-    points: Array
-    log_kappas: Array
-
-    def row(self, loss: Loss) -> Array:
-        """Everything additive of one loss. Raises WorkLimit where its nodes are too many."""
-        tilted = loss.tilted(self.c)
-        nodes, at = tilted.nodes(self.step, self.count, MOST_TERMS), tilted.cumulants
-        decay = float(tilted.log_decay(np.array([self.count * self.step]))[0])
-        moments = loss.log_moments(self.points)
-        phi = nodes.log_phi
-        scalars = (at.value, abs(at.value), at.error, at.mean, abs(at.mean), at.variance, decay, loss.largest)
-        return np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), moments, np.abs(moments), scalars])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sum:
-    """The counts times the rows: a `TiltedSum` that knows the nodes and the decay of its own place only."""
-
-    place: _Place
-    sums: Array
-    terms: int
-
-    @property
-    def c(self) -> float:
-        return self.place.c
-
-    @property
-    def _scalars(self) -> list[float]:
-        values: list[float] = self.sums[-_SCALARS:].tolist()
-        return values
-
-    @property
-    def cumulants(self) -> Cumulants:
-        value, size, error, mean, _, variance, _, _ = self._scalars
-        return Cumulants(value, error * (1 + 1e-9) + (self.terms + 12) * UNIT * size, mean, variance)
-
-    @property
-    def absolute_mean(self) -> float:
-        return self._scalars[4] * (self.terms + 8) / 4
-
-    @property
-    def largest(self) -> float:
-        """The supremum of the loss, rounded up."""
-        return self._scalars[7] * (1 + (self.terms + 4) * UNIT)
-
-    def log_decay(self, t: Array) -> Array:
-        return np.full(t.shape, self._scalars[6] * (1 - 1e-12))
-
-    def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
-        assert (step, count) == (self.place.step, self.place.count), "rows hold the nodes of one place"
-        real, imaginary, spread, sizes = (self.sums[k * count : (k + 1) * count] for k in range(4))
-        return real, imaginary, spread + (self.terms + 4) * UNIT * sizes
-
-    def ladder(self) -> Ladder:
-        """Chernoff bounds at the points of the place."""
-        start, size = 4 * self.place.count, self.place.points.size
-        moments, sizes = self.sums[start : start + size], self.sums[start + size : start + 2 * size]
-        above = moments + (self.terms + 8) * UNIT * sizes
-        bounds = above + self.place.log_kappas * (1 - 4 * UNIT) + 4 * UNIT * np.abs(above)
-        return Ladder(self.place.points, above, bounds)
+_SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
+_SPARE = 1.2  # of the distance at which an end was certified last time
 
 
 class Running:
@@ -111,137 +43,189 @@ class Running:
     def __init__(self, log_down: float, log_up: float) -> None:
         self._log_down, self._log_up = log_down, log_up
         self._index: dict[Loss, int] = {}
-        self._counts = np.zeros(16)
-        self._rows = np.zeros((16, 0))
-        self._place: _Place | None = None
-        self._guess = 0.0
+        self._losses: list[Loss] = []
+        self._counts: list[int] = []
+        self._runs = 0
         self._next_try = 1.0
-        self._narrow = NARROW
+        self.place: Place | None = None
         self.places = 0
+        self._bounds: Rows | None = None
+        self._nodes: Rows | None = None  # of the first losses: those of the others are formed when they are needed
+        self._ladder: Ladder | None = None
+        self._decays = 0
+        self._narrow = 0.0  # the place is asked for answers while this is above 0, and left for one wider than this
+        self._root, self._speed, self._then = math.nan, 0.0, 0
+        self._gaps = {1.0: 0.0, -1.0: 0.0}
 
     def parts(self) -> tuple[tuple[Loss, int], ...]:
         """What was added."""
-        return tuple((loss, int(self._counts[i])) for loss, i in self._index.items())
+        return tuple(zip(self._losses, self._counts, strict=True))
+
+    def begin(self, place: Place) -> None:
+        """Take the rows at a place that was chosen before."""
+        self._settle(place)
 
     def add(self, loss: Loss, count: int) -> None:
         """Add `count` runs."""
         i = self._index.get(loss)
+        self._runs += count
+        self._ladder = None
         if i is None:
-            i = self._index[loss] = len(self._index)
-            self._make_room(i)
-            if self._place is not None:
-                self._fill(i, loss)
+            self._index[loss] = len(self._losses)
+            self._losses.append(loss)
+            self._counts.append(count)
+            return
         self._counts[i] += count
-
-    def _make_room(self, i: int) -> None:
-        if i == self._counts.size:
-            self._counts = np.concatenate([self._counts, np.zeros(i)])
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-
-    def _fill(self, i: int, loss: Loss) -> None:
-        assert self._place is not None
-        try:
-            self._rows[i] = self._place.row(loss)
-        except WorkLimit:
-            self._place = None
+        for rows in (self._bounds, self._nodes):
+            if rows is not None and i < len(rows):
+                rows.add(i, count, self._counts[i])
 
     def at_most(self) -> float:
-        """An upper bound of epsilon that costs nothing: the Chernoff bound, or the largest loss."""
-        if self._place is None:
+        """An upper bound of epsilon that costs little: the Chernoff bound, or the largest loss."""
+        if self.place is None:
             return math.inf
-        whole = self._sum(self._place)
-        return max(0.0, min(whole.ladder().epsilon(self._log_down), whole.largest))
+        try:
+            ladder, bounds = self._chernoff(self.place)
+        except WorkLimit:
+            return math.inf
+        return max(0.0, min(ladder.epsilon(self._log_down), bounds.largest))
 
     def epsilon(self, floor: float = 0.0) -> Interval | None:
         """Bounds of epsilon; where it is not above `floor`, (0, floor) will do. None where no contour is narrow.
 
         Claim: lower <= epsilon <= upper. Source: `Contour.bounds`, evaluated at both ends.
         """
-        if not self._index:
+        if not self._losses:
             return Interval(0.0, 0.0)
-        found = self._answer(floor, self._narrow)
-        if found is not None:
-            return found
-        runs = float(np.sum(self._counts))
-        if self._place is None and runs < self._next_try:
-            return None
-        self._move()
-        found = self._answer(floor, WIDEST)
-        if found is None:
-            self._place, self._next_try = None, PATIENCE * runs
-        else:
-            self._narrow = min(WIDEST, max(NARROW, 2 * found.relative_width()))
+        may_move = self._narrow > 0 or self._runs >= self._next_try
+        found = self._answer(floor)
+        if found is None and may_move:
+            self._settle(self._chosen())
+            found = self._answer(floor)
+            if found is None:
+                self._narrow, self._next_try = 0.0, PATIENCE * self._runs
         return found
 
-    def _sum(self, place: _Place) -> _Sum:
-        terms = len(self._index)
-        return _Sum(place, self._counts[:terms] @ self._rows[:terms], terms)
+    # ---- the place and its rows -------------------------------------------------------------------------------------
 
-    def _answer(self, floor: float, narrow: float) -> Interval | None:
-        place = self._place
-        if place is None:
-            return None
-        whole = self._sum(place)
-        contour = Contour(whole, whole.ladder(), step=place.step, count=place.count, mu_squared=place.mu_squared)
-        if floor > 0 and contour.bounds(floor).upper <= self._log_down:
-            return Interval(0.0, floor)
-        found = self._solved(contour)
-        return found if found is not None and found.relative_width() <= narrow else None
+    def _settle(self, place: Place | None) -> None:
+        """Forget every row, and begin at a place."""
+        self.place = place
+        self.places += place is not None
+        self._bounds = self._nodes = self._ladder = None
+        self._decays = 0
+        self._narrow = WIDEST if place else 0.0
+        self._root, self._speed, self._then = math.nan, 0.0, 0
+        self._gaps = {1.0: 0.0, -1.0: 0.0}
 
-    def _solved(self, contour: Contour) -> Interval | None:
-        """A root of the uncertified sum, from the last one; then outward on both sides until the certificate holds."""
-        epsilon, slope = self._guess, -contour.c
-        for _ in range(_ROUNDS):
-            value, slope = contour.estimate(epsilon)
-            if math.isnan(value) or not slope < 0:
-                return None
-            move = min(max((self._log_down - value) / slope, -contour.window / 4), contour.window / 4)
-            epsilon += move
-            if abs(move) <= 1e-10 * abs(epsilon):
-                break
-        if not epsilon > 0:
-            return Interval(0.0, 0.0) if contour.bounds(0.0).upper <= self._log_down else None
-        self._guess = epsilon
-        here = contour.bounds(epsilon)
-        upper = self._outward(contour, epsilon, slope, here.upper - self._log_down, 1.0)
-        lower = self._outward(contour, epsilon, slope, self._log_up - here.lower, -1.0)
-        return None if upper is None or lower is None else Interval(max(0.0, lower), upper)
-
-    def _outward(self, contour: Contour, root: float, slope: float, gap: float, sign: float) -> float | None:
-        at, distance = root, 0.0
-        for _ in range(_ROUNDS):
-            if gap <= 0:
-                return at
-            if not gap < math.inf:
-                return None
-            distance = max(2 * distance, 1.001 * gap / -slope, abs(root) * 2.0**-52)
-            at = root + sign * distance
-            bounds = contour.bounds(at)
-            gap = bounds.upper - self._log_down if sign > 0 else self._log_up - bounds.lower
-        return None
-
-    def _move(self) -> None:
-        """Choose the place for the losses of now and soon, and take every row again; none where that is too much."""
-        self._place = None
-        composed = Composed(tuple((loss, math.ceil(AHEAD * count)) for loss, count in self.parts()))
+    def _chosen(self) -> Place | None:
+        """A place for the losses of now and soon; None where that is too much work."""
+        parts = tuple((loss, math.ceil(AHEAD * count)) for loss, count in self.parts())
+        composed = bundled(Composed(parts))
         try:
             saddle = saddle_for_delta(composed, self._log_down, WIDTH)
-            chosen = choose_contour(
-                composed, saddle, ladder_around(composed, saddle), tolerance=TOLERANCE, width=WIDTH / 2
-            )
-            points = chosen.c * np.geomspace(1.02, 4.0, 16)
-            step, count = _thirty_bits(ROOM * chosen.step), math.ceil(chosen.count / ROOM)
-            place = _Place(chosen.c, step, count, chosen.mu_squared, points, log_kappa(points))
-            rows = [place.row(loss) for loss in self._index]
+            ladder = ladder_around(composed, saddle)
+            contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 2)
         except WorkLimit:
-            return
-        self._rows = np.zeros((self._counts.size, rows[0].size))
-        self._rows[: len(rows)] = rows
-        self._place, self._guess = place, saddle.epsilon
-        self.places += 1
+            return None
+        return Place.near(contour.c, ROOM * contour.step, math.ceil(contour.count / ROOM), contour.mu_squared)
 
+    def _chernoff(self, place: Place) -> tuple[Ladder, Rows]:
+        bounds = self._bounds = self._caught_up(self._bounds, place.bound_rows)
+        ladder = self._ladder = self._ladder or place.ladder(bounds)
+        return ladder, bounds
 
-def _thirty_bits(step: float) -> float:
-    """`step` rounded down to 30 significant bits, as `Tilted.nodes` asks."""
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 30)), exponent - 30)
+    def _contour(self, place: Place) -> Contour:
+        if len(self._losses) * place.width > MOST_NUMBERS:
+            raise WorkLimit(f"the rows of {len(self._losses)} losses are more than {MOST_NUMBERS} numbers")
+        ladder, _ = self._chernoff(place)
+        self._nodes = self._caught_up(self._nodes, self._node_rows)
+        return place.contour(self._nodes, ladder)
+
+    def _caught_up(self, rows: Rows | None, form: Callable[[list[Loss]], Array]) -> Rows:
+        """The rows of all losses: those that are not there yet are formed."""
+        known = 0 if rows is None else len(rows)
+        if rows is None:
+            return Rows(form(self._losses), self._counts)
+        if known < len(self._losses):
+            rows.append(form(self._losses[known:]), self._counts[known:])
+        return rows
+
+    def _node_rows(self, losses: list[Loss]) -> Array:
+        """The rows at the nodes of the last losses. Decay is told of those that decay most, while it is needed."""
+        assert self.place is not None
+        rows = self.place.node_rows(losses)
+        counts = np.array(self._counts[-len(losses) :], dtype=np.float64)
+        decayed = self._nodes.sums[DECAY] if self._nodes else 0.0
+        for i in np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist():
+            if decayed <= DECAYED:
+                break
+            rows[i, DECAY] = self.place.decay(losses[i])
+            decayed += counts[i] * rows[i, DECAY]
+            self._decays += 1
+        return rows
+
+    # ---- the answer -------------------------------------------------------------------------------------------------
+
+    def _answer(self, floor: float) -> Interval | None:
+        place = self.place
+        if place is None or max(self._narrow, floor) <= 0:
+            return None
+        try:
+            contour = self._contour(place)
+        except WorkLimit:
+            self._settle(None)
+            return None
+        if floor > 0 and contour.bounds(floor).upper <= self._log_down:
+            return Interval(0.0, floor)
+        found = self._solved(contour) if self._narrow > 0 else None
+        if found is None or found.relative_width() > self._narrow:
+            return None
+        if self._narrow == WIDEST:
+            self._narrow = min(0.999 * WIDEST, max(NARROW, 2 * found.relative_width()))
+        return found
+
+    def _solved(self, contour: Contour) -> Interval | None:
+        """A root of the uncertified sum, then both ends."""
+        root, slope = self._newton(contour, self._root + self._speed * (self._runs - self._then))
+        if math.isnan(root) and self._ladder is not None:
+            root, slope = self._newton(contour, self._ladder.epsilon(self._log_down))
+        if math.isnan(root):
+            return None
+        if root <= 0:
+            return Interval(0.0, 0.0) if contour.bounds(0.0).upper <= self._log_down else None
+        if self._runs > self._then:
+            self._speed = (root - self._root) / (self._runs - self._then) if self._then else 0.0
+        self._root, self._then = root, self._runs
+        upper, lower = self._end(contour, root, slope, 1.0), self._end(contour, root, slope, -1.0)
+        return None if upper is None or lower is None else Interval(max(0.0, lower), upper)
+
+    def _newton(self, contour: Contour, start: float) -> tuple[float, float]:
+        """A root from `start`, and the slope there; NaN where there is none."""
+        at, slope = start, -contour.c
+        for _ in range(_ROUNDS):
+            value, slope = contour.estimate(at)
+            if not (slope < 0 and abs(value) < math.inf):
+                return math.nan, slope
+            move = (self._log_down - value) / slope
+            at += min(max(move, -contour.window / 4), contour.window / 4)
+            if abs(move * slope) <= _SETTLED:
+                break
+        return at, slope
+
+    def _end(self, contour: Contour, root: float, slope: float, sign: float) -> float | None:
+        """The first point tried outward of the root where the certificate holds; None where none does.
+
+        The first is a little further than where it held last time; the distance then grows by what is missing."""
+        distance = max(_SPARE * self._gaps[sign] / -slope, abs(root) * 2.0**-52)
+        for _ in range(_ROUNDS):
+            at = root + sign * distance
+            bounds = contour.bounds(at)
+            missing = bounds.upper - self._log_down if sign > 0 else self._log_up - bounds.lower
+            if missing <= 0:
+                self._gaps[sign] = max(0.0, missing - slope * distance)
+                return at
+            if not missing < math.inf:
+                return None
+            distance = max(2 * distance, distance + _SPARE * missing / -slope)
+        return None

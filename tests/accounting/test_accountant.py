@@ -1,6 +1,8 @@
 """The online accountant: at every step its bounds and those of `compose` are for one number, and it can be put away."""
 
+import json
 import math
+import random
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -97,7 +99,11 @@ def test_a_record_is_exact_json_and_resumes() -> None:
     accountant.append(STEP, 300)
     accountant.append(LaplaceLaw("0.05"), 7)
     record = accountant.record()
+    places = record["places"]
+    assert isinstance(places, dict)
+    assert set(places) == {"add", "remove"}
     assert record == {
+        "places": places,
         "delta": "0.00001",
         "document": {
             "relation": "add_remove",
@@ -114,14 +120,24 @@ def test_a_record_is_exact_json_and_resumes() -> None:
             ],
         },
     }
-    resumed = Accountant.resume(record)
+    resumed = Accountant.resume(json.loads(json.dumps(record)))
     assert resumed.record() == record
     assert same(resumed.epsilon, accountant.epsilon)
+    assert all(running.places == 1 for running in resumed._running.values())
     assert same(resumed.append(STEP), accountant.append(STEP))
     one = Accountant("1e-5", direction="add", relation="zero_out")
     one.append(GaussianLaw(3))
     again = Accountant.resume(one.record())
     assert (again.direction, again.relation, again.epsilon) == ("add", one.relation, one.epsilon)
+
+
+GDP_DOCUMENT: JsonValue = {"relation": "add_remove", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]}
+PLACE: dict[str, JsonValue] = {
+    "nodes": 64,
+    "smoothing": "0x0.0p+0",
+    "step": "0x1.0000000000000p-2",
+    "tilt": "0x1.0000000000000p+2",
+}
 
 
 @pytest.mark.parametrize(
@@ -130,15 +146,133 @@ def test_a_record_is_exact_json_and_resumes() -> None:
         None,
         {},
         {"delta": "1e-5"},
-        {"delta": 1, "document": {}},
-        {"delta": "1e-5", "document": {"relation": "add_remove", "entries": []}},
-        {"delta": "2", "document": {"relation": "add_remove", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]}},
-        {"delta": "1e-5", "document": {"relation": "sideways", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]}},
+        {"delta": "1e-5", "document": GDP_DOCUMENT},
+        {"delta": 1, "document": {}, "places": {}},
+        {"delta": "1e-5", "document": {"relation": "add_remove", "entries": []}, "places": {}},
+        {"delta": "2", "document": GDP_DOCUMENT, "places": {}},
+        {
+            "delta": "1e-5",
+            "document": {"relation": "sideways", "entries": [{"mechanism": {"kind": "gdp", "mu": "1"}}]},
+            "places": {},
+        },
+        {"delta": "1e-5", "document": GDP_DOCUMENT, "places": []},
+        {"delta": "1e-5", "document": GDP_DOCUMENT, "places": {"sideways": PLACE}},
+        {"delta": "1e-5", "document": GDP_DOCUMENT, "places": {"add": None}},
+        {"delta": "1e-5", "document": GDP_DOCUMENT, "places": {"add": {}}},
+        *(
+            {"delta": "1e-5", "document": GDP_DOCUMENT, "places": {"add": {**PLACE, name: value}}}
+            for name, value in [
+                ("nodes", 1),
+                ("nodes", 1 << 20),
+                ("nodes", True),
+                ("nodes", "64"),
+                ("tilt", "nan"),
+                ("tilt", "inf"),
+                ("tilt", "4.0"),
+                ("tilt", 4),
+                ("tilt", "0x0.0p+0"),
+                ("tilt", "0x1.0p+9999"),
+                ("step", "-0x1.0p+0"),
+                ("step", "0x1.0p-1022"),
+                ("smoothing", "0x1.0p-2"),
+                ("smoothing", "-0x1.0p-9"),
+                ("sums", "0x1.0p+0"),
+            ]
+        ),
     ],
 )
 def test_records_that_are_none_are_refused(record: JsonValue) -> None:
     with pytest.raises(ParameterError):
         Accountant.resume(record)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.floats(1e-3, 1e3),
+    st.floats(1e-3, 10),
+    st.integers(2, 300),
+    st.one_of(st.just(0.0), st.floats(1e-9, 0.99)),
+    st.sampled_from(["add", "remove"]),
+)
+def test_no_forged_place_changes_what_the_bounds_are_for(
+    tilt: float, step: float, nodes: int, smoothing: float, side: str
+) -> None:
+    """Whatever line a record names, the certificate holds on it: at most another is chosen."""
+    accountant = Accountant("1e-5")
+    accountant.append(STEP, 300)
+    accountant.append(GaussianLaw(9), 2)
+    record = accountant.record()
+    assert isinstance(record["places"], dict)
+    forged: dict[str, JsonValue] = {"tilt": tilt.hex(), "step": step.hex(), "nodes": nodes}
+    forged["smoothing"] = min(smoothing, smoothing / (tilt * (tilt + 1))).hex()
+    resumed = Accountant.resume({**record, "places": {**record["places"], side: forged}})
+    assert same(resumed.epsilon, accountant.epsilon)
+    assert resumed.epsilon.upper - resumed.epsilon.lower <= 5e-4 * accountant.epsilon.upper
+    assert same(resumed.append(STEP, 20), compose({STEP: 320, GaussianLaw(9): 2}).epsilon("1e-5"))
+
+
+def test_what_was_kept_elsewhere_is_merged() -> None:
+    left, right, both = Accountant("1e-6"), Accountant("1e-6"), Accountant("1e-6")
+    for accountant in (left, both):
+        accountant.append(STEP, 200)
+        accountant.append(GaussianLaw(9))
+    for accountant in (right, both):
+        accountant.append(OTHER, 300)
+        accountant.append(STEP, 50)
+    assert same(left.merge(right), both.epsilon)
+    assert same(left.epsilon, compose({STEP: 250, OTHER: 300, GaussianLaw(9): 1}).epsilon("1e-6"))
+    before = right.epsilon
+    assert same(right.merge(Accountant("1e-6")), before)
+    with pytest.raises(ParameterError, match="delta"):
+        left.merge(Accountant("1e-5"))
+    with pytest.raises(RelationError):
+        left.merge(Accountant("1e-6", direction="add"))
+    with pytest.raises(RelationError):
+        left.merge(Accountant("1e-6", relation="zero_out"))
+
+
+def test_a_merge_that_cannot_be_changes_nothing() -> None:
+    left, right = Accountant("1e-5", direction="add"), Accountant("1e-5", direction="add")
+    left.append(GaussianLaw(10**6), 10**12 - 5)
+    right.append(STEP, 3)
+    right.append(GaussianLaw(10**6), 6)
+    before = left.record()
+    with pytest.raises(ParameterError, match="count"):
+        left.merge(right)
+    assert left.record() == before
+
+
+def test_many_distinct_steps_in_random_order() -> None:
+    """Rows formed side by side and one by one, sums that grew and sums formed anew: one number."""
+    rng = random.Random(4)
+    steps = [
+        PoissonSampled(GaussianLaw(round(rng.uniform(0.8, 4), 4)), rate=round(rng.uniform(1e-3, 0.02), 6))
+        for _ in range(12)
+    ]
+    accountant, counts = Accountant("1e-6"), dict.fromkeys(steps, 0)
+    accountant.append(steps[0], 100)
+    counts[steps[0]] = 100
+    for i in range(300):
+        step = steps[min(rng.randrange(12), i // 10)]
+        counts[step] += 1
+        found = accountant.append(step)
+        if i % 60 == 59:
+            whole = compose({step: count for step, count in counts.items() if count}).epsilon("1e-6")
+            assert same(found, whole)
+            assert found.upper - found.lower <= max(5e-6 * whole.upper, 3 * (whole.upper - whole.lower))
+    resumed = Accountant.resume(accountant.record())
+    assert same(resumed.epsilon, found)
+    assert resumed.epsilon.upper - resumed.epsilon.lower <= 5e-6 * found.upper
+
+
+def test_counts_beyond_the_floats_are_exact() -> None:
+    tree = Repeated(GaussianLaw(10**9), times=10**12)
+    accountant = Accountant("1e-5")
+    accountant.append(tree, 3)
+    found = accountant.append(tree, 10**6 + 1)
+    total = 10**12 * (10**6 + 4)
+    mu = real(total) ** 0.5 / 10**9
+    assert gaussian_delta(mu, real(found.upper)) <= real("1e-5") <= gaussian_delta(mu, real(found.lower))
 
 
 @pytest.mark.parametrize("delta", [0, 1, "nan", "-1e-5", "x", math.inf])

@@ -1,0 +1,188 @@
+"""A fixed line for a list that grows: one row of numbers for each loss, of which the list is the sum.
+
+Everything that a certificate needs of a list is additive over its losses: log Phi and its error bound at the nodes, K
+and its error, the mean, the decay at the last node, the Chernoff bounds. At a fixed *place* (tilt, step, nodes) each
+loss is one row, the list is the counts times the rows, and an appended loss costs one product. Rows of many sampled
+Gaussians are formed side by side (`bundle`). docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpledger.accounting.engine.bundle import BundledGaussians, bundles_of
+from dpledger.accounting.engine.composed import MOST_TERMS, log_kappa
+from dpledger.accounting.engine.contour import Contour, Ladder
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.law import Cumulants, Loss
+
+__all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
+
+_POINTS = np.geomspace(1.02, 4.0, 16)  # of the Chernoff bounds, in units of the tilt
+_SCALARS = 7
+VARIANCE, DECAY = -2, -1
+"""Where a row at the nodes holds these."""
+_UPDATES = 64  # beside one for each row, after which a sum is formed anew
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """The tilt, the nodes and the smoothing of a line. Any of them gives valid bounds."""
+
+    c: float
+    step: float
+    count: int
+    mu_squared: float
+
+    @classmethod
+    def near(cls, c: float, step: float, count: int, mu_squared: float) -> Place:
+        """The place with `step` rounded down to 30 significant bits, as `Tilted.nodes` asks."""
+        mantissa, exponent = math.frexp(step)
+        return cls(c, math.ldexp(math.floor(math.ldexp(mantissa, 30)), exponent - 30), count, mu_squared)
+
+    @property
+    def width(self) -> int:
+        """The numbers of a row at the nodes."""
+        return 4 * self.count + _SCALARS
+
+    @functools.cached_property
+    def points(self) -> Array:
+        """Where the Chernoff bounds are taken."""
+        return self.c * _POINTS
+
+    @functools.cached_property
+    def _log_kappas(self) -> Array:
+        return log_kappa(self.points) * (1 - 4 * UNIT)
+
+    def bound_rows(self, losses: Sequence[Loss]) -> Array:
+        """Upper bounds of K at the points, their moduli, and the largest loss: a row for each loss."""
+        points = self.points
+        moments = np.empty((len(losses), points.size))
+        bundles, others = bundles_of(losses)
+        for bundle, numbers in bundles:
+            moments[numbers] = bundle.moment_rows(points)
+        for i in others:
+            moments[i] = losses[i].log_moments(points)
+        largest = np.array([loss.largest for loss in losses])
+        return np.concatenate([moments, np.abs(moments), largest[:, None]], axis=1)
+
+    def node_rows(self, losses: Sequence[Loss]) -> Array:
+        """log phi, its spread and its modulus at the nodes, then K, |K|, its error, the mean, its modulus, the variance
+        and (0, yet) the decay: a row for each loss. Raises WorkLimit where their nodes are too many."""
+        rows = np.zeros((len(losses), self.width))
+        bundles, others = bundles_of(losses)
+        for bundle, numbers in bundles:
+            rows[numbers, :-1] = self._bundle_rows(bundle)
+        for i in others:
+            tilted = losses[i].tilted(self.c)
+            nodes, at = tilted.nodes(self.step, self.count, MOST_TERMS), tilted.cumulants
+            phi = nodes.log_phi
+            scalars = (at.value, abs(at.value), at.error, at.mean, abs(at.mean), at.variance)
+            rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
+        return rows
+
+    def _bundle_rows(self, bundle: BundledGaussians) -> Array:
+        tilted = bundle.tilted(self.c)
+        at = tilted.base
+        real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS)
+        scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)
+        return np.concatenate([real, imaginary, spread, np.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1)
+
+    def decay(self, loss: Loss) -> float:
+        """log |phi| of the loss at the last node and beyond, bounded from above."""
+        return float(loss.tilted(self.c).log_decay(np.array([self.count * self.step]))[0])
+
+    def ladder(self, bounds: Rows) -> Ladder:
+        """Chernoff bounds of the list at the points."""
+        size = _POINTS.size
+        moments, sizes = bounds.sums[:size], bounds.sums[size : 2 * size]
+        above = moments + (bounds.terms + 8) * UNIT * sizes
+        return Ladder(self.points, above, above + self._log_kappas + 4 * UNIT * np.abs(above))
+
+    def contour(self, nodes: Rows, ladder: Ladder) -> Contour:
+        """The contour of the list here."""
+        whole = Sum(self, nodes.sums, nodes.terms)
+        return Contour(whole, ladder, step=self.step, count=self.count, mu_squared=self.mu_squared)
+
+
+class Rows:
+    """Rows with counts, and their sum: each row times its count.
+
+    `terms`: each entry of `sums` is off by at most this many roundings of the sum of its terms' moduli."""
+
+    __slots__ = ("_counts", "_rows", "_size", "sums", "terms")
+
+    sums: Array
+    terms: int
+
+    def __init__(self, rows: Array, counts: Sequence[int]) -> None:
+        self._rows, self._counts, self._size = rows, np.array(counts, dtype=np.float64), len(rows)
+        self._sum_up()
+
+    @property
+    def largest(self) -> float:
+        """The last of the sums, of terms that are not negative, rounded up."""
+        return float(self.sums[-1]) * (1 + (self.terms + 4) * UNIT)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, rows: Array, counts: Sequence[int]) -> None:
+        """More rows."""
+        end = self._size + len(rows)
+        if end > self._counts.size:
+            room = np.zeros(end)
+            self._counts = np.concatenate([self._counts, room])
+            self._rows = np.concatenate([self._rows, np.zeros((end, self._rows.shape[1]))])
+        self._rows[self._size : end], self._counts[self._size : end] = rows, counts
+        self._size = end
+        self.sums = self.sums + np.asarray(counts, dtype=np.float64) @ rows
+        self.terms += len(rows) + 1
+
+    def add(self, i: int, count: int, total: int) -> None:
+        """`count` more of row i, of which there are `total` then."""
+        self._counts[i] = total
+        if self.terms > 2 * self._size + _UPDATES:
+            self._sum_up()
+        else:
+            self.sums = self.sums + float(count) * self._rows[i]
+            self.terms += 1
+
+    def _sum_up(self) -> None:
+        self.sums = self._counts[: self._size] @ self._rows[: self._size]
+        self.terms = self._size + 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """The counts times the rows: a `TiltedSum` that knows the nodes and the decay of its own place only."""
+
+    place: Place
+    sums: Array
+    terms: int
+
+    @property
+    def c(self) -> float:
+        return self.place.c
+
+    @property
+    def cumulants(self) -> Cumulants:
+        value, size, error, mean, _, variance, _ = self.sums[-_SCALARS:].tolist()
+        return Cumulants(value, error * (1 + 1e-9) + (self.terms + 12) * UNIT * size, mean, variance)
+
+    @property
+    def absolute_mean(self) -> float:
+        return float(self.sums[-3]) * (self.terms + 8) / 4
+
+    def log_decay(self, t: Array) -> Array:
+        return np.full(t.shape, float(self.sums[-1]) * (1 - 1e-12))
+
+    def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
+        assert (step, count) == (self.place.step, self.place.count), "rows hold the nodes of one place"
+        real, imaginary, spread, sizes = (self.sums[k * count : (k + 1) * count] for k in range(4))
+        return real, imaginary, spread + (self.terms + 4) * UNIT * sizes
