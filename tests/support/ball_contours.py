@@ -24,6 +24,7 @@ QUADRATURE = 75.0  # the error of a transform is below e^-QUADRATURE, relative
 LEFT_OUT = 1e-24  # nodes end where eight in a row are below this share of the largest
 ALIASES = 1e-17  # the window is made for this share of delta
 MOST_NODES = 350
+MOST_POINTS = 1500  # of one quadrature
 FURTHER = (1.3, 1.7, 2.3, 3.2)  # multiples of the tilt at which aliases are bounded
 
 
@@ -63,6 +64,8 @@ class SampledGaussian:
         step, error = _step(sigma, w, frequency)
         reach = sigma * math.sqrt(2 * (QUADRATURE + 12))
         low, high = -reach + min(w, 0.0), reach + max(w, 0.0)
+        if high - low > MOST_POINTS * step:
+            raise Unresolved("a quadrature of too many points")
         weights, losses = [], []
         for k in range(math.floor(low / step), math.ceil(high / step) + 1):
             x = ball(k) * ball(step)
