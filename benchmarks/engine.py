@@ -1,280 +1,336 @@
-"""The engine beside its peers, in one process and at equal work: `python benchmarks/engine.py [--plots FOLDER]`.
+"""The engine beside other accountants, in one process and at equal work: `python benchmarks/engine.py`.
 
-Poisson-sampled Gaussians (noise multiplier, rate, steps, delta), both directions for each. For every library: the
-median time, the interval (or the one-sided bound), its width or its error, and how many times slower it is than ours.
-A lower bound above our upper bound, or an upper bound below our lower one, is marked UNSOUND: docs/peers.md. A peer
-that does not import is left out. With `--plots`, time against steps and against distinct mechanisms, as pictures.
+    --quick           a minute: configurations A and D, defaults of the peers, small samples
+    --plots FOLDER    draws time against steps and against the number of distinct mechanisms
+    --json FILE       all rows and verdicts as JSON
+
+Every piece of work is asked for epsilon, in both directions where the library has two, and never twice alike: sizes
+differ in their tenth digit, so that nothing kept from the run before helps. For each library: median milliseconds, the
+interval or the upper bound, its width or its distance from our certified interval, and how many times slower it is
+than ours. A lower bound above our upper one, or an upper bound below our lower one, is UNSOUND: docs/peers.md. After
+the tables, each target with PASS or FAIL. A library that is not installed is named as such; Opacus is the extra
+`bench` (install PyTorch for the processor alone first).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import math
-import random
 import statistics
+import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
+from accountants.peers import (
+    DP_ACCOUNTING,
+    MATCHED,
+    PEERS,
+    PRV,
+    REFUSALS,
+    Interval,
+    NotCovered,
+    Peer,
+    ours,
+    ours_in_balls,
+)
+from accountants.pictures import DISTINCT, STEPS, draw
+from accountants.timing import Timed, peak_memory, repeated
+from accountants.work import MAIN, OTHERS, Work, any_training, closed_mixes, distinct, few_runs
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled
 from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.profile import compose
 
-Interval = tuple[float, float]
+DOCUMENT = Path(__file__).parents[1] / "examples" / "run.json"
+IN_BALLS = Peer("dpledger, verify=arb", lambda work, _: ours_in_balls(work), most_runs=1e12)
 
 
 @dataclass(frozen=True)
-class Run:
-    """DP-SGD: `steps` of a Gaussian of `sigma` on batches of rate `rate`; what is asked is epsilon at `delta`."""
+class Row:
+    """`words`: width or error against our interval. `times`: how many times slower than ours."""
 
-    name: str
-    sigma: float
-    rate: float
-    steps: int
-    delta: float
-
-    def tree(self) -> Composition:
-        return Repeated(PoissonSampled(GaussianLaw(self.sigma), rate=self.rate), times=self.steps)
-
-
-RUNS = (
-    Run("A", 1.0, 0.01, 1000, 1e-5),
-    Run("B", 0.8, 256 / 60000, 14063, 1e-5),
-    Run("C", 1.1, 1e-3, 10**5, 1e-6),
-    Run("D", 2.0, 0.05, 5000, 1e-8),
-    Run("E", 0.6, 4096 / 1.3e6, 30000, 1e-7),
-    Run("unsound", 2.0, 0.05, 5000, 1e-12),
-    Run("far tail", 1.0, 0.01, 1000, 1e-30),
-)
+    work: str
+    library: str
+    milliseconds: float
+    lower: float
+    upper: float
+    words: str
+    times: float
 
 
-def ours(run: Run) -> Interval:
-    at = compose(run.tree()).epsilon(run.delta)
-    return at.lower, at.upper
+@dataclass(frozen=True)
+class Verdict:
+    target: str
+    measured: str
+    met: bool
 
 
-def ours_checked(run: Run) -> Interval:
-    """Confirmed in ball arithmetic (the extra `arb`)."""
-    import flint  # noqa: F401
+@dataclass
+class Report:
+    """What was measured so far; rows are printed as they come."""
 
-    at = compose(run.tree(), verify="arb").epsilon(run.delta)
-    return at.lower, at.upper
+    rows: list[Row] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    megabytes: dict[str, float] = field(default_factory=dict)
 
+    def row(self, row: Row) -> None:
+        self.rows.append(row)
+        low = f"[{row.lower:.9f}, " if row.lower > -math.inf else "[..., "
+        slower = f"{row.times:9.0f}x" if row.times != 1 else ""
+        print(
+            f"  {row.library:26}{row.milliseconds:11.2f} ms  {low + f'{row.upper:.9f}]':34} {row.words:34}{slower}",
+            flush=True,
+        )
 
-def dp_accounting_default(run: Run) -> Interval:
-    """The pessimistic estimate at the default grid of 1e-4: an upper bound only."""
-    return -math.inf, _dp_accounting(run, 1e-4, pessimistic=True)
-
-
-def dp_accounting_fine(run: Run) -> Interval:
-    """The pessimistic estimate at a grid of 1e-5."""
-    return -math.inf, _dp_accounting(run, 1e-5, pessimistic=True)
-
-
-def dp_accounting_both(run: Run) -> Interval:
-    """Optimistic and pessimistic at the default grid: an interval."""
-    return _dp_accounting(run, 1e-4, pessimistic=False), _dp_accounting(run, 1e-4, pessimistic=True)
-
-
-def _dp_accounting(run: Run, grid: float, *, pessimistic: bool) -> float:
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    step = pld.from_gaussian_mechanism(
-        run.sigma, sampling_prob=run.rate, value_discretization_interval=grid, pessimistic_estimate=pessimistic
-    )
-    return float(step.self_compose(run.steps).get_epsilon_for_delta(run.delta))
+    def verdict(self, target: str, measured: str, met: bool) -> None:
+        self.verdicts.append(Verdict(target, measured, met))
+        print(f"  {measured}", flush=True)
 
 
-def prv_default(run: Run) -> Interval:
-    """Lower and upper bound at the default error of 0.1; its pair is the one for add and remove together."""
-    return _prv(run, 0.1)
+def told(words: str) -> None:
+    print(f"... {words}", file=sys.stderr, flush=True)
 
 
-def prv_fine(run: Run) -> Interval:
-    """The same at an error of 1e-3."""
-    return _prv(run, 5e-4)
+# ---- one piece of work, all libraries -------------------------------------------------------------------------------
 
 
-def _prv(run: Run, error: float) -> Interval:
-    from prv_accountant import PRVAccountant
-    from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism
-
-    accountant = PRVAccountant(
-        prvs=[PoissonSubsampledGaussianMechanism(sampling_probability=run.rate, noise_multiplier=run.sigma)],
-        max_self_compositions=[run.steps],
-        eps_error=error,
-        delta_error=run.delta / 1000,
-    )
-    lower, _, upper = accountant.compute_epsilon(delta=run.delta, num_self_compositions=[run.steps])
-    return float(lower), float(upper)
-
-
-def opacus_rdp(run: Run) -> Interval:
-    """Renyi differential privacy, the default of many a training loop: an upper bound only."""
-    from opacus.accountants import RDPAccountant
-
-    accountant = RDPAccountant()
-    accountant.history = [(run.sigma, run.rate, run.steps)]
-    return -math.inf, float(accountant.get_epsilon(delta=run.delta))
-
-
-PEERS: tuple[Callable[[Run], Interval], ...] = (
-    ours_checked,
-    dp_accounting_default,
-    dp_accounting_both,
-    dp_accounting_fine,
-    prv_default,
-    prv_fine,
-    opacus_rdp,
-)
-SLOW = {"dp_accounting_fine", "prv_fine", "dp_accounting_both"}
+def beside(report: Report, work: Work, peers: tuple[Peer, ...], repeats: int) -> dict[str, float]:
+    """Prints a row for each library; the seconds of each that answered, ours under ""."""
+    print(f"\n{work.name}")
+    mine = repeated(lambda i: ours(work.unlike(i)), repeats)
+    truth = ours(work)
+    width = truth[1] - truth[0]
+    words = f"width {width:.1e}, relative {width / truth[1] if truth[1] else 0.0:.1e}"
+    report.row(Row(work.name, "dpledger", mine.median * 1e3, *truth, words, 1.0))
+    seconds = {"": mine.median}
+    for peer in peers:
+        told(f"{work.name}: {peer.name}")
+        theirs = _answered(work, peer, truth)
+        if isinstance(theirs, str):
+            print(f"  {peer.name:26} {theirs}", flush=True)
+            continue
+        ratio = theirs.median / mine.median
+        report.row(Row(work.name, peer.name, theirs.median * 1e3, *theirs.result, _words(theirs.result, truth), ratio))
+        if math.isfinite(theirs.result[1]):
+            seconds[peer.name] = theirs.median
+    return seconds
 
 
-def timed(work: Callable[[], Interval], repeats: int) -> tuple[float, Interval]:
-    """Median seconds and the last result, after one run that is not counted."""
-    result = work()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = work()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds), result
-
-
-def compared(runs: tuple[Run, ...], repeats: int, peers: tuple[Callable[[Run], Interval], ...]) -> None:
-    for run in runs:
-        print(f"\n{run.name}: sigma {run.sigma}, rate {run.rate:.6g}, {run.steps} steps, delta {run.delta}")
-        seconds, truth = timed(lambda run=run: ours(run), repeats)
-        _line("dpledger", seconds, truth, f"width {truth[1] - truth[0]:.1e}")
-        for peer in peers:
-            try:
-                theirs, found = timed(lambda run=run, peer=peer: peer(run), 1 if peer.__name__ in SLOW else 3)
-            except ImportError as error:
-                print(f"  {peer.__name__:22} not installed ({error.name})")
-                continue
-            except (ValueError, RuntimeError) as error:
-                print(f"  {peer.__name__:22} refuses: {str(error).splitlines()[0][:70]}")
-                continue
-            _line(peer.__name__, theirs, found, f"{_words(found, truth)}  {theirs / seconds:.0f}x")
+def _answered(work: Work, peer: Peer, truth: Interval) -> Timed[Interval] | str:
+    """The library's answer, or in words why there is none."""
+    if work.runs > peer.most_runs:
+        return f"not asked: more than {peer.most_runs:.0e} runs"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return repeated(lambda _: peer.answer(work, truth), 0 if peer.slow else 3)
+    except ImportError as error:
+        return f"NOT INSTALLED ({error.name})"
+    except NotCovered as error:
+        return f"has no {error}"
+    except REFUSALS as error:
+        return f"refuses: {' '.join(str(error).split())[:80] or type(error).__name__}"
 
 
 def _words(found: Interval, truth: Interval) -> str:
     if found[1] < truth[0] or found[0] > truth[1]:
         return f"UNSOUND by {max(truth[0] - found[1], found[0] - truth[1]):.1e}"
-    return (
-        f"width {found[1] - found[0]:.1e}" if found[0] > -math.inf else f"upper bound only, {found[1] - truth[1]:+.1e}"
+    if found[0] == -math.inf:
+        return f"above the truth by {found[1] - truth[1]:.1e}"
+    return f"from {found[0] - truth[0]:+.1e} to {found[1] - truth[1]:+.1e}"
+
+
+# ---- the parts of the report ----------------------------------------------------------------------------------------
+
+
+def training(report: Report, quick: bool) -> None:
+    """Configurations A to E, then other deltas, counts and mechanisms."""
+    peers = tuple(peer for peer in (IN_BALLS, *PEERS) if not quick or not peer.slow)
+    found = [beside(report, work, peers, 9 if quick else 25) for work in (MAIN[:1] if quick else MAIN)]
+    for peer, least in ((DP_ACCOUNTING, 100), (PRV, 80), (MATCHED, 3000)):
+        ratios = [seconds[peer.name] / seconds[""] for seconds in found if peer.name in seconds]
+        if ratios:
+            words = f"{peer.name}: {min(ratios):.0f}x to {max(ratios):.0f}x slower"
+            report.verdict(f"at least {least}x faster than {peer.name}", words, min(ratios) >= least)
+    ten = max(seconds[""] for seconds in found) * 1e3
+    report.verdict("A to E: at most 2 ms", f"A to E: at most {ten:.2f} ms (median each)", ten <= 2)
+    others = [work for work in OTHERS if not quick or "docs/peers.md" in work.name]
+    for work in others:
+        beside(report, work, tuple(peer for peer in peers if not peer.slow and peer is not IN_BALLS), 9)
+
+
+def memory(report: Report) -> None:
+    """Of one call, configuration A."""
+    print("\npeak memory, configuration A")
+    work, truth = MAIN[0], ours(MAIN[0])
+    for peer in (Peer("dpledger", lambda work, _: ours(work.unlike(1))), *PEERS):
+        told(f"memory: {peer.name}")
+        try:
+            report.megabytes[peer.name] = peak_memory(lambda peer=peer: peer.answer(work, truth))
+            print(f"  {peer.name:26}{report.megabytes[peer.name]:11.2f} MB", flush=True)
+        except ImportError as error:
+            print(f"  {peer.name:26} NOT INSTALLED ({error.name})")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Milliseconds and relative widths of many random pieces of work; `loose`: relative and absolute above 1e-3."""
+
+    milliseconds: tuple[float, ...]
+    widths: tuple[float, ...]
+    loose: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.milliseconds)
+
+    @property
+    def ninetieth(self) -> float:
+        return statistics.quantiles(self.milliseconds, n=10)[-1]
+
+    def words(self) -> str:
+        widths = sorted(self.widths)
+        return (
+            f"{self.median:.2f} ms median, {self.ninetieth:.2f} ms p90; relative width {statistics.median(widths):.0e} "
+            f"median, {widths[int(0.9 * len(widths))]:.0e} p90, {widths[int(0.97 * len(widths))]:.0e} p97"
+        )
+
+
+def sampled(works: Iterator[Work], size: int) -> Sample:
+    milliseconds, widths, loose = [], [], 0
+    for work in itertools.islice(works, size):
+        taken = repeated(lambda _, work=work: ours(work), 0, 0.0)
+        lower, upper = taken.result
+        milliseconds.append(taken.median * 1e3)
+        widths.append((upper - lower) / upper if upper > 0 else 0.0)
+        loose += widths[-1] > 1e-3 and upper - lower > 1e-3
+    return Sample(tuple(milliseconds), tuple(widths), loose / size)
+
+
+def samples(report: Report, quick: bool) -> None:
+    size = 60 if quick else 400
+    print(f"\n{size} random ones, each asked once")
+    sampled(few_runs(99), 3)  # what is loaded and checked once
+    some = sampled(any_training(1), size)
+    narrow = sum(width <= 1e-7 for width in some.widths) / size
+    words = f"T in [64, 1e8], delta in [1e-300, 1e-2]: {some.words()}"
+    report.verdict("any T in [64, 1e8], delta in [1e-300, 1e-2]: <= 2 ms median", words, some.median <= 2)
+    report.verdict("the same: relative width <= 1e-7", f"{narrow:.1%} within 1e-7", narrow == 1)
+    some = sampled(closed_mixes(2), size)
+    met = some.median <= 1 and max(some.widths) <= 3e-4
+    report.verdict(
+        "closed-form mixes up to 20 entries: <= 1 ms, width <= 3e-4",
+        f"closed-form mixes: {some.words()}, {max(some.widths):.0e} at most",
+        met,
+    )
+    some = sampled(few_runs(3), size)
+    met = some.median <= 3 and some.ninetieth <= 10 and some.loose <= 0.03
+    report.verdict(
+        "T in 2..63: <= 3 ms median, <= 10 ms p90, width <= 1e-3 in 97 %",
+        f"T in 2..63: {some.words()}; {some.loose:.1%} wider than 1e-3, relative and absolute",
+        met,
     )
 
 
-def _line(name: str, seconds: float, found: Interval, words: str) -> None:
-    low = f"[{found[0]:.10f}, " if found[0] > -math.inf else "[..., "
-    print(f"  {name:22} {seconds * 1e3:9.2f} ms  {low}{found[1]:.10f}]  {words}")
+def many(report: Report, quick: bool) -> None:
+    """Distinct mechanisms, beside the libraries while that takes seconds."""
+    peers = (DP_ACCOUNTING, PRV, *(peer for peer in PEERS if peer.name.startswith("Opacus")))
+    for count in (10,) if quick else (10, 100):
+        beside(report, distinct(count, 0), peers, 3)
+    print("\nmany distinct mechanisms, dpledger")
+    for count, most in ((100, 150.0), (1000, 150.0)) if quick else ((100, 150.0), (1000, 150.0), (10_000, 1500.0)):
+        taken = repeated(lambda seed, count=count: ours(distinct(count, seed)), 3 if count > 1000 else 5)
+        built = repeated(lambda seed, count=count: (distinct(count, seed).tree(), 0.0), 3)
+        milliseconds = (taken.median - built.median) * 1e3
+        lower, upper = taken.result
+        words = f"{count} distinct: {milliseconds:.1f} ms, relative width {(upper - lower) / upper:.0e}"
+        report.verdict(f"{count} distinct: <= {most:.0f} ms", words, milliseconds <= most)
 
 
-# ---- other shapes of work -------------------------------------------------------------------------------------------
-
-
-def distinct(count: int, seed: int) -> Composition:
-    """So many sampled Gaussians, no two alike, twenty steps each."""
-    rng = random.Random(seed)
-    steps = (
-        PoissonSampled(GaussianLaw(str(round(rng.uniform(0.8, 4), 6))), rate=str(round(rng.uniform(1e-4, 0.02), 7)))
-        for _ in range(count)
-    )
-    return Sequence(tuple(Repeated(step, times=20) for step in steps))
-
-
-def shapes(counts: tuple[int, ...]) -> None:
-    print("\nother shapes of work, dpledger")
-    mixed = Sequence((Repeated(GaussianLaw(20), times=50), Repeated(LaplaceLaw("0.05"), times=40), LaplaceLaw("0.3")))
-    for name, tree in (("closed forms, mixed", mixed), ("Laplace 0.1 x 500", Repeated(LaplaceLaw("0.1"), times=500))):
-        seconds, at = timed(lambda tree=tree: _epsilon(tree, 1e-6), 9)
-        _line(name, seconds, at, f"width {at[1] - at[0]:.1e}")
-    for count in counts:
-        trees = iter([distinct(count, seed) for seed in range(3)])
-        seconds, at = timed(lambda trees=trees: _epsilon(next(trees), 1e-5), 2)
-        _line(f"{count} distinct, 20 each", seconds, at, f"width {at[1] - at[0]:.1e}")
-    profile = compose(RUNS[0].tree())
-    epsilons = [9.3 * i / 999 for i in range(1000)]
-    seconds, _ = timed(lambda: (profile.deltas(epsilons)[0].lower, 0.0), 5)
-    print(f"  {'1000 points, 30 decades':22} {seconds * 1e3:9.2f} ms")
+def running(report: Report) -> None:
+    """Append and ask, a profile at a thousand points, the command line."""
+    print("\na running composition, a whole profile, start-up")
     step = PoissonSampled(GaussianLaw(1), rate=0.01)
     accountant = Accountant(1e-5)
     accountant.append(step, 200)
-    start = time.perf_counter()
-    for _ in range(2000):
-        accountant.append(step)
-    print(f"  {'append, known step':22} {(time.perf_counter() - start) / 2000 * 1e3:9.3f} ms, amortised")
-
-
-def _epsilon(tree: Composition, delta: float) -> Interval:
-    at = compose(tree).epsilon(delta)
-    return at.lower, at.upper
-
-
-# ---- pictures -------------------------------------------------------------------------------------------------------
-
-
-def draw(folder: Path) -> None:
-    """`time_against_steps.png` and `time_against_distinct.png`."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, title, label, points in (
-        ("time_against_steps.png", "DP-SGD, sigma 1, rate 0.01, delta 1e-5", "steps", _steps()),
-        ("time_against_distinct.png", "distinct sampled Gaussians, 20 steps each", "distinct mechanisms", _many()),
-    ):
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        lines: dict[str, list[tuple[int, float]]] = {}
-        for library, at, seconds in points:
-            lines.setdefault(library, []).append((at, seconds * 1e3))
-        for style, (library, line) in zip(("-", "--", ":"), lines.items(), strict=False):
-            axes.loglog([at for at, _ in line], [ms for _, ms in line], style, marker="o", color="0.1", label=library)
-        axes.set_title(title)
-        axes.set_xlabel(label)
-        axes.set_ylabel("milliseconds")
-        axes.legend(frameon=False)
-        figure.savefig(folder / name, dpi=144)
-        print(f"drawn: {folder / name}")
-
-
-def _steps() -> Iterator[tuple[str, int, float]]:
-    libraries = (
-        ("dpledger", ours, 10),
-        ("dp_accounting", dp_accounting_default, 5),
-        ("prv_accountant", prv_default, 4),
+    taken = repeated(lambda _: accountant.append(step), 5000)
+    mean = statistics.fmean(taken.seconds) * 1e3
+    report.verdict(
+        "append a known mechanism, certified: <= 0.15 ms",
+        f"append, known: {mean:.3f} ms amortised, {taken.median * 1e3:.3f} median",
+        mean <= 0.15,
     )
-    for name, library, most in libraries:
-        for power in range(2, most + 1):
-            run = Run("", 1.0, 0.01 if power <= 6 else 1e-4, 10**power, 1e-5)
-            try:
-                yield name, run.steps, timed(lambda run=run, library=library: library(run), 2)[0]
-            except (ImportError, ValueError, RuntimeError):
-                break
+    accountant = Accountant(1e-5)
+    fresh = distinct(400, 7).parts
+    trees = [part.tree() for part in fresh]
+    seconds = repeated(lambda i: accountant.append(trees[i]), len(trees) - 1, 30.0).seconds
+    mean = statistics.fmean(seconds) * 1e3
+    report.verdict("append a new mechanism, certified: <= 1 ms", f"append, new: {mean:.3f} ms mean", mean <= 1)
+    far = compose(MAIN[0].tree()).epsilon(1e-30).upper
+    epsilons = [far * i / 999 for i in range(1000)]
+    taken_profile = repeated(lambda i: compose(MAIN[0].unlike(i).tree()).deltas(epsilons), 9)
+    ends = [(at.upper / at.lower - 1) if at.lower > 0 else math.inf for at in taken_profile.result]
+    milliseconds = taken_profile.median * 1e3
+    report.verdict(
+        "a profile of 1000 epsilons over 30 decades: <= 30 ms",
+        f"1000 epsilons, delta to 1e-30: {milliseconds:.1f} ms, relative width of delta {max(ends):.0e} at most",
+        milliseconds <= 30,
+    )
+    for name, most, words in (
+        ("import dpledger", 0.5, ["-c", "import dpledger"]),
+        ("dpledger compose", 1.0, ["-m", "dpledger", "compose", str(DOCUMENT), "--delta", "1e-5"]),
+    ):
+        seconds_taken = _started(words)
+        if seconds_taken is None:
+            print(f"  {name}: did not run")
+            continue
+        report.verdict(f"{name}: <= {most} s", f"{name}: {seconds_taken:.2f} s", seconds_taken <= most)
 
 
-def _many() -> Iterator[tuple[str, int, float]]:
-    for count in (1, 3, 10, 30, 100, 300, 1000):
-        trees = iter([distinct(count, seed) for seed in range(3)])
-        yield "dpledger", count, timed(lambda trees=trees: _epsilon(next(trees), 1e-5), 2)[0]
+def _started(words: list[str]) -> float | None:
+    """The shortest of three runs of a new interpreter, seconds on the clock."""
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, *words], capture_output=True, check=False)
+        taken.append(time.perf_counter() - start)
+        if done.returncode:
+            return None
+    return min(taken)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The engine beside its peers, in one process.")
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--quick", action="store_true", help="default settings of the peers only, two runs")
+    parser = argparse.ArgumentParser(description="The engine beside other accountants, in one process.")
+    parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--plots", type=Path, help="a folder for the pictures")
+    parser.add_argument("--json", type=Path, help="a file for rows and verdicts")
     words = parser.parse_args()
     quick: bool = words.quick
-    peers = tuple(peer for peer in PEERS if not quick or peer.__name__ not in SLOW)
-    compared((RUNS[0], RUNS[5]) if quick else RUNS, words.repeats, peers)
-    shapes((10, 100) if quick else (10, 100, 1000))
+    report = Report()
+    parts: tuple[Callable[[], None], ...] = (
+        lambda: samples(report, quick),
+        lambda: training(report, quick),
+        lambda: many(report, quick),
+        lambda: running(report),
+        lambda: None if quick else memory(report),
+    )
+    for part in parts:
+        part()
+    print("\ntargets")
+    for verdict in report.verdicts:
+        print(f"  {'PASS' if verdict.met else 'FAIL'}  {verdict.target}\n          {verdict.measured}")
+    if words.json is not None:
+        written = json.dumps(asdict(report), indent=1).replace("-Infinity", "null").replace("Infinity", "null")
+        words.json.write_text(written + "\n")
     if words.plots is not None:
-        draw(words.plots)
+        for picture in (STEPS, DISTINCT):
+            print(f"drawn: {draw(picture, words.plots, told)}")
 
 
 if __name__ == "__main__":
