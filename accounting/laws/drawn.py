@@ -275,7 +275,7 @@ def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction
             mu_squared = mu_squared_of(leaf, relation)
             if not mu_squared:
                 return None
-            sigma = float(1 / mu_squared) ** 0.5
+            sigma = (mu_squared.denominator / mu_squared.numerator) ** 0.5
             return _exact(SampledGaussianLoss(_below_one(rate), sigma, direction))
         case LaplaceLaw(epsilon=epsilon):
             return _exact(SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)) if epsilon else None

@@ -108,5 +108,6 @@ def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -
         return leaf.mu_squared
     if isinstance(leaf, GDP):
         return Fraction(leaf.mu) ** 2
-    doubled = relation in {Relation.REPLACE_ONE, Relation.LABEL_FLIP}
-    return (2 if doubled else 1) ** 2 / Fraction(leaf.noise_multiplier) ** 2
+    shift = 2 if relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP) else 1
+    top, bottom = leaf.noise_multiplier.as_integer_ratio()
+    return Fraction((shift * bottom) ** 2, top**2)

@@ -8,8 +8,9 @@ is read twice. What has no theorem here is CannotCertify, never a guess. docs/pr
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -79,11 +80,17 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    lists = _lists(tree, relation)
+    lists = _read(tree, relation)
     return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction) for leaves in lists))
 
 
 Leaves: TypeAlias = dict[Drawn, int]
+
+
+@functools.lru_cache(maxsize=4)
+def _read(tree: Composition, relation: Relation) -> tuple[Leaves, ...]:
+    """Every list of leaves that one unit may meet: the same for both directions."""
+    return tuple(_lists(tree, relation))
 
 
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
@@ -141,7 +148,7 @@ def _of_group(tree: Group, relation: Relation) -> Leaves:
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
     _require_relation(how, relation)
-    return _distinct(_one_batch(leaves, how, relation) for leaves in _lists(of, relation))
+    return _distinct([_one_batch(leaves, how, relation) for leaves in _lists(of, relation)])
 
 
 def _require_relation(how: Draw, relation: Relation) -> None:
@@ -150,9 +157,9 @@ def _require_relation(how: Draw, relation: Relation) -> None:
         return
     match how:
         case Poisson() | Allocation():
-            word, covered = "poisson_sampled and random_allocation", {Relation.ADD_REMOVE, Relation.ZERO_OUT}
+            word, covered = "poisson_sampled and random_allocation", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
         case Subset() | Shuffle():
-            word, covered = "sampled_without_replacement and shuffled", {Relation.REPLACE_ONE}
+            word, covered = "sampled_without_replacement and shuffled", (Relation.REPLACE_ONE,)
     if relation not in covered:
         names = " and ".join(sorted(one.value for one in covered))
         raise CannotCertify(f"{word} are certified under {names}, not under {relation.value}")
@@ -210,7 +217,9 @@ def _merged(*lists: Leaves) -> Leaves:
     return merged
 
 
-def _distinct(lists: Iterator[Leaves]) -> list[Leaves]:
+def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
+    if isinstance(lists, list) and len(lists) == 1:
+        return lists
     distinct: list[Leaves] = []
     for leaves in lists:
         if leaves not in distinct:
@@ -251,10 +260,12 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
             elif losses.below is not losses.above:
                 approached = False
             above.append((losses.above, count))
-            failure += count * losses.failure
+            if losses.failure:
+                failure += count * losses.failure
             if losses.below is not None:
                 below.append((losses.below, count))
-                failure_below += count * (losses.failure if losses.below is losses.above else 0)
+                if losses.failure and losses.below is losses.above:
+                    failure_below += count * losses.failure
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
