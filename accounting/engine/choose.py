@@ -37,7 +37,7 @@ from dpledger.accounting.engine.closed_forms import (
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_once, ratio
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -59,6 +59,7 @@ NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 CUTS = 2  # each placed by the bound that the last one gave
+_CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
@@ -124,7 +125,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
             return _sampled_epsilon(loss, down, up)
         case _:
             outcomes = _outcomes(composed, math.log(down))
-            if outcomes is not None:
+            if outcomes is not None and outcomes.log_beyond < math.log(down) - _CLEARLY:
                 return _counted_epsilon(outcomes, composed, down, up)
             return _composed_epsilon(composed, down, up, floor)
 
@@ -205,8 +206,8 @@ def _logs(down: float, up: float) -> tuple[float, float]:
 
 def _outcomes(composed: Composed, log_delta: float) -> Outcomes | None:
     match composed.parts:
-        case ((DiscreteGaussianLoss() as loss, 1),):
-            return lattice_once(loss, log_delta)
+        case ((DiscreteGaussianLoss() as loss, count),):
+            return lattice_runs(loss, count, log_delta)
         case parts:
             return enumerated(parts)
 
@@ -223,6 +224,9 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
         return NOTHING
     if low > 0 and not ratio(outcomes, low, scale).lower >= over:
         low = 0.0
+    listed = float(outcomes.losses.max())  # beyond are losses that are too rare to be listed
+    if high > listed and ratio(outcomes, listed, scale).upper <= under:
+        high = listed
     return crossing(lambda epsilon: ratio(outcomes, epsilon, scale), under, over, low, high)
 
 
@@ -301,10 +305,13 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             return sampled(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
         case _:
             outcomes = _outcomes(composed, -690.0)
+            result = Interval(0.0, 1.0)
             if outcomes is not None:
-                found = ratio(outcomes, epsilon, 0.0)
-                return Interval(found.lower, min(1.0, found.upper))
-            result = lattice_delta(composed, epsilon) if _few(composed) else Interval(0.0, 1.0)
+                result = result.meet(ratio(outcomes, epsilon, 0.0))
+                if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
+                    return result
+            if _few(composed):
+                result = result.meet(lattice_delta(composed, epsilon))
             if result.relative_width() > NARROW and result.upper > 0:
                 result = result.meet(from_logs(finite_delta(composed, epsilon)))
             for _ in range(CUTS):

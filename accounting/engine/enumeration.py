@@ -18,12 +18,16 @@ from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
+from dpledger.errors import WorkLimit
 
-__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_once", "ratio"]
+__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_runs", "ratio"]
 
 MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
+MOST_STEPS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
+FAINT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
+TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
 
@@ -126,11 +130,48 @@ def _log_factorials(last: int) -> Array:
     return np.concatenate([table, (n + 0.5) * np.log(n) - n + math.log(2 * math.pi) / 2 + series])
 
 
-def lattice_once(loss: DiscreteGaussianLoss, log_delta: float) -> Outcomes:
-    """The outcomes of one discrete Gaussian, but for a mass that is small beside e^log_delta."""
-    losses, log_masses, mass_error, log_beyond = loss.outcomes(-log_delta)
-    errors = 8 * UNIT * (np.abs(losses) + (loss.shift / loss.sigma) ** 2)
-    return Outcomes(losses, log_masses, errors, mass_error + 8 * UNIT * np.abs(log_masses), log_beyond)
+def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Outcomes | None:
+    """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
+    where they are more than MOST_STEPS. The loss depends on the sum of the noises alone, whose masses are sums of
+    positive products. Source: docs/proofs/lattice.md, section 7."""
+    digits = -log_delta if count == 1 else min(FAINT, math.log(count) - log_delta)
+    try:
+        losses, log_masses, mass_errors, log_beyond = loss.outcomes(digits)
+    except WorkLimit:
+        return None
+    if count == 1:
+        errors = 8 * UNIT * (np.abs(losses) + (loss.shift / loss.sigma) ** 2)
+        return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
+    size = count * (losses.size - 1) + 1
+    if size > MOST_STEPS:
+        return None
+    masses = _power_of_masses(np.exp(log_masses), count)
+    sums = np.arange(size, dtype=np.float64) - size // 2
+    scale = (loss.shift / loss.sigma) ** 2 / 2
+    totals = scale * (count - 2 * sums / loss.shift)
+    each = float(np.max(mass_errors + 8 * UNIT * (np.abs(log_masses) + 1)))
+    kept = masses > TINY
+    error = count * (each + 2 * UNIT * size)
+    return Outcomes(
+        totals[kept],
+        np.log(masses[kept]),
+        8 * UNIT * (np.abs(totals[kept]) + 2 * scale * count),
+        np.full(int(kept.sum()), error * (1 + 1e-6)) + 4 * UNIT * np.abs(np.log(masses[kept])),
+        float(np.logaddexp(log_beyond + math.log(count), math.log(4 * size * TINY))),
+    )
+
+
+def _power_of_masses(masses: Array, count: int) -> Array:
+    """The masses of the sum of `count` independent draws: relative errors of at most 2 `count` times the last size,
+    in UNIT, where nothing underflows."""
+    result: Array | None = None
+    while True:
+        if count & 1:
+            result = masses if result is None else np.convolve(result, masses)
+        count >>= 1
+        if not count:
+            return masses if result is None else result
+        masses = np.convolve(masses, masses)
 
 
 def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -26,6 +27,7 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.smooth_cut import ULPS
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.errors import WorkLimit
 
 __all__ = ["TINY", "Profiled", "Tails", "profile_of"]
 
@@ -33,6 +35,9 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TINY = 1e-290
 """Added to every upper bound of a tail: below it the relative error bounds do not hold."""
+FAINT = 690.0
+"""Digits of an outcome that is looked at, to base e: TINY is e^-667."""
+_FAR_LOSS = 60.0  # e^-60 is below every rounding
 _FARTHEST = 60.0  # standard deviations: the mass beyond is below TINY
 
 
@@ -109,6 +114,8 @@ def profile_of(loss: Loss) -> Profiled | None:
             return _sampled(laplace_base(e0), e0, loss)
         case FiniteLoss():
             return _finite(loss)
+        case DiscreteGaussianLoss():
+            return _discrete_gaussian(loss)
         case _:
             return None
 
@@ -202,9 +209,9 @@ def _slack_of(rate: float, sign: float) -> Callable[[Array], Array]:
 
 def _inner(rate: float, points: Array) -> Array:
     """The base loss v with log(1 - q + q e^v) = l: -inf where l is below log(1 - q)."""
-    gains = np.maximum(np.expm1(points) / rate, -1.0)
+    gains = np.maximum(np.expm1(np.minimum(points, _FAR_LOSS)) / rate, -1.0)
     with np.errstate(divide="ignore"):
-        return np.log1p(gains)
+        return np.log1p(gains) + np.maximum(points - _FAR_LOSS, 0.0)  # beyond, v - l does not change by e^-_FAR_LOSS
 
 
 def _removed(base: Base, rate: float, points: Array) -> Tails:
@@ -225,12 +232,31 @@ def _added(base: Base, rate: float, points: Array) -> Tails:
 def _finite(loss: FiniteLoss) -> TailProfile:
     order = np.argsort(loss.losses)
     values, masses = loss.losses[order], loss.masses[order] / (1 - loss.infinite_mass)
-    left = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-    right = np.append(np.cumsum((masses * np.exp(-values))[::-1])[::-1], 0.0)
     moved = float(np.max(loss.loss_errors))
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
     wide = float(np.max(np.abs(values)))
     error = (1 + 2 * odds) * loss.mass_error + 1.01 * moved + UNIT * (16 + 4 * odds + values.size + 4 * wide)
+    return _listed(values, (masses, masses * np.exp(-values)), moved, error, (float(values[0]) - moved, loss.largest))
+
+
+def _discrete_gaussian(loss: DiscreteGaussianLoss) -> TailProfile | None:
+    """Every outcome that is not rarer than TINY."""
+    try:
+        losses, logs, mass_errors, _ = loss.outcomes(FAINT)
+    except WorkLimit:
+        return None
+    order = np.argsort(losses)
+    values, logs = losses[order], logs[order]
+    moved = 8 * UNIT * (float(np.max(np.abs(values))) + (loss.shift / loss.sigma) ** 2)
+    error = float(np.max(mass_errors)) + UNIT * (64 + values.size + 16 * float(np.max(np.abs(logs)))) + 2 * moved
+    return _listed(values, (np.exp(logs), np.exp(logs - values)), moved, error, (-math.inf, math.inf))
+
+
+def _listed(
+    values: Array, masses: tuple[Array, Array], moved: float, error: float, ends: tuple[float, float]
+) -> TailProfile:
+    """Rising losses, each within `moved`, with masses under P and Q, within a relative `error`."""
+    left, right = (np.append(np.cumsum(side[::-1])[::-1], 0.0) for side in masses)
 
     def tails(points: Array) -> Tails:
         first = np.searchsorted(values, points, side="right")
@@ -239,4 +265,4 @@ def _finite(loss: FiniteLoss) -> TailProfile:
     def slack(points: Array) -> Array:
         return moved + 4 * UNIT * np.abs(points)
 
-    return TailProfile(tails, slack, float(values[0]) - moved, loss.largest)
+    return TailProfile(tails, slack, *ends)

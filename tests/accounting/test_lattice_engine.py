@@ -21,9 +21,9 @@ from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
 from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
-from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.reading import Ingredients
+from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.laws.tails import profile_of
 from dpledger.accounting.profile import compose
@@ -245,7 +245,9 @@ def test_a_floor_changes_nothing_above_it(seed: int) -> None:
 
 
 def test_a_law_without_tails_is_left_to_others() -> None:
-    composed = Composed(((DiscreteGaussianLoss(3.0, 1), 2),))
+    cut = SampledGaussianLoss(0.1, 1.0, "remove", cut=Cut(3.0, 0.3))
+    composed = Composed(((cut, 2),))
+    assert profile_of(cut) is None
     assert lattice_epsilon(composed, 1e-5, 1e-5) == Interval(0.0, math.inf)
     assert lattice_delta(composed, 1.0) == Interval(0.0, 1.0)
 
