@@ -75,14 +75,14 @@ class SampledGaussian:
         scale = ball(step) / (2 * flint.arb.pi() * variance).sqrt()
         return [weight * scale for weight in weights], losses, error
 
-    def transform(self, c: float, step: float) -> Iterator[Complex]:
-        """E e^(zL) at z = c + i k step, k = 0, 1, ..., below MOST_NODES: each point's turn is multiplied on."""
-        weights, losses, error = self.quadrature(c, step * MOST_NODES)
+    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
+        """E e^(zL) at z = c + i k step, k = 0, 1, ..., count - 1: each point's turn is multiplied on."""
+        weights, losses, error = self.quadrature(c, step * count)
         turns = [flint.acb(0, ball(step) * loss).exp() for loss in losses]
         terms = [flint.acb(weight) for weight in weights]
         slack = sum(weights, flint.arb(0)) * error
         radius = flint.acb(flint.arb(0, slack), flint.arb(0, slack))
-        for _ in range(MOST_NODES):
+        for _ in range(count):
             yield sum(terms, flint.acb(0)) + radius
             terms = [term * turn for term, turn in zip(terms, turns, strict=True)]
 
@@ -115,8 +115,8 @@ class Laplace:
         below, middle, above = (float(self.log_moment(c * (1 + d))) for d in (-1e-3, 0.0, 1e-3))
         return middle, (above - below) / (2e-3 * c), max((above - 2 * middle + below) / (1e-3 * c) ** 2, 0.0)
 
-    def transform(self, c: float, step: float) -> Iterator[Complex]:
-        return map(self._moment, nodes(c, step))
+    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
+        return map(self._moment, nodes(c, step, count))
 
     def log_moment(self, c: float) -> Ball:
         return self._moment(flint.acb(ball(c))).real.log()
@@ -136,8 +136,8 @@ class Gaussian:
         squared = float(self.sigma) ** -2
         return squared * c * (c + 1) / 2, squared * (c + 0.5), squared
 
-    def transform(self, c: float, step: float) -> Iterator[Complex]:
-        return ((z * (z + 1) / (2 * ball(self.sigma) ** 2)).exp() for z in nodes(c, step))
+    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
+        return ((z * (z + 1) / (2 * ball(self.sigma) ** 2)).exp() for z in nodes(c, step, count))
 
     def log_moment(self, c: float) -> Ball:
         return ball(c) * (ball(c) + 1) / (2 * ball(self.sigma) ** 2)
@@ -148,9 +148,9 @@ Cumulants: TypeAlias = tuple[float, float, float]
 Law: TypeAlias = SampledGaussian | Laplace | Gaussian
 
 
-def nodes(c: float, step: float) -> Iterator[Complex]:
-    """c + i k step, k = 0, 1, ..., MOST_NODES - 1."""
-    return (flint.acb(ball(c), ball(step) * k) for k in range(MOST_NODES))
+def nodes(c: float, step: float, count: int) -> Iterator[Complex]:
+    """c + i k step, k = 0, 1, ..., count - 1."""
+    return (flint.acb(ball(c), ball(step) * k) for k in range(count))
 
 
 def cumulants(parts: Sequence[tuple[Law, int]], c: float) -> Cumulants:
@@ -185,8 +185,8 @@ class Line:
 
     def _fill(self, counts: Sequence[float]) -> None:
         small, first = 0, 0.0
-        values = zip(nodes(self.c, self.step), *(law.transform(self.c, self.step) for law in self.laws), strict=False)
-        for z, *moments in values:
+        place = self.c, self.step, MOST_NODES
+        for z, *moments in zip(nodes(*place), *(law.transform(*place) for law in self.laws), strict=True):
             self.z.append(z)
             self.logs.append([moment.log() for moment in moments])
             size = sum(n * float(log.real) for n, log in zip(counts, self.logs[-1], strict=True))
