@@ -99,12 +99,12 @@ def sketched(parts: Sequence[tuple[Profiled, int]], log_delta: float, log_share:
 def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     points = np.concatenate([-_towards(-law.smallest)[::-1], _towards(law.largest)])
     beyond = math.exp(max(log_beyond, -700.0))
-    some = points[::_STRIDE]
-    mass = law.lines(some)[0]
+    some = np.append(np.arange(0, points.size - 1, _STRIDE), points.size - 1)
+    mass = law.lines(points[some])[0]
     first = min(max(0, int(np.searchsorted(-mass, -(1 - _LIKELY))) - 1), some.size - 2)
     last = max(first + 1, min(int(np.searchsorted(-mass, -beyond)), some.size - 1))
-    low, high = float(some[first]), float(some[last])
-    points = np.concatenate([points[_STRIDE * first : _STRIDE * last + 1], np.linspace(low, high, 64)[1:-1]])
+    chosen = points[some[first] : some[last] + 1]
+    points = np.concatenate([chosen, np.linspace(chosen[0], chosen[-1], 64)[1:-1]])
     points.sort()
     left, right = law.lines(points)
     high = float(points[min(int(np.searchsorted(-left, -beyond)), points.size - 1)])
@@ -113,8 +113,9 @@ def _atoms(law: Profiled, count: int, log_beyond: float) -> Atoms:
     masses, others = -np.diff(left), -np.diff(right)
     usable = (masses > 1e-13 * left[:-1]) & (others > 1e-13 * right[:-1])
     if not usable.any():
-        return Atoms(np.zeros(1), np.zeros(1), count, low, high)
+        return Atoms(np.zeros(1), np.zeros(1), count, float(points[0]), high)
     ends = points[within][usable]
+    low = float(points[0])
     starts = np.append(max(law.smallest, low - 1), points[within])[:-1][usable]
     losses = np.clip(np.log(masses[usable] / others[usable]), starts, ends)  # differences of near equals are noise
     return Atoms(losses, np.log(masses[usable]), count, low, high)

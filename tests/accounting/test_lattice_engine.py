@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine import lattice
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.composed import Composed
@@ -118,6 +118,16 @@ def test_few_runs_are_narrow(seed: int) -> None:
     step = PoissonSampled(GaussianLaw(noise_multiplier=sigma), rate=rate)
     at = compose(Repeated(step, times=int(rng.integers(2, 64)))).epsilon(10 ** rng.uniform(-12, -3))
     assert at.upper - at.lower <= 1e-3 * max(at.upper, 1e-3)
+
+
+@pytest.mark.parametrize("seed", seeds(12, 150))
+def test_few_runs_of_a_sampled_laplace_are_narrow(seed: int) -> None:
+    """Heavy atoms at both ends, which a sketch must see."""
+    rng = np.random.default_rng(seed)
+    rate, e0 = math.exp(rng.uniform(math.log(1e-4), math.log(0.9))), math.exp(rng.uniform(-4, 1.5))
+    step = PoissonSampled(LaplaceLaw(e0), rate=rate)
+    at = compose(Repeated(step, times=int(rng.integers(2, 64)))).epsilon(10 ** rng.uniform(-12, -3))
+    assert at.upper - at.lower <= 2e-3 * max(at.upper, 1e-3)
 
 
 @pytest.mark.parametrize(
