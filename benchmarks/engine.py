@@ -7,7 +7,7 @@
 Every piece of work is asked for epsilon, in both directions where the library has two, and never twice alike: sizes
 differ in their tenth digit, so that nothing kept from the run before helps. For each library: median milliseconds, the
 interval or the upper bound, its width or its distance from our certified interval, and how many times slower it is
-than ours. A lower bound above our upper one, or an upper bound below our lower one, is UNSOUND: docs/peers.md. After
+than ours. An upper bound below our lower one is UNSOUND, a lower bound above our upper one WRONG: docs/peers.md. After
 the tables, each target with PASS or FAIL. A library that is not installed is named as such; Opacus is the extra
 `bench` (install PyTorch for the processor alone first).
 """
@@ -139,8 +139,10 @@ def _answered(work: Work, peer: Peer, truth: Interval) -> Timed[Interval] | str:
 
 
 def _words(found: Interval, truth: Interval) -> str:
-    if found[1] < truth[0] or found[0] > truth[1]:
-        return f"UNSOUND by {max(truth[0] - found[1], found[0] - truth[1]):.1e}"
+    if found[1] < truth[0]:
+        return f"UNSOUND: upper bound too small by {truth[0] - found[1]:.1e}"
+    if found[0] > truth[1]:
+        return f"WRONG: lower bound too large by {found[0] - truth[1]:.1e}"
     if found[0] == -math.inf:
         return f"above the truth by {found[1] - truth[1]:.1e}"
     return f"from {found[0] - truth[0]:+.1e} to {found[1] - truth[1]:+.1e}"

@@ -162,13 +162,14 @@ def _opacus(kind: str) -> Callable[[Work, Interval], Interval]:
 DP_ACCOUNTING = Peer("dp_accounting PLD, above", _upper(1e-4))
 PRV = Peer("prv_accountant", _prv(lambda _: 0.1))
 MATCHED = Peer("prv_accountant, 1e-3", _prv(lambda truth: 0.5e-3 * truth[1]), slow=True)
+OPACUS_PRV = Peer("Opacus PRV", _opacus("PRVAccountant"))
 PEERS = (
     DP_ACCOUNTING,
     Peer("dp_accounting PLD, both", _both(1e-4)),
     Peer("dp_accounting RDP", _dp_accounting_rdp),
     PRV,
     Peer("Opacus RDP", _opacus("RDPAccountant"), most_runs=1e12),
-    Peer("Opacus PRV", _opacus("PRVAccountant")),
+    OPACUS_PRV,
     Peer("dp_accounting PLD 1e-5", _both(1e-5), slow=True),
     MATCHED,
 )
