@@ -155,6 +155,7 @@ def _require_relation(how: Draw, relation: Relation) -> None:
     """Refused here as well, whatever is run: a node that no theorem covers is not read as if it were not there."""
     if how == EVERYONE:
         return
+    covered: tuple[Relation, ...]
     match how:
         case Poisson() | Allocation():
             word, covered = "poisson_sampled and random_allocation", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
