@@ -160,6 +160,9 @@ def training(report: Report, quick: bool) -> None:
         if ratios:
             words = f"{peer.name}: {min(ratios):.0f}x to {max(ratios):.0f}x slower"
             report.verdict(f"at least {least}x faster than {peer.name}", words, min(ratios) >= least)
+    balls = [seconds[IN_BALLS.name] for seconds in found if IN_BALLS.name in seconds]
+    if balls:
+        report.verdict("verify=arb: under a second", f"verify=arb: at most {max(balls):.2f} s", max(balls) < 1)
     ten = max(seconds[""] for seconds in found) * 1e3
     report.verdict("A to E: at most 2 ms", f"A to E: at most {ten:.2f} ms (median each)", ten <= 2)
     others = [work for work in OTHERS if not quick or "docs/peers.md" in work.name]

@@ -21,7 +21,7 @@ from soundness import Question, Random, Tally
 Stream = Callable[[Random], Iterator[Question]]
 
 BLOCK = 250
-SLICE = 30  # of each kind, in every run
+SLICE = 25  # of each kind, in every run
 BLOCKS: dict[Stream, int] = {
     soundness.gaussians: 40,
     soundness.sampled_once: 60,
@@ -34,7 +34,10 @@ BLOCKS: dict[Stream, int] = {
     soundness.dp_sgd: 48,
     soundness.few_runs: 12,
     soundness.mixed: 80,
+    soundness.many_distinct: 8,
+    soundness.rare_jumps: 4,
     soundness.appended: 20,
+    soundness.curves: 20,
 }
 NARROW = 0.95  # of the intervals of epsilon, at least: no bound is sound by saying nothing
 

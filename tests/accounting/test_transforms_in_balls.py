@@ -3,6 +3,7 @@ Chernoff points from above, the decay from above."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import flint
 import numpy as np
 import pytest
 
-from ball_contours import Gaussian, Laplace, SampledGaussian, Unresolved, nodes
+from ball_contours import Gaussian, Laplace, Patience, SampledGaussian, Unresolved, nodes
 from ball_profiles import Ball, ball, precision
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -38,8 +39,8 @@ class BoundedRange:
     def log_moment(self, c: float) -> Ball:
         return self._moment(flint.acb(ball(c))).real.log()
 
-    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
-        return map(self._moment, nodes(c, step, count))
+    def transform(self, c: float, step: float, limits: Patience) -> Iterator[Complex]:
+        return map(self._moment, nodes(c, step, limits))
 
     def _moment(self, z: Complex) -> Complex:
         width = 2 * z + 1
@@ -55,8 +56,8 @@ class Atoms:
     def log_moment(self, c: float) -> Ball:
         return self._moment(flint.acb(ball(c))).real.log()
 
-    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
-        return map(self._moment, nodes(c, step, count))
+    def transform(self, c: float, step: float, limits: Patience) -> Iterator[Complex]:
+        return map(self._moment, nodes(c, step, limits))
 
     def _moment(self, z: Complex) -> Complex:
         return sum((mass * (z * loss).exp() for loss, mass in zip(self.losses, self.masses, strict=True)), flint.acb(0))
@@ -119,7 +120,7 @@ def wrong_nodes(tilted: Tilted, exact: Any, c: float, k: Ball, step: float) -> l
     decay = tilted.log_decay(step * np.arange(NODES, dtype=np.float64))
     decay = np.minimum.accumulate(decay)  # each bounds what comes later too
     mean, wrong = ball(tilted.cumulants.mean), []
-    for i, moment in enumerate(exact.transform(c, step, NODES)):
+    for i, moment in enumerate(itertools.islice(exact.transform(c, step, Patience(NODES)), NODES)):
         phi = moment * flint.acb(-k, -ball(step) * i * mean).exp()
         log_phi = complex(stated.log_phi[i])
         computed = flint.acb(ball(log_phi.real), ball(log_phi.imag)).exp()

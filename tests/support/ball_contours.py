@@ -23,9 +23,16 @@ Complex = Any  # flint.acb
 QUADRATURE = 75.0  # the error of a transform is below e^-QUADRATURE, relative
 LEFT_OUT = 1e-24  # nodes end where eight in a row are below this share of the largest
 ALIASES = 1e-17  # the window is made for this share of delta
-MOST_NODES = 350
-MOST_POINTS = 1500  # of one quadrature
+BLOCK = 32  # nodes at once, by one product of matrices
 FURTHER = (1.3, 1.7, 2.3, 3.2)  # multiples of the tilt at which aliases are bounded
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How much work a line may be: `nodes` on it, `points` of each quadrature."""
+
+    nodes: int = 350
+    points: int = 1500
 
 
 class Unresolved(Exception):
@@ -56,7 +63,7 @@ class SampledGaussian:
         value = float(exponents.max()) + math.log(total * (x[1] - x[0]) / (sigma * math.sqrt(2 * math.pi)))
         return value, sign * mean, float(weights @ (loss - mean) ** 2) / total
 
-    def quadrature(self, c: float, frequency: float) -> tuple[list[Ball], list[Ball], Ball]:
+    def quadrature(self, c: float, frequency: float, points: int) -> tuple[list[Ball], list[Ball], float]:
         """Weights of e^(c loss) under P, losses, and a bound of the relative error at frequencies up to the given."""
         rate, variance = ball(self.rate), ball(self.sigma) ** 2
         sigma = float(self.sigma)
@@ -64,7 +71,7 @@ class SampledGaussian:
         step, error = _step(sigma, w, frequency)
         reach = sigma * math.sqrt(2 * (QUADRATURE + 12))
         low, high = -reach + min(w, 0.0), reach + max(w, 0.0)
-        if high - low > MOST_POINTS * step:
+        if high - low > points * step:
             raise Unresolved("a quadrature of too many points")
         weights, losses = [], []
         for k in range(math.floor(low / step), math.ceil(high / step) + 1):
@@ -75,19 +82,23 @@ class SampledGaussian:
         scale = ball(step) / (2 * flint.arb.pi() * variance).sqrt()
         return [weight * scale for weight in weights], losses, error
 
-    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
-        """E e^(zL) at z = c + i k step, k = 0, 1, ..., count - 1: each point's turn is multiplied on."""
-        weights, losses, error = self.quadrature(c, step * count)
+    def transform(self, c: float, step: float, limits: Patience) -> Iterator[Complex]:
+        """E e^(zL) at z = c + i k step, k = 0, 1, ...: each point's turn is multiplied on."""
+        weights, losses, error = self.quadrature(c, step * limits.nodes, limits.points)
         turns = [flint.acb(0, ball(step) * loss).exp() for loss in losses]
-        terms = [flint.acb(weight) for weight in weights]
         slack = sum(weights, flint.arb(0)) * error
         radius = flint.acb(flint.arb(0, slack), flint.arb(0, slack))
-        for _ in range(count):
-            yield sum(terms, flint.acb(0)) + radius
-            terms = [term * turn for term, turn in zip(terms, turns, strict=True)]
+        powers = [[flint.acb(1)] * len(turns)]
+        for _ in range(BLOCK):
+            powers.append([power * turn for power, turn in zip(powers[-1], turns, strict=True)])
+        columns = flint.acb_mat(list(map(list, zip(*powers[:BLOCK], strict=True))))
+        terms = [flint.acb(weight) for weight in weights]
+        for _ in range(0, limits.nodes, BLOCK):
+            yield from (value + radius for value in (flint.acb_mat([terms]) * columns).entries())
+            terms = [term * leap for term, leap in zip(terms, powers[BLOCK], strict=True)]
 
     def log_moment(self, c: float) -> Ball:
-        weights, _, error = self.quadrature(c, 0.0)
+        weights, _, error = self.quadrature(c, 0.0, Patience().points)
         total = sum(weights, flint.arb(0))
         return (total + flint.arb(0, total * error)).log()
 
@@ -115,8 +126,8 @@ class Laplace:
         below, middle, above = (float(self.log_moment(c * (1 + d))) for d in (-1e-3, 0.0, 1e-3))
         return middle, (above - below) / (2e-3 * c), max((above - 2 * middle + below) / (1e-3 * c) ** 2, 0.0)
 
-    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
-        return map(self._moment, nodes(c, step, count))
+    def transform(self, c: float, step: float, limits: Patience) -> Iterator[Complex]:
+        return map(self._moment, nodes(c, step, limits))
 
     def log_moment(self, c: float) -> Ball:
         return self._moment(flint.acb(ball(c))).real.log()
@@ -136,8 +147,8 @@ class Gaussian:
         squared = float(self.sigma) ** -2
         return squared * c * (c + 1) / 2, squared * (c + 0.5), squared
 
-    def transform(self, c: float, step: float, count: int) -> Iterator[Complex]:
-        return ((z * (z + 1) / (2 * ball(self.sigma) ** 2)).exp() for z in nodes(c, step, count))
+    def transform(self, c: float, step: float, limits: Patience) -> Iterator[Complex]:
+        return ((z * (z + 1) / (2 * ball(self.sigma) ** 2)).exp() for z in nodes(c, step, limits))
 
     def log_moment(self, c: float) -> Ball:
         return ball(c) * (ball(c) + 1) / (2 * ball(self.sigma) ** 2)
@@ -148,9 +159,9 @@ Cumulants: TypeAlias = tuple[float, float, float]
 Law: TypeAlias = SampledGaussian | Laplace | Gaussian
 
 
-def nodes(c: float, step: float, count: int) -> Iterator[Complex]:
-    """c + i k step, k = 0, 1, ..., count - 1."""
-    return (flint.acb(ball(c), ball(step) * k) for k in range(count))
+def nodes(c: float, step: float, limits: Patience) -> Iterator[Complex]:
+    """c + i k step, k = 0, 1, ..."""
+    return (flint.acb(ball(c), ball(step) * k) for k in range(limits.nodes))
 
 
 def cumulants(parts: Sequence[tuple[Law, int]], c: float) -> Cumulants:
@@ -174,8 +185,8 @@ class Line:
     """Re z = c with the logarithms of the transforms of some laws at its nodes, enough for counts of about `parts`, and
     their log moments to the right of it, for the aliases."""
 
-    def __init__(self, parts: Sequence[tuple[Law, int]], c: float) -> None:
-        self.c, self.laws = c, tuple(law for law, _ in parts)
+    def __init__(self, parts: Sequence[tuple[Law, int]], c: float, limits: Patience | None = None) -> None:
+        self.c, self.limits, self.laws = c, limits or Patience(), tuple(law for law, _ in parts)
         self.known = [law.cumulants(c) for law in self.laws]
         self.step = _spacing(parts, c)
         self.z: list[Complex] = []
@@ -185,8 +196,8 @@ class Line:
 
     def _fill(self, counts: Sequence[float]) -> None:
         small, first = 0, 0.0
-        place = self.c, self.step, MOST_NODES
-        for z, *moments in zip(nodes(*place), *(law.transform(*place) for law in self.laws), strict=True):
+        place = self.c, self.step, self.limits
+        for z, *moments in zip(nodes(*place), *(law.transform(*place) for law in self.laws), strict=False):
             self.z.append(z)
             self.logs.append([moment.log() for moment in moments])
             size = sum(n * float(log.real) for n, log in zip(counts, self.logs[-1], strict=True))

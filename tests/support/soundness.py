@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 import ball_profiles as exactly
-from ball_contours import Gaussian, Laplace, Law, Line, OnLine, SampledGaussian, Unresolved, saddle
+from ball_contours import Gaussian, Laplace, Law, Line, OnLine, Patience, SampledGaussian, Unresolved, saddle
 from ball_profiles import Ball, Pair, Profile, ball
 from dpledger.accounting.composition import (
     Composition,
@@ -298,6 +298,14 @@ def few_runs(rng: Random) -> Iterator[Question]:
         yield from on_one_line(rng, [(law, int(rng.integers(8, 50)))])
 
 
+def rare_jumps(rng: Random) -> Iterator[Question]:
+    """Tiny rates: one large loss among many small ones rules the tail, and transforms die out slowly."""
+    while True:
+        law = SampledGaussian(decimal(rng, 1e-5, 2e-3), decimal(rng, 0.5, 2), "remove")
+        times = float(decimal(rng, 3e-3, 0.3)) / float(law.rate)
+        yield from on_one_line(rng, [(law, round(times * times) + 64)], Patience(nodes=2000, points=6000))
+
+
 def mixed(rng: Random) -> Iterator[Question]:
     """Two or three distinct sampled Gaussians, with Gaussian and Laplace noise."""
     while True:
@@ -314,11 +322,22 @@ def mixed(rng: Random) -> Iterator[Question]:
         yield from on_one_line(rng, parts)
 
 
-def on_one_line(rng: Random, parts: list[tuple[Law, int]]) -> Iterator[Question]:
+def many_distinct(rng: Random) -> Iterator[Question]:
+    """Twelve to twenty sampled Gaussians, no two alike: composed as one bundle."""
+    while True:
+        side, times = SIDES[int(rng.integers(2))], math.exp(rng.uniform(math.log(10), math.log(1e4)))
+        parts: list[tuple[Law, int]] = [
+            (SampledGaussian(decimal(rng, 3e-3, 0.3), decimal(rng, 0.7, 4), side), 1 + int(times * rng.random()))
+            for _ in range(int(rng.integers(12, 21)))
+        ]
+        yield from on_one_line(rng, parts)
+
+
+def on_one_line(rng: Random, parts: list[tuple[Law, int]], limits: Patience | None = None) -> Iterator[Question]:
     """Questions about the laws with other counts, near the saddle of one line; none where the line is no good."""
     try:
         c = saddle(parts, -float(rng.uniform(3, 80)))
-        line = Line(parts, c * float(rng.uniform(0.55, 1)))
+        line = Line(parts, c * float(rng.uniform(0.55, 1)), limits)
     except Unresolved:
         return
     for _ in range(PER_LINE):
@@ -384,6 +403,26 @@ def appended(rng: Random) -> Iterator[Question]:
             exact = exactly.with_responses(exactly.gaussian(squared.sqrt()), ball(r0), responses)
             words = f"accountant: mu^2 {float(squared)!r}, RR {r0} x {responses}"
             yield Question(words, exact, delta, 0.0, answered(found.lower, found.upper), None)
+
+
+def curves(rng: Random) -> Iterator[Question]:
+    """Many deltas of one profile at once, down to where they vanish."""
+    while True:
+        sigma, r0, times = decimal(rng, 0.2, 40), decimal(rng, 0.01, 0.5), int(rng.integers(0, 6))
+        mu = 1 / ball(sigma)
+        exact = exactly.with_responses(exactly.gaussian(mu), ball(r0), times)
+        parts: list[Composition] = [GaussianLaw(sigma), *([Repeated(PureDP(r0), times=times)] if times else [])]
+        reach = float(mu) * float(mu) / 2 + float(mu) * rng.uniform(1, 30)
+        epsilons = sorted(float(reach * x) for x in rng.random(25))
+        found = compose(Sequence(tuple(parts))).deltas(epsilons)
+        for epsilon, at in zip(epsilons, found, strict=True):
+            words = f"curve: sigma {sigma}, RR {r0} x {times}"
+            yield Question(words, exact, "1", epsilon, None, answered_delta(at.lower, at.upper))
+
+
+def answered_delta(lower: float, upper: float) -> Callable[[float], Interval]:
+    """Bounds of delta that were given already."""
+    return lambda _: (lower, upper)
 
 
 def answered(lower: float, upper: float) -> Callable[[str], Interval]:
