@@ -149,11 +149,11 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
 
 def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
-    lattice = partial(lattice_epsilon, floor=floor)
+    lattice, contour = partial(lattice_epsilon, floor=floor), partial(_contour, floor=floor)
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not _few(composed):
-        return (_contour, cut_epsilon, _many_outcomes, lattice, *parts)
-    return (lattice, _contour, cut_epsilon, *parts)
+        return (contour, cut_epsilon, _many_outcomes, lattice, *parts)
+    return (lattice, contour, cut_epsilon, *parts)
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
@@ -177,8 +177,8 @@ def _few(composed: Composed) -> bool:
     return sampled and sum(count for _, count in composed.parts) <= FEW
 
 
-def _contour(composed: Composed, down: float, up: float) -> Interval:
-    return finite_epsilon(composed, *_logs(down, up))
+def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
+    return finite_epsilon(composed, *_logs(down, up), floor)
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:

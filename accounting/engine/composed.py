@@ -95,11 +95,12 @@ class TiltedComposition:
 
 
 def _added(parts: list[tuple[Cumulants, int]]) -> Cumulants:
-    value = math.fsum(count * at.value for at, count in parts)
-    error = math.fsum(count * at.error for at, count in parts) * (1 + 1e-9)
-    rounding = 8 * UNIT * math.fsum(count * abs(at.value) for at, count in parts)
-    mean = math.fsum(count * at.mean for at, count in parts)
-    return Cumulants(value, error + rounding, mean, math.fsum(count * at.variance for at, count in parts))
+    rows = [
+        (count * at.value, abs(count * at.value), count * at.error, count * at.mean, count * at.variance)
+        for at, count in parts
+    ]
+    value, size, error, mean, variance = map(math.fsum, zip(*rows, strict=True))
+    return Cumulants(value, error * (1 + 1e-9) + 8 * UNIT * size, mean, variance)
 
 
 def log_kappa(c: float | Array) -> Array:

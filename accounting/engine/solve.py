@@ -10,7 +10,14 @@ from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
-from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import (
+    CLOSE_MULTIPLES,
+    Saddle,
+    choose_contour,
+    ladder_around,
+    saddle_for_delta,
+    saddle_for_epsilon,
+)
 from dpledger.errors import WorkLimit
 
 __all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
@@ -18,6 +25,7 @@ __all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
 TOLERANCE = 1e-8
 WIDTH = 2e-4
 ATTEMPTS = 3
+_SETTLED = 1e-6  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
 
 
@@ -38,8 +46,9 @@ class Interval:
         return (self.upper - self.lower) / self.upper if 0 < self.upper < math.inf else math.inf
 
 
-def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float) -> Interval:
-    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss.
+def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float, floor: float = 0.0) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
+    above `floor`, (0, floor) will do.
 
     Claim: the upper bound holds for every delta >= e^log_delta_down, the lower for every delta <= e^log_delta_up.
     Source: docs/proofs/engine.md, sections 1 and 2.
@@ -51,13 +60,18 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
         saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
         ladder = ladder_around(composed, saddle)
         found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
+        if found.upper <= floor:
+            return found
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
+            if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
+                return found.meet(Interval(0.0, floor))
             found = found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
             if found.relative_width() <= WIDTH or found.upper <= 0:
                 break
             saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
+            ladder = ladder_around(composed, saddle, CLOSE_MULTIPLES)
             tolerance, width = tolerance * 1e-3, width / 4
     except WorkLimit:
         return found
@@ -70,11 +84,12 @@ def _middle(found: Interval, saddle: Saddle) -> float:
 
 def _solve(contour: Contour, found: Interval, saddle: Saddle, log_down: float, log_up: float) -> Interval:
     upper = found.upper
-    if contour.bounds(0.0).upper <= log_down:
-        return Interval(0.0, 0.0)
     start, slope = _newton(contour, min(saddle.epsilon, upper), log_down)
-    above = _walk(start, slope, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
-    below = _walk(start, slope, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
+    if start <= 0 and contour.bounds(0.0).upper <= log_down:
+        return Interval(0.0, 0.0)
+    here = contour.bounds(start)
+    above = _walk(start, slope, here.upper - log_down, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
+    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
@@ -88,23 +103,24 @@ def _newton(contour: Contour, epsilon: float, log_delta: float) -> tuple[float, 
         move = (log_delta - value) / slope
         move = min(max(move, -contour.window / 4), contour.window / 4)
         epsilon += move
-        if abs(move) <= 1e-13 * abs(epsilon) or abs(move * slope) < 1e-13:
+        if abs(move) <= 1e-13 * abs(epsilon) or abs(move * slope) < _SETTLED:
             break
     return epsilon, slope
 
 
-def _walk(start: float, slope: float, excess: Callable[[float], float], sign: float, limit: float) -> float:
-    """The first point from `start` on, in the direction `sign`, where `excess` is not positive; `limit` if none is."""
+def _walk(start: float, slope: float, gap: float, excess: Callable[[float], float], sign: float, limit: float) -> float:
+    """The first point from `start`, where the excess is `gap`, in the direction `sign` with an `excess` that is not
+    positive; `limit` if none is."""
     at, distance = start, 0.0
     for attempt in range(_STEPS):
         if sign * (limit - at) <= 0:
             return limit
-        gap = excess(at)
         if gap <= 0:
             return at
         step = gap / -slope if math.isfinite(gap) else max(abs(at) * 1e-9, 1e-12) * 4.0**attempt
         distance = max(2 * distance, 1.001 * step, abs(at) * 2.0**-52)
         at = start + sign * distance
+        gap = excess(at)
     return limit
 
 

@@ -13,14 +13,19 @@ from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.errors import WorkLimit
 
-__all__ = ["Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
+__all__ = ["CLOSE_MULTIPLES", "Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
+CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the saddle
 MOST_NODES = 1 << 14
 MOST_WORK = 1 << 22  # nodes times losses
+MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
+_COUNTS = np.geomspace(2, MOST_NODES, 48)
 _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none
+_CLOSE = 0.2  # a relative step of h after which a tilt is good enough: the next one would be far smaller
+_FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +39,32 @@ class Saddle:
 
 def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: float = math.inf) -> Saddle:
     """The c, up to `most`, that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
-    aimed at."""
+    aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
-    c = min(most, _first_guess(composed, log_delta))
+    c, reach = min(most, 1.0), _FAR
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
-        chernoff = (at.value + float(log_kappa(c)) - log_delta) / c
+        chernoff = (at.value + _log_kappa(c) - log_delta) / c
         best = min(best, chernoff) if chernoff > 0 else best
         cap = 5 / (width * best) if composed.largest < math.inf and best > 0 else math.inf
-        gap = c * at.mean - at.value + math.log1p(c) + log_delta
-        low, high = (c, high) if gap < 0 else (low, c)
-        if c >= min(cap, most) and gap < 0:
-            c = min(most, max(cap, low / 4))
+        height = c * at.mean - at.value + math.log1p(c)
+        low, high = (c, high) if height < -log_delta else (low, c)
+        if c >= min(cap, most) and height < -log_delta:
+            following = min(most, max(cap, low / 4))
+            at = composed.moments(following)
+            return Saddle(following, (at.value + _log_kappa(following) - log_delta) / following, log_delta)
+        slope = c * (c * at.variance + 1 / (1 + c))
+        following = min(most, _risen(c, height, slope, -log_delta, reach))
+        step = abs(following / c - 1) * max(1.0, slope / height)
+        if not low < following < high:
+            following = math.sqrt(max(low, c / 5) * min(high, 4 * c))
+            step = high / low - 1 if low > 0 else math.inf
+        if step < _CLOSE:
             break
-        following = min(most, _newton(c, gap, c * at.variance + 1 / (1 + c), low, high))
-        if abs(following / c - 1) < 0.02:
-            c = following
-            break
-        c = following
-    at = composed.moments(c)
-    return Saddle(c, (at.value + float(log_kappa(c)) - log_delta) / c, log_delta)
+        c, reach = following, _NEAR
+    value = at.value + (following - c) * (at.mean + (following - c) * at.variance / 2)
+    return Saddle(following, (value + _log_kappa(following) - log_delta) / following, log_delta)
 
 
 def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
@@ -74,13 +84,21 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
         c = following
     c = max(c, floor)
     at = composed.moments(c)
-    return Saddle(c, epsilon, min(0.0, at.value + float(log_kappa(c)) - c * epsilon))
+    return Saddle(c, epsilon, min(0.0, at.value + _log_kappa(c) - c * epsilon))
 
 
-def _first_guess(composed: Composed, log_delta: float) -> float:
-    variance = composed.moments(1.0).variance
-    guess = math.sqrt(2 * max(-log_delta, 0.1) / variance) if variance > 0 else 1.0
-    return min(max(guess, 1e-6), 1e6)
+def _risen(c: float, height: float, slope: float, target: float, reach: float) -> float:
+    """Newton's step for log h in log c, exact where h is a power of c; at most a factor `reach`."""
+    if not (height > 0 and slope > 0):
+        return c * min(reach, _NEAR)
+    factor = math.log(target / height) * height / slope if target > 0 else -math.inf
+    bound = math.log(reach)
+    return c * math.exp(min(max(factor, -bound), bound))
+
+
+def _log_kappa(c: float) -> float:
+    """`log_kappa` of one c, where nothing needs proof."""
+    return -c * math.log1p(1 / c) - math.log1p(c)
 
 
 def _newton(c: float, gap: float, slope: float, low: float, high: float) -> float:
@@ -91,9 +109,9 @@ def _newton(c: float, gap: float, slope: float, low: float, high: float) -> floa
     return math.sqrt(max(low, c / 5) * min(high, 4 * c))
 
 
-def ladder_around(composed: Composed, saddle: Saddle) -> Ladder:
+def ladder_around(composed: Composed, saddle: Saddle, multiples: Array = MULTIPLES) -> Ladder:
     """Chernoff bounds at multiples of the saddle's c: bounds by themselves, and what bounds the aliases."""
-    c = saddle.c * MULTIPLES
+    c = saddle.c * multiples
     log_moments = composed.log_moments(c)
     return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
 
@@ -111,18 +129,17 @@ def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolera
 
 
 def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:
+    """The point of the ladder, but the last three, whose window costs least; the window: long enough for the aliases
+    behind, and for those ahead by the best of the points above."""
     c, target = ladder.c, saddle.log_delta
     excess = ladder.log_bounds - c * saddle.epsilon - target + digits + 2
-    best, best_cost, best_window = 0, math.inf, math.inf
-    for i in range(len(c) - 3):
-        behind = (digits + 1 - target) / c[i]
-        ahead = float(np.min(excess[i + 1 :] / (c[i + 1 :] - c[i])))
-        window = max(float(behind), ahead)
-        burnt = float(ladder.log_moments[i] - c[i] * saddle.epsilon - target)
-        cost = window * (1 + max(0.0, burnt - 4) / 2)
-        if cost < best_cost:
-            best, best_cost, best_window = i, cost, window
-    return best, best_window
+    gaps = np.subtract.outer(c[:-3], c)
+    ahead = np.min(np.where(gaps < 0, excess, math.inf) / np.where(gaps < 0, -gaps, 1.0), axis=1)
+    windows = np.maximum((digits + 1 - target) / c[:-3], ahead)
+    burnt = ladder.log_moments[:-3] - c[:-3] * saddle.epsilon - target
+    spent = np.maximum(0.0, burnt - 4) / 2 + np.exp(np.minimum(burnt - MOST_BURNT, 300.0))
+    best = int(np.argmin(windows * (1 + spent)))
+    return best, float(windows[best])
 
 
 def _nodes_and_smoothing(
@@ -130,21 +147,34 @@ def _nodes_and_smoothing(
 ) -> tuple[int, float]:
     c = tilted.c
     deviation = max(math.sqrt(max(tilted.cumulants.variance, 0.0)), 1 / c)
-    main = 0.3 / (c * (c + 1)) * max(1.0, 2 * math.pi / step / (20 * deviation))
-    t = step * np.geomspace(2, MOST_NODES, 120)
+    window = 2 * math.pi / step
+    burnt = tilted.cumulants.value - c * saddle.epsilon - saddle.log_delta
+    plain = math.log(0.3 / (c * (c + 1)) * max(1.0, window / (20 * deviation)))
+    target = math.log(tolerance) + min(plain, math.log(window) - max(burnt, 0.0))
+    t = step * _COUNTS
     left_out = tilted.log_decay(t) + np.log(2 / (step * t))
-    target = math.log(tolerance * main)
-    decaying = _first_below(left_out, t, step, target)
+    decaying = _first_below(left_out, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
-    smoothed = _first_below(left_out - mu_squared * t * t / 2, t, step, target)
-    if decaying <= max(3 * smoothed, FEW_NODES) and decaying < MOST_NODES:
+    if decaying <= FEW_NODES:
+        return decaying, 0.0
+    smoothed = _first_below(left_out - mu_squared * t * t / 2, target)
+    if decaying <= 3 * smoothed and decaying < MOST_NODES:
         return decaying, 0.0
     return smoothed, mu_squared
 
 
-def _first_below(values: Array, t: Array, step: float, target: float) -> int:
+def _first_below(values: Array, target: float) -> int:
+    """How many nodes until `values`, at the _COUNTS, fall below the target: between two, by interpolation."""
     below = np.flatnonzero(values <= target)
-    return MOST_NODES if below.size == 0 else min(MOST_NODES, math.ceil(t[below[0]] / step) + 1)
+    if below.size == 0:
+        return MOST_NODES
+    i = int(below[0])
+    if i == 0:
+        return math.ceil(float(_COUNTS[0]))
+    above, under = float(values[i - 1]), float(values[i])
+    share = (above - target) / (above - under)
+    few, many = float(_COUNTS[i - 1]), float(_COUNTS[i])
+    return min(MOST_NODES, math.ceil(few + share * (many - few)))
 
 
 def _thirty_bits(step: float) -> float:

@@ -1,52 +1,83 @@
-"""Sums of w_j e^{i t y_j} over many nodes t = 0, step, 2 step, ... at once.
+"""Sums of w_j e^{i t y_j} over many nodes t = 0, step, 2 step, ... at once, and less their value at t = 0.
 
-The node number is written k = b*B + r. One table holds e^{i r step y}, another w e^{i b B step y}; their matrix product
-is the answer: about 2 sqrt(n) vectors of sines and cosines instead of n.
+The node number is written k = b*B + r. One table holds e^{i r step y} - 1, another e^{i b B step y} - 1; since
+e^{i(a+b)} - 1 = e^{ib}(e^{ia} - 1) + (e^{ib} - 1), a matrix product gives the answer: about 2 sqrt(n) vectors of sines
+and cosines instead of n. Each e^{ia} - 1 = 2i sin(a/2) e^{ia/2} keeps its digits where a is small.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.laws.law import FLOOR, Nodes
 
-__all__ = ["node_sums", "rounding_of_node_sums"]
+__all__ = [
+    "node_deviations",
+    "node_sums",
+    "nodes_of_deviations",
+    "rounding_of_deviations",
+    "rounding_of_node_sums",
+]
 
 
 def node_sums(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
     """sum_j weights[j] e^{i k step points[j]}, k = 0..count-1. `step` has at most 30 significant bits."""
+    return float(np.sum(weights)) + node_deviations(weights, points, step, count)
+
+
+def node_deviations(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
+    """sum_j weights[j] (e^{i k step points[j]} - 1), k = 0..count-1. `step` has at most 30 significant bits."""
     block = 1 << max(0, (count - 1).bit_length() + 1) // 2
-    table = np.ones((block, points.size), dtype=np.complex128)
-    size = 1
-    while size < block:
-        np.multiply(table[:size], _phases(size * step, points), out=table[size : 2 * size])
-        size *= 2
-    starts = np.arange(-(-count // block), dtype=np.float64) * (block * step)
-    rows = weights * _phases(starts[:, None], points)
-    sums: ComplexArray = (rows @ table.T).ravel()[:count]
-    return sums
+    near = _turns(step * np.arange(block, dtype=np.float64), points)
+    if count <= block:
+        return near[:count] @ weights
+    far = weights * _turns(block * step * np.arange(-(-count // block), dtype=np.float64), points)
+    sums: ComplexArray = (weights + far) @ near.T + far.sum(axis=1)[:, None]
+    return sums.ravel()[:count]
 
 
-def _phases(t: float | Array, points: Array) -> ComplexArray:
-    angles = t * points
-    phases = np.empty(np.shape(angles), dtype=np.complex128)
-    np.cos(angles, out=phases.real)
-    np.sin(angles, out=phases.imag)
-    return phases
+def _turns(t: Array, points: Array) -> ComplexArray:
+    """e^{i t y} - 1 for each t (row) and point."""
+    halves = np.multiply.outer(t / 2, points)
+    sines = np.sin(halves)
+    turns = np.empty(halves.shape, dtype=np.complex128)
+    np.multiply(sines, -2 * sines, out=turns.real)
+    np.multiply(2 * sines, np.cos(halves), out=turns.imag)
+    return turns
+
+
+def rounding_of_deviations(total: float, size: float, terms: int, t: Array) -> Array:
+    """Bounds of the rounding errors of `node_deviations` at each t, for weights that are exact: `total` is the sum of
+    their moduli, `size` that of weight times |point|.
+
+    Source: docs/proofs/engine.md, section 6 (node sums).
+    """
+    bounds: Array = UNIT * ((2 * terms + 100) * np.minimum(4 * total, t * size) + 2 * size * t)
+    return bounds
 
 
 def rounding_of_node_sums(weights: Array, points: Array, step: float, count: int) -> Array:
     """Bounds of the rounding errors of `node_sums` for weights that are exact, node by node.
 
-    A term is a product of at most log2(B) + 2 phases (each within 2 CIRCULAR, angles of one sign, each rounded once)
-    and a weight; the inner product of J complex terms adds at most 2(J + 4) units. docs/proofs/engine.md, section 6.
+    Source: docs/proofs/engine.md, section 6 (node sums).
     """
-    total = float(np.sum(np.abs(weights)))
-    factors = math.log2(max(2, count)) / 2 + 4
-    angles = float(np.sum(np.abs(weights) * np.abs(points)))
-    bounds: Array = UNIT * (
-        total * (2 * points.size + 32 * factors) + np.arange(count, dtype=np.float64) * (step * 2 * angles)
+    moduli = np.abs(weights)
+    total = float(np.sum(moduli))
+    t = step * np.arange(count, dtype=np.float64)
+    return (
+        rounding_of_deviations(total, float(moduli @ np.abs(points)), points.size, t) + UNIT * (points.size + 8) * total
     )
-    return bounds
+
+
+def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
+    """Nodes from computed values of phi - 1 and bounds of their absolute errors: near 1 the logarithm keeps the digits
+    of phi - 1. Source: docs/proofs/engine.md, section 6."""
+    real, imaginary = deviations.real, deviations.imag
+    grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
+    phi = 1 + deviations
+    modulus = np.maximum(np.abs(phi), FLOOR)
+    log_modulus = np.where(grown > -0.5, np.log1p(np.maximum(grown, -0.5)) / 2, np.log(modulus))
+    log_phi = log_modulus + 1j * np.angle(phi)
+    lost = error + (8 * UNIT) * np.abs(deviations) + FLOOR
+    return Nodes(log_phi, np.log1p(lost / modulus) + (64 * UNIT) * np.abs(log_phi))

@@ -16,7 +16,8 @@ __all__ = ["Layers", "layers_below"]
 
 MARGIN = 1e-9  # relative: more than every rounding made here
 MOST_LAYERS = 24
-_DIP, _RISE, _PLATEAU = 2.4, 4.4, 0.2173  # |sin x / x| <= 0.21724 from 2.72 to 4.5, and <= 1/x everywhere
+_PARTS, _FIRST = np.arange(MOST_LAYERS) / MOST_LAYERS, np.array([True])
+_RISE, _PLATEAU = 4.4, 0.2173  # |sin x / x| falls to 0.2173 at 2.63, is at most 0.21724 beyond, and at most 1/x
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,29 +38,27 @@ def layers_below(floor: Array, widths: Array) -> Layers:
     """The layers of a step function below the density: height `floor[j]` on consecutive cells of length `widths[j]`."""
     floor = _unimodal(floor)
     order = np.argsort(-floor, kind="stable")
-    heights = floor[order]
-    lengths = np.cumsum(widths[order])
-    masses = (heights - np.append(heights[1:], 0.0)) * lengths
+    heights, lengths = floor[order], np.cumsum(widths[order])
+    falls = heights.copy()
+    falls[:-1] -= heights[1:]
+    masses = falls * lengths
     share = np.cumsum(masses)
-    groups = np.searchsorted(share, share[-1] * np.arange(MOST_LAYERS) / MOST_LAYERS)
-    starts = np.unique(np.minimum(groups, masses.size - 1))
-    starts[0] = 0
+    groups = np.minimum(np.searchsorted(share, share[-1] * _PARTS), masses.size - 1)
+    groups[0] = 0
+    starts = groups[np.concatenate([_FIRST, groups[1:] > groups[:-1]])]
     merged = np.add.reduceat(masses, starts)
-    return Layers(merged * (1 - MARGIN), lengths[starts] / 2 * (1 - MARGIN))  # the shortest of each group
+    return Layers(merged * (1 - MARGIN), lengths[starts] * ((1 - MARGIN) / 2))  # the shortest of each group
 
 
 def _unimodal(floor: Array) -> Array:
     """The largest unimodal function below `floor` with its mode: running minima outward."""
     mode = int(np.argmax(floor))
-    right = np.minimum.accumulate(floor[mode:])
-    left = np.minimum.accumulate(floor[: mode + 1][::-1])[::-1]
-    return np.concatenate([left[:-1], right])
+    unimodal = np.minimum.accumulate(floor[mode::-1])[::-1]
+    return np.concatenate([unimodal, np.minimum.accumulate(floor[mode:])[1:]])
 
 
 def _falling_sinc(x: Array) -> Array:
-    """A falling function that is at least |sin x / x|, x >= 0."""
-    ratio = np.abs(np.sinc(x / np.pi))
-    tail = np.minimum(_PLATEAU, 1 / np.maximum(x, 1.0))
-    middle = np.maximum(ratio, _PLATEAU)
-    falling: Array = np.where(x < _DIP, ratio, np.where(x < _RISE, middle, tail))
+    """A falling function that is at least |sin x / x|, x >= 0: sin x / x itself down to the plateau."""
+    x = np.maximum(x, 1e-150)
+    falling: Array = np.where(x < _RISE, np.maximum(np.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))
     return falling

@@ -14,7 +14,8 @@ from dpledger.accounting.engine.floating import UNIT, Array
 
 __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step"]
 
-_FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # heights tried for the strip, in units of its half width pi s^2
+_FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
+_SHARES = (0.6, 0.8, 1.0)  # of the height that would be best for a parabola: heights tried
 _FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
@@ -73,9 +74,15 @@ def quadrature_step(
     (where w > 0: for every positive power). Source: Trefethen-Weideman 2014, Theorem 5.1; docs/proofs/engine.md,
     sections 4 and 10.
     """
-    heights = _FRACTIONS * (math.pi * sigma**2)
-    bending = 1 / sigma**2 + 1 / cut_width**2
-    exponents = heights * heights * (bending / 2) + heights * (frequency / sigma**2) + (math.log(2) + digits)
-    if power < 0:
-        exponents = exponents + power * np.log(np.cos(heights / (2 * sigma**2)))
-    return short_step(min(float(np.max(2 * math.pi * heights / exponents)), 0.7 * sigma))
+    farthest = _FARTHEST_HEIGHT * math.pi * sigma**2
+    bending = 1 / sigma**2 + 1 / cut_width**2 + max(0.0, -power) / (4 * sigma**4)
+    best = math.sqrt(2 * (math.log(2) + digits) / bending)  # but for log cos, which falls faster than its parabola
+
+    def step_of(height: float) -> float:
+        exponent = height * height / 2 * (1 / sigma**2 + 1 / cut_width**2) + height * frequency / sigma**2
+        if power < 0:
+            exponent += power * math.log(math.cos(height / (2 * sigma**2)))
+        return 2 * math.pi * height / (exponent + math.log(2) + digits)
+
+    longest = max(step_of(min(share * best, farthest)) for share in _SHARES)
+    return short_step(min(longest, 0.7 * sigma))

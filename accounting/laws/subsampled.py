@@ -9,33 +9,36 @@ docs/proofs/engine.md, section 4 (the strip bounds).
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
 from dpledger.accounting.laws.layers import Layers, layers_below
-from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
+from dpledger.accounting.laws.sampled_curve import loss_curve
+from dpledger.accounting.laws.sampled_grid import (
+    ALIAS,
+    DIGITS,
+    MOST_POINTS,
+    Direction,
+    Weighted,
+    grid_up_to,
+    log_moments,
+    make_grid,
+    weighted,
+)
 from dpledger.accounting.laws.sampled_price import divergence_upper
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.decimals import float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["Direction", "SampledGaussianLoss", "rdp_upper"]
+__all__ = ["ALIAS", "DIGITS", "MOST_POINTS", "Direction", "SampledGaussianLoss", "rdp_upper"]
 
-Direction = Literal["add", "remove"]
-
-DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
-ALIAS = 1.01 * math.exp(-DIGITS)
-MOST_POINTS = 1 << 16  # of one quadrature
-MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
 CELLS = 160
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
@@ -68,26 +71,13 @@ class SampledGaussianLoss:
         return c + 1 if self.direction == "remove" else -c
 
     def cumulants(self, c: float) -> Cumulants:
-        return _weighted(_grid_up_to(self, c), c).cumulants
+        return weighted(grid_up_to(self, c), c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        grid = _grid_up_to(self, float(np.max(c)))
-        w = c + 1 if self.direction == "remove" else -c
-        exponents = np.multiply.outer(w, grid.values) - grid.squares
-        top = np.max(exponents, axis=1)
-        weights = np.exp(exponents - top[:, None])
-        total = np.sum(weights, axis=1)
-        slack = grid.errors + (8 * UNIT) * np.abs(grid.values)
-        each = np.abs(w) * (weights @ slack) + (8 * UNIT) * (weights @ grid.squares)
-        rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
-        missing = ALIAS + rounding + _tails(grid, w, weights / total[:, None])
-        values = top + np.log(total * grid.scale)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            bounds: Array = values - np.log1p(-np.minimum(missing, 1.0)) + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
-        return np.where(missing < 0.5, bounds, math.inf)
+        return log_moments(grid_up_to(self, float(np.max(c))), c)
 
     def tilted(self, c: float) -> TiltedSampled:
-        return TiltedSampled(self, c, _weighted(_grid_up_to(self, c), c))
+        return TiltedSampled(self, c, weighted(grid_up_to(self, c), c))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
@@ -97,137 +87,6 @@ class SampledGaussianLoss:
             if at.value > LARGE:
                 return price(at.value, at.error, c)
         return divergence_upper(self.rate, self.sigma, self.power(c), c)
-
-
-# ---- quadrature -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Grid:
-    """Points x and all that depends on x alone; good for every tilt in (0, c_top] and frequency up to t_top.
-
-    `squares`: x^2 / 2 sigma^2 - log chi(x). `scale`: step / (sigma sqrt(2 pi)).
-    """
-
-    law: SampledGaussianLoss
-    step: float
-    scale: float
-    x: Array
-    values: Array
-    slopes: Array
-    errors: Array
-    squares: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Weighted:
-    """The normalised tilted weights on a grid, their defect (tails and rounding, relative) and the cumulants."""
-
-    grid: Grid
-    weights: Array
-    defect: float
-    cumulants: Cumulants
-
-
-def _power_of_two(c: float) -> float:
-    """The least power of two that is at least c: neighbouring tilts share a grid."""
-    mantissa, exponent = math.frexp(c)
-    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
-
-
-def _grid_up_to(law: SampledGaussianLoss, c: float) -> Grid:
-    """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large or of a cut loss."""
-    if law.cut or c >= 1000 * law.sigma:
-        return make_grid(law, c, 0.0)
-    return _kept_grid(law, _power_of_two(c))
-
-
-@functools.lru_cache(maxsize=1024)
-def _kept_grid(law: SampledGaussianLoss, c_top: float) -> Grid:
-    return make_grid(law, c_top, 0.0)
-
-
-def make_grid(law: SampledGaussianLoss, c_top: float, t_top: float) -> Grid:
-    """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top.
-
-    Raises WorkLimit where it needs more than MOST_POINTS points (MOST_CUT_POINTS while a cut is being placed).
-    """
-    cut_width = law.cut.width if law.cut else math.inf
-    step = quadrature_step(law.sigma, law.power(c_top), t_top, DIGITS, cut_width=cut_width)
-    low, high = _range(law, c_top)
-    most = MOST_CUT_POINTS if law.cut and t_top == 0 else MOST_POINTS
-    if not (high - low) / step < most:
-        raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
-    x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
-    curve = loss_curve(law.rate, law.sigma, x)
-    scale = step / (law.sigma * math.sqrt(2 * math.pi))
-    squares = x * x / (2 * law.sigma**2)
-    if law.cut:
-        squares -= law.cut.log_kept(x)
-    return Grid(law, step, scale, x, curve.values, curve.slopes, curve.errors, squares)
-
-
-def _range(law: SampledGaussianLoss, c: float) -> tuple[float, float]:
-    """Where the tilted weights are, for every tilt up to c: from the mode of the tilted density outward."""
-    reach = law.sigma * math.sqrt(2 * (DIGITS + 12))
-    if law.direction == "remove":
-        high = c + 1 + reach
-        if law.cut:
-            widths = 1.3 * (c + 1) * law.cut.width / law.sigma**2 + math.sqrt(2 * (DIGITS + 12))
-            high = min(high, law.cut.point + widths * law.cut.width)
-        return -reach, high
-    low, high = -c * _slope(law, 0.0), 0.0
-    while high - low > 0.1 * law.sigma:
-        middle = (low + high) / 2
-        low, high = (middle, high) if -c * _slope(law, middle) > middle else (low, middle)
-    return low - reach, reach
-
-
-def _slope(law: SampledGaussianLoss, x: float) -> float:
-    """s(x) = sigma^2 L'(x), in (0, 1)."""
-    odds = math.log(law.rate) - math.log1p(-law.rate) + (x - 0.5) / law.sigma**2
-    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
-
-
-def _weighted(grid: Grid, c: float) -> Weighted:
-    """The rule's weights for e^{w L(x)} N(0, sigma^2); WorkLimit where the range does not hold them."""
-    law, w = grid.law, grid.law.power(c)
-    exponents = w * grid.values - grid.squares
-    top = float(exponents.max())
-    weights = np.exp(exponents - top)
-    total = float(weights.sum())
-    weights /= total
-    size = abs(w) * float(weights @ (grid.errors + (8 * UNIT) * np.abs(grid.values)))
-    rounding = (size + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
-    defect = rounding + UNIT * (grid.x.size + 20) + float(_tails(grid, np.array([w]), weights[None, :])[0])
-    if not defect < 0.25:
-        raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
-    sign = 1.0 if law.direction == "remove" else -1.0
-    value = top + math.log(total * grid.scale)
-    mean = sign * float(weights @ grid.values)
-    variance = float(weights @ (sign * grid.values - mean) ** 2)
-    error = -math.log1p(-ALIAS - defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
-    return Weighted(grid, weights, defect, Cumulants(value, error, mean, variance))
-
-
-def _tails(grid: Grid, w: Array, weights: Array) -> Array:
-    """For each power (row) the relative weight beyond both ends, infinite where it is not seen to fall.
-
-    Claim: at least the sum of the terms left out. Source: docs/proofs/engine.md, section 4.
-    """
-    x, scale = grid.x, grid.step / grid.law.sigma**2
-    right = x[-1] - np.maximum(w, 0.0)
-    left = -x[0] + np.minimum(w, 0.0) * grid.slopes[0]
-    rise = 1.0
-    if grid.law.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
-        right = right + grid.law.sigma**2 * grid.law.cut.hazard(float(x[-1]))
-        rise = math.exp(-float(grid.law.cut.log_kept(x[:1])[0]))
-    if not (right > 0).all() or not (left > 0).all():
-        return np.full(w.shape, math.inf)
-    after = (weights[:, -1] + 1e-300) / -np.expm1(-scale * right)
-    before = rise * weights[:, 0] / -np.expm1(-scale * left)
-    bounds: Array = (after + before) * (1 + 1e-6)
-    return bounds
 
 
 # ---- the tilted law -------------------------------------------------------------------------------------------------
@@ -252,25 +111,35 @@ class TiltedSampled:
         return self._layers.log_decay(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
-        t = step * np.arange(count, dtype=np.float64)
-        grid = make_grid(self.law, self.c, float(t[-1]))
+        grid = make_grid(self.law, self.c, step * (count - 1))
         if grid.x.size * count > work:
             raise WorkLimit(f"the nodes of a sampled Gaussian need more than {work} terms")
-        fine = _weighted(grid, self.c)
-        sign = 1.0 if self.law.direction == "remove" else -1.0
-        points = sign * grid.values - self.cumulants.mean
-        phi = node_sums(fine.weights, points, step, count)
-        sizes = np.abs(grid.values) + abs(self.cumulants.mean)
-        displaced = float(fine.weights @ (grid.errors + 2 * UNIT * sizes)) * (1 + 1e-6)
-        fixed = ALIAS + fine.defect + 1.01 * fine.cumulants.error
-        return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
+        fine = weighted(grid, self.c)
+        points = grid.losses - self.cumulants.mean
+        deviations = node_deviations(fine.weights, points, step, count)
+        return nodes_of_deviations(deviations, _errors_of_nodes(fine, points, step, count))
+
+
+def _errors_of_nodes(fine: Weighted, points: Array, step: float, count: int) -> Array:
+    """Bounds of |computed - exact| phi(t) - 1. Source: docs/proofs/engine.md, section 6 (phi - 1)."""
+    sizes = fine.weights * np.abs(points)
+    size = float(sizes.sum())
+    moved = float(fine.weights @ (fine.grid.errors + 2 * UNIT * (np.abs(points) + abs(fine.cumulants.mean))))
+    normal = 1.01 * (ALIAS + fine.defect)
+    relative = float(sizes @ fine.relative_errors()) + size * normal
+    t = step * np.arange(count, dtype=np.float64)
+    weighed = np.minimum(4 * normal, t * relative)
+    rounding = rounding_of_deviations(1.0, size, points.size, t)
+    errors: Array = (weighed + t * moved + rounding) * (1 + 1e-3) + 2.1 * (ALIAS + fine.tails)
+    return errors
 
 
 def _layers(law: SampledGaussianLoss, w: float, base: Weighted) -> Layers:
     """Cells in x between far quantiles; below the density of the loss by its log-Lipschitz constant on each."""
     variance, grid = law.sigma**2, base.grid
     kept = np.flatnonzero(base.weights > 1e-8)
-    ends = np.linspace(grid.x[kept[0]] - 0.5 * grid.step, grid.x[kept[-1]] + 0.5 * grid.step, 2 * CELLS + 1)
+    first, last = float(grid.x[kept[0]]), float(grid.x[kept[-1]]) + grid.step
+    ends = first - 0.5 * grid.step + (last - first) / (2 * CELLS) * np.arange(2 * CELLS + 1, dtype=np.float64)
     curve = loss_curve(law.rate, law.sigma, ends)
     edges, middles = ends[::2], ends[1::2]
     slopes, loss = curve.slopes[::2], curve.values[::2]
@@ -283,9 +152,9 @@ def _layers(law: SampledGaussianLoss, w: float, base: Weighted) -> Layers:
     bends = (w + 1) * slopes
     most = np.abs(np.maximum(bends[:-1], bends[1:]) - edges[:-1] - 1)
     least = np.abs(np.minimum(bends[:-1], bends[1:]) - edges[1:] - 1)
-    slack = np.maximum(most, least) / variance * np.diff(edges) / 2
+    slack = np.maximum(most, least) / variance * (edges[1:] - edges[:-1]) / 2
     floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
-    widths = np.diff(loss) - curve.errors[2::2] - curve.errors[:-2:2]
+    widths = loss[1:] - loss[:-1] - curve.errors[2::2] - curve.errors[:-2:2]
     usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
     return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
 

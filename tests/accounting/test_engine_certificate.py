@@ -126,6 +126,9 @@ def test_elementary_functions_at_thousands_of_points() -> None:
         for computed, exact in ((np.cos(angles), mp.cos), (np.sin(angles), mp.sin)):
             for value, x in zip(computed.tolist(), angles.tolist(), strict=True):
                 assert abs(mp.mpf(value) - exact(mp.mpf(x))) <= floating.CIRCULAR
+        slight = np.exp2(rng.uniform(-60, 0, 400))
+        for value, x in zip(np.sin(slight).tolist(), slight.tolist(), strict=True):
+            assert abs(mp.mpf(value) - mp.sin(mp.mpf(x))) <= floating.CIRCULAR * mp.mpf(x)
 
 
 def test_a_library_that_is_less_accurate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,274 @@
+"""The trapezoid rule for a sampled Gaussian: points, tilted weights, K(c) and what all of them may err by.
+
+M(c) = E_P e^{cL} is summed in one of two ways. From 1, where nothing overflows: M - 1 = E_P(e^{cL} - 1), whose
+rounding is in proportion to E_P|e^{cL} - 1|, so that K = log1p(M - 1) keeps its digits for a small rate run 10^10
+times. From the largest term, where e^{cL} might overflow, and for cut measures. docs/proofs/engine.md, sections 4, 6.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.law import Cumulants
+from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
+from dpledger.accounting.laws.smooth_cut import Cut
+from dpledger.errors import WorkLimit
+
+__all__ = [
+    "ALIAS",
+    "DIGITS",
+    "MOST_POINTS",
+    "Direction",
+    "Grid",
+    "Weighted",
+    "grid_up_to",
+    "log_moments",
+    "make_grid",
+    "weighted",
+]
+
+Direction = Literal["add", "remove"]
+
+DIGITS = 44.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
+ALIAS = 1.01 * math.exp(-DIGITS)
+MOST_POINTS = 1 << 16  # of one quadrature
+MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
+REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
+SHARED = 10.0  # times sigma: tilts up to there share a grid
+STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
+FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
+FAINT = 1e-300  # more than what underflows
+
+
+class Pair(Protocol):
+    """A sampled Gaussian, as far as the rule needs it."""
+
+    @property
+    def rate(self) -> float: ...
+    @property
+    def sigma(self) -> float: ...
+    @property
+    def direction(self) -> Direction: ...
+    @property
+    def cut(self) -> Cut | None: ...
+    def power(self, c: float) -> float:
+        """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Points x and all that depends on x alone; good for every tilt in (0, c_top] and frequency up to t_top.
+
+    `values`: L(x); `losses`: of this direction, +-L(x). `squares`: x^2 / 2 sigma^2 - log chi(x). `scale`: step /
+    (sigma sqrt(2 pi)). `slack`: bounds of the error of w L(x), over |w|. `masses`: those of P; `doubts`: bounds of
+    their errors and of those of a sum of them; `shifts`: masses times slack. `from_one`: up to which c M may be summed
+    from 1; 0 for none.
+    """
+
+    pair: Pair
+    step: float
+    scale: float
+    x: Array
+    values: Array
+    losses: Array
+    slopes: Array
+    errors: Array
+    squares: Array
+    slack: Array
+    masses: Array
+    doubts: Array
+    shifts: Array
+    from_one: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """The normalised tilted weights on a grid; of their sum, relative, what lies beyond the ends (`tails`) and what all
+    of it may err by (`defect`); the cumulants."""
+
+    grid: Grid
+    power: float
+    top: float
+    weights: Array
+    tails: float
+    defect: float
+    cumulants: Cumulants
+
+    def relative_errors(self) -> Array:
+        """Bounds of the relative error of each weight before it is normalised."""
+        return _relative(self.grid.slack, self.grid.squares, self.power, self.top)
+
+
+def _relative(slack: Array, squares: Array, power: float, top: float) -> Array:
+    bounds: Array = abs(power) * slack + (8 * UNIT) * (squares + (abs(top) + 4))
+    return bounds
+
+
+def _power_of_two(c: float) -> float:
+    """The least power of two that is at least c: neighbouring tilts share a grid."""
+    mantissa, exponent = math.frexp(c)
+    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
+
+
+def grid_up_to(pair: Pair, c: float) -> Grid:
+    """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large or of a cut loss."""
+    if pair.cut or c >= 1000 * pair.sigma:
+        return make_grid(pair, c, 0.0)
+    return _kept_grid(pair, _power_of_two(max(c, SHARED * pair.sigma)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _kept_grid(pair: Pair, c_top: float) -> Grid:
+    return make_grid(pair, c_top, 0.0)
+
+
+def make_grid(pair: Pair, c_top: float, t_top: float) -> Grid:
+    """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top.
+
+    Raises WorkLimit where it needs more than MOST_POINTS points (MOST_CUT_POINTS while a cut is being placed).
+    """
+    sigma, cut = pair.sigma, pair.cut
+    step = quadrature_step(sigma, pair.power(c_top), t_top, DIGITS, cut_width=cut.width if cut else math.inf)
+    low, high = _range(pair, c_top)
+    most = MOST_CUT_POINTS if cut and t_top == 0 else MOST_POINTS
+    if not (high - low) / step < most:
+        raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
+    x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
+    curve = loss_curve(pair.rate, sigma, x)
+    scale = step / (sigma * math.sqrt(2 * math.pi))
+    squares = x * x / (2 * sigma**2)
+    largest = max(abs(float(curve.values[0])), abs(float(curve.values[-1])))
+    from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= FAINTEST else 0.0
+    if cut:
+        squares -= cut.log_kept(x)
+    slack = curve.errors + (8 * UNIT) * np.abs(curve.values)
+    forward = pair.direction == "remove"
+    losses = curve.values if forward else -curve.values
+    masses = np.exp(curve.values - squares if forward else -squares) * scale
+    doubts = masses * (_relative(slack, squares, pair.power(0.0), 0.0) + (x.size + 40) * UNIT)
+    return Grid(
+        pair=pair,
+        step=step,
+        scale=scale,
+        x=x,
+        values=curve.values,
+        losses=losses,
+        slopes=curve.slopes,
+        errors=curve.errors,
+        squares=squares,
+        slack=slack,
+        masses=masses,
+        doubts=doubts,
+        shifts=masses * slack,
+        from_one=from_one,
+    )
+
+
+def _range(pair: Pair, c: float) -> tuple[float, float]:
+    """Where the tilted weights are, for every tilt up to c: from the mode of the tilted density outward."""
+    reach = pair.sigma * REACH
+    if pair.direction == "remove":
+        high = c + 1 + reach
+        if pair.cut:
+            widths = 1.3 * (c + 1) * pair.cut.width / pair.sigma**2 + REACH
+            high = min(high, pair.cut.point + widths * pair.cut.width)
+        return -reach, high
+    low, high = -c * _slope(pair, 0.0), 0.0
+    while high - low > 0.1 * pair.sigma:
+        middle = (low + high) / 2
+        low, high = (middle, high) if -c * _slope(pair, middle) > middle else (low, middle)
+    return low - reach, reach
+
+
+def _slope(pair: Pair, x: float) -> float:
+    """s(x) = sigma^2 L'(x), in (0, 1)."""
+    odds = math.log(pair.rate) - math.log1p(-pair.rate) + (x - 0.5) / pair.sigma**2
+    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+
+
+def weighted(grid: Grid, c: float) -> Weighted:
+    """The rule's weights for e^{cL} under P; WorkLimit where the range does not hold them."""
+    power = grid.pair.power(c)
+    if c <= grid.from_one:
+        top, weights = 0.0, grid.masses * np.exp(c * grid.losses)
+    else:
+        exponents = power * grid.values - grid.squares
+        top = float(exponents.max())
+        weights = np.exp(exponents - top)
+    total = float(weights.sum())
+    weights /= total
+    before, after = _geometric(grid, power)
+    tails = (float(weights[0]) + FAINT) * before + (float(weights[-1]) + FAINT) * after
+    moved = abs(power) * float(weights @ grid.slack)
+    rounding = (moved + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
+    defect = rounding + UNIT * (grid.x.size + 20) + tails
+    if not defect < 0.01:
+        raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
+    mean = float(weights @ grid.losses)
+    apart = grid.losses - mean
+    variance = float(weights @ (apart * apart))
+    if c <= grid.from_one:
+        value, error = map(float, _from_one(grid, c))
+    else:
+        value = top + math.log(total * grid.scale)
+        error = -math.log1p(-ALIAS - defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
+    return Weighted(grid, power, top, weights, tails, defect, Cumulants(value, error, mean, variance))
+
+
+def log_moments(grid: Grid, c: Array) -> Array:
+    """Upper bounds of K at several c."""
+    largest = float(np.max(c))
+    if largest <= grid.from_one:
+        values, errors = _from_one(grid, c)
+        return values + errors
+    w = c + 1 if grid.pair.direction == "remove" else -c
+    exponents = np.multiply.outer(w, grid.values) - grid.squares
+    top = np.max(exponents, axis=1)
+    weights = np.exp(exponents - top[:, None])
+    total = np.sum(weights, axis=1)
+    each = np.abs(w) * (weights @ grid.slack) + (8 * UNIT) * (weights @ grid.squares)
+    rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
+    before, after = _geometric(grid, grid.pair.power(largest))
+    missing = ALIAS + rounding + (weights[:, 0] / total + FAINT) * before + (weights[:, -1] / total + FAINT) * after
+    values = top + np.log(total * grid.scale)
+    rest = 1.1 * missing + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
+    return np.where(missing < 0.1, values + rest, math.inf)
+
+
+def _from_one(grid: Grid, c: float | Array) -> tuple[Array, Array]:
+    """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error. Source: docs/proofs/engine.md, section 6."""
+    growth = np.expm1(np.multiply.outer(c, grid.losses))
+    excess = growth @ grid.masses
+    rounding = np.abs(growth) @ grid.doubts + c * (growth @ grid.shifts + float(grid.shifts.sum()))
+    before, after = _geometric(grid, grid.pair.power(float(np.max(c))))
+    first, last = float(grid.masses[0]), float(grid.masses[-1])
+    missing = ((2 + growth[..., 0]) * first + FAINT) * before + ((2 + growth[..., -1]) * last + FAINT) * after
+    relative = 2 * ALIAS + (rounding + missing) / (1 + excess)
+    values = np.log1p(excess)
+    return values, np.where(relative < 0.1, 1.1 * relative + 8 * UNIT * np.abs(values), math.inf)
+
+
+def _geometric(grid: Grid, power: float) -> tuple[float, float]:
+    """What lies beyond the first and the last point, in terms of the weight there; infinite where that is not seen to
+    fall. For every power between 0 and this one (above 0, where this one is: from 1 on, too).
+
+    Claim: at least the sum of the terms left out. Source: docs/proofs/engine.md, section 4.
+    """
+    pair, scale, rise = grid.pair, grid.step / grid.pair.sigma**2, 1.0
+    right = float(grid.x[-1]) - max(power, 0.0)
+    left = -float(grid.x[0]) + min(power, 0.0) * float(grid.slopes[0])
+    if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
+        right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
+        rise = math.exp(-float(pair.cut.log_kept(grid.x[:1])[0]))
+    if not (right > 0 and left > 0):
+        return math.inf, math.inf
+    return rise * (1 + 1e-6) / -math.expm1(-scale * left), (1 + 1e-6) / -math.expm1(-scale * right)
