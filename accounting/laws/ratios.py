@@ -22,9 +22,10 @@ __all__ = ["Side", "averaged"]
 
 Side: TypeAlias = Literal["above", "below"]
 
-GRID = 1024  # ratios kept after a step
-LAST_GRID = 4096  # and after the last one
-ROWS = 256  # of the table of pairs that is laid out at once
+WORK = 3 << 23  # pairs of ratios that all steps together may lay out
+LAST_GRID = 4096  # kept after the last step
+ROWS = 96  # of the table of pairs that is laid out at once
+FAINT = 1e-60  # pairs with less of P and Q are not laid out one by one
 LOWEST = -40.0  # log ratios below are spread between this and a ratio of 0
 LARGEST_LOSS = 650.0
 
@@ -47,17 +48,22 @@ def averaged(pair: FinitePair, times: int, side: Side) -> FinitePair:
     """
     if times == 1:
         return pair
-    base = _of_pair(pair)
-    if times > 2 and base.values.size > GRID:
-        base = _on_grid(base, _grid(base.values, base.masses, GRID), side)
+    base, size = _of_pair(pair), _size(times)
+    if times > 2 and base.values.size > size:
+        base = _on_grid(base, _grid(base.values, base.masses, size), side)
     whole, count = base, 1
     for bit in bin(times)[3:]:
         last = 2 * count == times
-        whole, count = _mixed(whole, count, whole, count, side, LAST_GRID if last else GRID), 2 * count
+        whole, count = _mixed(whole, count, whole, count, side, LAST_GRID if last else size), 2 * count
         if bit == "1":
             last = count + 1 == times
-            whole, count = _mixed(whole, count, base, 1, side, LAST_GRID if last else GRID), count + 1
+            whole, count = _mixed(whole, count, base, 1, side, LAST_GRID if last else size), count + 1
     return _to_pair(whole, pair.only_left)
+
+
+def _size(times: int) -> int:
+    """Points of the grid after each step but the last. A rare large ratio is rounded in every step: all have alike."""
+    return math.isqrt(WORK // (times.bit_length() + times.bit_count()))
 
 
 def _of_pair(pair: FinitePair) -> _Ratios:
@@ -101,15 +107,32 @@ def _mixed(left: _Ratios, m: int, right: _Ratios, n: int, side: Side, size: int)
     top = (m * left.values[-1] + n * right.values[-1]) / (m + n)
     grid = _grid(np.append(rough.values, top), np.append(rough.masses, 0.0), size)
     total, means, counts = np.zeros(grid.size), np.zeros(grid.size), np.zeros(grid.size)
-    share = m / (m + n)
+    ours, theirs = m / (m + n) * left.values, n / (m + n) * right.values
     for start in range(0, left.values.size, ROWS):
-        rows = slice(start, start + ROWS)
-        values = np.add.outer(share * left.values[rows], (1 - share) * right.values).ravel()
-        masses = np.multiply.outer(left.masses[rows], right.masses).ravel()
+        rows, columns = slice(start, start + ROWS), right.masses.copy()
+        if left is right:  # each pair of two blocks once, for both orders
+            columns[:start] = 0
+            columns[start + ROWS :] *= 2
+        near = _not_faint(left.masses[rows] * (1 + left.values[rows]), columns * (1 + right.values))
+        values = np.add.outer(ours[rows], theirs[near]).ravel()
+        masses = np.multiply.outer(left.masses[rows], columns[near]).ravel()
         _lay(values, masses, grid, side, (total, means, counts))
+        if side == "above":
+            columns[near] = 0
+            mass, far = float(np.sum(left.masses[rows])), float(np.sum(columns))
+            mean = float(left.masses[rows] @ ours[rows]) * far + mass * float(columns @ theirs)
+            total[-1] += mean / float(grid[-1]) * (1 + 1e-9)
+            total[0] += mass * far
     error = 2 * UNIT * (float(np.max(counts)) + left.values.size / ROWS + 8)
     exact = max(left.value_error, right.value_error) + 8 * UNIT
     return _collected(grid, total, means, exact, left.mass_error + right.mass_error + error, side)
+
+
+def _not_faint(rows: Array, columns: Array) -> slice:
+    """The columns, from first to last, that have more than FAINT of P and Q together with some row. Pairs with others
+    are left out below, and spread from 0 to the largest value above."""
+    seen = np.flatnonzero(columns * float(np.max(rows)) >= FAINT)
+    return slice(int(seen[0]), int(seen[-1]) + 1) if seen.size else slice(0, 0)
 
 
 def _on_grid(law: _Ratios, grid: Array, side: Side) -> _Ratios:
@@ -122,10 +145,10 @@ def _on_grid(law: _Ratios, grid: Array, side: Side) -> _Ratios:
 def _lay(values: Array, masses: Array, grid: Array, side: Side, into: tuple[Array, Array, Array]) -> None:
     """Spread each mass to the two grid points around it, keeping the mean, or add it to its cell."""
     total, means, counts = into
-    cell = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, grid.size - 2)
-    low, width = grid[cell], np.diff(grid)[cell]
+    cell = np.searchsorted(grid[1:-1], values, side="right")
     if side == "above":
-        upper = np.clip((values - low) / width, 0.0, 1.0)
+        upper = (values - grid[cell]) / np.diff(grid)[cell]
+        np.clip(upper, 0.0, 1.0, out=upper)
         total += np.bincount(cell, masses * (1 - upper), grid.size)
         total += np.bincount(cell + 1, masses * upper, grid.size)
     else:
