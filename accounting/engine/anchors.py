@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import answered_by_contour, delta_interval, epsilon_interval
+from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, Array, require_assumptions
@@ -53,8 +53,10 @@ def delta_bounds(what: Ingredients, epsilons: Array, floors: Array) -> tuple[Arr
     composed = _for_contours(what)
     if composed is not None:
         least = float(floors.min(initial=math.inf))
-        logs = _log_deltas(composed, epsilons, math.log(least) if 0 < least < math.inf else LAST)
+        near = np.minimum(epsilons, FAR)
+        logs = _log_deltas(composed, near, math.log(least) if 0 < least < math.inf else LAST)
         lower, upper = _with_mass(*_from_logs(*logs), composed.log_finite)
+        lower = np.where(near < epsilons, 0.0, lower)
         wide = (upper > np.maximum(floors, LEAST)) & (upper - lower > WIDE * upper)
     for i in np.flatnonzero(wide).tolist():
         alone = delta_interval(what, float(epsilons[i]))

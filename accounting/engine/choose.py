@@ -3,6 +3,7 @@
     what is asked                                      answered by
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
     a loss that is surely infinite                     epsilon is infinite for every delta below 1
+    Gaussians only, however many                       the closed form of one (`mills`)
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else
@@ -40,6 +41,7 @@ from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
+from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
@@ -51,7 +53,7 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["answered_by_contour", "delta_interval", "epsilon_interval", "with_mass"]
+__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "with_mass"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
@@ -60,6 +62,8 @@ FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if a
 FEW_PARTS = 8
 CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
+_LARGE = 1e4  # an epsilon that a quadrature may be too much work for
+FAR = 1e140  # an epsilon beyond which products of floats overflow
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
@@ -116,6 +120,9 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
     if down <= 0:
         lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
         return Interval(lower, max(0.0, composed.largest))
+    square = _joint_square(composed)
+    if square is not None:
+        return gaussian_epsilon(square, down, up)
     match composed.parts:
         case ((LaplaceLoss(epsilon=e0), 1),):
             return laplace_epsilon(e0, down, up)
@@ -128,6 +135,12 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
             if outcomes is not None and outcomes.log_beyond < math.log(down) - _CLEARLY:
                 return _counted_epsilon(outcomes, composed, down, up)
             return _composed_epsilon(composed, down, up, floor)
+
+
+def _joint_square(composed: Composed) -> float | None:
+    """mu^2 of the whole within 4 UNIT, where every loss is Gaussian: their squares add."""
+    squares = [count * loss.mu_squared for loss, count in composed.parts if isinstance(loss, GaussianLoss)]
+    return math.fsum(squares) if len(squares) == len(composed.parts) else None
 
 
 Method: TypeAlias = Callable[[Composed, float, float], Interval]
@@ -276,6 +289,9 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
     alone = NOTHING
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(1.0, 1.0)
+    if epsilon > FAR:
+        left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
+        return Interval(left, delta_interval(what, FAR).upper)
     if composed is not None:
         alone = with_mass(_finite_delta(composed, epsilon), composed.log_finite)
     if not what.curves:
@@ -294,6 +310,9 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
 
 def _finite_delta(composed: Composed, epsilon: float) -> Interval:
     """Bounds of the profile of the finite loss."""
+    square = _joint_square(composed)
+    if square is not None:
+        return gaussian_delta(square, epsilon)
     match composed.parts:
         case ((LaplaceLoss(epsilon=e0), 1),):
             return laplace_delta(e0, epsilon)
@@ -318,6 +337,8 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
                 if result.relative_width() <= NARROW or result.upper == 0:
                     break
                 result = result.meet(cut_delta(composed, epsilon, result.upper))
+            if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
+                result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
             return result
 
 

@@ -86,7 +86,7 @@ class TailProfile:
         """Claim: at least delta(e^l). Source: docs/proofs/lattice.md, Lemma 1."""
         slack = self.slack(points)
         tails = self.tails(points - slack)
-        near = np.exp(points) * tails.right
+        near = np.exp(np.minimum(points, FAINT)) * tails.right  # less only raises the bound
         error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
         bounds = np.minimum(1.0, tails.left - near + error)
         return np.where(points >= self.largest, 0.0, np.maximum(bounds, 0.0))
