@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Exacts, Positive, Probability, total
+from dpledger.decimals import Exact, Exacts, Noise, Positive, Probability, total
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -61,7 +61,7 @@ class GaussianLaw:
     Adding, removing or zeroing a unit moves the mean by at most that bound (mu = 1/noise_multiplier); replacing one,
     or flipping its label, by at most twice that (mu = 2/noise_multiplier)."""
 
-    noise_multiplier: Positive
+    noise_multiplier: Noise
     kind: Literal["gaussian"] = tag(default="gaussian")
 
 
@@ -69,7 +69,7 @@ class GaussianLaw:
 class DiscreteLaplaceLaw:
     """Laplace noise on the integers, pmf proportional to exp(-|k|/scale); sensitivity: l1, of an integer statistic."""
 
-    scale: Positive
+    scale: Noise
     sensitivity: Positive
     kind: Literal["discrete_laplace"] = tag(default="discrete_laplace")
 
@@ -79,7 +79,7 @@ class DiscreteGaussianLaw:
     """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: of one whole number. The
     zCDP price holds for a vector of them too, with the l2 norm. Canonne-Kamath-Steinke 2020."""
 
-    sigma: Positive
+    sigma: Noise
     sensitivity: Positive
     kind: Literal["discrete_gaussian"] = tag(default="discrete_gaussian")
 
@@ -156,7 +156,7 @@ class SparseVectorLaw:
     epsilon: Positive
     delta: Probability
     threshold_scale: Exact
-    query_scale: Positive
+    query_scale: Noise
     calls: Count | None = given(default=None)
     outcome: SparseVectorOutcome | None = given(default=None)
     kind: Literal["sparse_vector"] = tag(default="sparse_vector")

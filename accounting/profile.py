@@ -30,6 +30,7 @@ from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import tradeoff_interval
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, float_down, float_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.relations import Relation, Unit
@@ -64,12 +65,19 @@ class Bounds:
 class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
-    `symmetric`: both directions are among them. `verify`: by what each epsilon and delta is checked once more."""
+    `symmetric`: both directions are among them. `verify`: by what each epsilon and delta is checked once more. `tree`:
+    what was composed."""
 
     cases: tuple[Ingredients, ...]
     symmetric: bool = True
     verify: Verify | None = None
+    tree: Composition | None = field(default=None, repr=False, compare=False)
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why bounds may stay apart: a sentence for each kind in the tree whose loss is known from one side only."""
+        return () if self.tree is None else reasons(self.tree)
 
     def epsilon(self, delta: Number) -> Bounds:
         """The least epsilon >= 0 for which the composition is (epsilon, delta)-DP; infinite where there is none.
@@ -247,7 +255,7 @@ def compose(
     cases: list[Ingredients] = []
     for side in sides:
         cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
-    return Profile(tuple(cases), symmetric=direction is None, verify=verify)
+    return Profile(tuple(cases), symmetric=direction is None, verify=verify, tree=tree)
 
 
 def tree_of(

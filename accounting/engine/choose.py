@@ -297,7 +297,7 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
     if not what.curves:
         return alone
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
-    together = chernoff * (1 + 1e-12) + _mass_beside_curves(composed, what)
+    together = math.nextafter(chernoff * (1 + 1e-12), 2.0) + _mass_beside_curves(composed, what)
     return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
 
 

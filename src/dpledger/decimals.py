@@ -29,6 +29,7 @@ __all__ = [
     "ZERO",
     "Exact",
     "Exacts",
+    "Noise",
     "Number",
     "OpenProbability",
     "OptionalPositive",
@@ -251,6 +252,7 @@ if TYPE_CHECKING:
     OptionalSignedNumbers: TypeAlias = OptionalExacts
     Signed: TypeAlias = Exact
     Positive: TypeAlias = Exact
+    Noise: TypeAlias = Exact
     Rate: TypeAlias = Exact
     Probability: TypeAlias = Exact
     OpenProbability: TypeAlias = Exact
@@ -269,6 +271,7 @@ else:
     Signed = Annotated[Decimal, BeforeValidator(lambda value: read(value, signed=True))]
     Exacts = tuple[Exact, ...]
     Positive = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0")]
+    Noise = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0 (without noise, epsilon is infinite)")]
     OptionalPositive = Positive | None
     OptionalSigned = Signed | None
     OptionalSignedNumbers = tuple[Signed, ...] | None

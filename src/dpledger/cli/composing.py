@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, share_above, share_below, speaking
 from dpledger.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dpledger.accounting.profile import Bounds
 
 __all__ = ["compose", "document_text"]
 
+LEAST = 1e-300  # below, the bounds are about what a float holds
+WIDE = 1e-3  # share of the upper bound
+WIDE_FOR_WORK = "every part has an exact pair; closer bounds would be more work than the engine allows itself here"
 LARGEST_DOCUMENT = 64 * 2**20  # bytes
 
 
@@ -39,17 +47,35 @@ def compose(
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
+            for line in _about(bounds, made.notes):
+                voice.say(line)
             voice.give({"delta": delta, "epsilon": {"lower": number(bounds.lower), "upper": number(bounds.upper)}})
         elif epsilon is not None:
             bounds = made.delta(epsilon)
-            voice.say(f"delta at epsilon {epsilon}: [{bounds.lower:.10g}, {bounds.upper:.10g}]")
+            voice.say(f"delta at epsilon {epsilon}: [{share_below(bounds.lower)}, {share_above(bounds.upper)}]")
+            for line in _about(bounds, made.notes):
+                voice.say(line)
             voice.give({"epsilon": epsilon, "delta": {"lower": bounds.lower, "upper": bounds.upper}})
         else:
             curve = made.curve()
-            rows = [[f"{at:.6g}", f"{b.lower:.6g}", f"{b.upper:.6g}"] for at, b in curve]
+            rows = [[f"{at:.6g}", share_below(b.lower, 6), share_above(b.upper, 6)] for at, b in curve]
             voice.table("privacy profile", ["epsilon", "delta, lower", "delta, upper"], rows)
             points = [{"epsilon": at, "delta": {"lower": b.lower, "upper": b.upper}} for at, b in curve]
             voice.give({"profile": points})
+
+
+def _about(bounds: Bounds, notes: tuple[str, ...]) -> Iterator[str]:
+    """How far apart two bounds are and, where that is much, why; why an epsilon is infinite."""
+    if math.isinf(bounds.lower):
+        yield "no epsilon will do: more than this delta is lost beyond every epsilon"
+    elif math.isinf(bounds.upper):
+        yield "no upper bound: this delta is below 5e-324, or no more than what may be lost beyond every epsilon"
+        yield from notes
+    elif bounds.upper > LEAST:
+        share = (bounds.upper - bounds.lower) / bounds.upper
+        yield f"apart by {share_above(share, 2)} of the upper bound" if share else "exact"
+        if share > WIDE:
+            yield from (f"why: {note}" for note in notes or (WIDE_FOR_WORK,))
 
 
 def document_text(file: Path) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpledger.cli.composing import document_text
-from dpledger.cli.speaking import AsJson, number, speaking
+from dpledger.cli.speaking import AsJson, number, share_above, share_below, speaking
 from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -39,12 +39,14 @@ def profile(
         curve = made.curve(points)
         rates = [(rate, made.true_positives(rate)) for rate in FALSE_POSITIVES] if made.symmetric else []
         every = max(1, (len(curve) - 1) // (FEWEST_ROWS - 1))
-        shown = [(f"{at:.6g}", f"{b.lower:.6g}", f"{b.upper:.6g}") for at, b in curve[::every]]
+        shown = [(f"{at:.6g}", share_below(b.lower, 6), share_above(b.upper, 6)) for at, b in curve[::every]]
         voice.table("privacy profile", ["epsilon", "delta, lower", "delta, upper"], shown)
         advantage = made.advantage()
-        voice.say(f"advantage over guessing: at most {advantage.upper:.6g}")
+        voice.say(f"advantage over guessing: at most {share_above(advantage.upper, 6)}")
         for rate, found in rates:
-            voice.say(f"a test with false positives at {rate} finds at most {found.upper:.6g} of the members")
+            voice.say(
+                f"a test with false positives at {rate} finds at most {share_above(found.upper, 6)} of the members"
+            )
         if plot is not None:
             _draw(made, curve, plot)
             voice.say(f"drawn: {plot}")

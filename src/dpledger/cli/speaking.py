@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from dpledger.errors import DpledgerError, EngineError, ForeignLedger, InputError, StoreBehind, StoreFailure
 
-__all__ = ["AsJson", "Commands", "Voice", "bounds_in_words", "number", "speaking"]
+__all__ = ["AsJson", "Commands", "Voice", "bounds_in_words", "number", "share_above", "share_below", "speaking"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
@@ -134,6 +134,21 @@ def bounds_in_words(lower: float, upper: float | Decimal) -> str:
     high = "infinite" if math.isinf(upper) else text(round_up(upper, digits=10))
     low = "infinite" if math.isinf(lower) else text(round_down(lower, digits=10))
     return f"[{low}, {high}]"
+
+
+def share_below(value: float, digits: int = 10) -> str:
+    """A probability for people, rounded down to so many digits."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def share_above(value: float, digits: int = 10) -> str:
+    """A probability for people, rounded up to so many digits."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    kept = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
+    return f"{kept.normalize():g}"
 
 
 def _inert(text: str) -> str:
