@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.bundle import BundledGaussians, bundles_of
-from dpledger.accounting.engine.composed import MOST_TERMS, log_kappa
+from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss
@@ -25,6 +25,7 @@ __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
 
 _POINTS = np.geomspace(1.02, 4.0, 16)  # of the Chernoff bounds, in units of the tilt
 _SCALARS = 7
+MOST_TERMS = 1 << 24  # of one transform: what needs more is not kept as rows
 VARIANCE, DECAY = -2, -1
 """Where a row at the nodes holds these."""
 _UPDATES = 64  # beside one for each row, after which a sum is formed anew
@@ -89,7 +90,7 @@ class Place:
     def _bundle_rows(self, bundle: BundledGaussians) -> Array:
         tilted = bundle.tilted(self.c)
         at = tilted.base
-        real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS)
+        real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
         scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)
         return np.concatenate([real, imaginary, spread, np.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1)
 

@@ -19,7 +19,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["Grids", "Laws", "Tilts", "bounds_of_moments", "grids_for", "layers_of", "node_sums", "tilted_on"]
 
-MOST_CELLS = 1 << 24  # of one array
+MOST_CELLS = 1 << 23  # of one array
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
 FAINT = 1e-300  # more than what underflows

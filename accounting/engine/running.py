@@ -18,7 +18,7 @@ from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
 from dpledger.accounting.engine.solve import WIDTH, Interval
-from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 
@@ -28,8 +28,9 @@ TOLERANCE = 1e-9
 NARROW = 1e-6  # relative width of epsilon up to which a place is kept in any case
 WIDEST = 1.5 * WIDTH  # and beyond which it is not; between, up to twice the width that it began with
 PATIENCE = 1.3  # where no place was narrow, one is tried again after so many times the runs
-AHEAD = 1.5  # a place is chosen for so many times the losses that there are
+AHEAD = 1.2  # a place is chosen for so many times the losses that there are
 ROOM = 0.74  # and with so much shorter steps than it needs now
+MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
 _ROUNDS = 12
@@ -49,6 +50,7 @@ class Running:
         self._next_try = 1.0
         self.place: Place | None = None
         self.places = 0
+        self._settled = 0  # the runs there were when the place was chosen
         self._bounds: Rows | None = None
         self._nodes: Rows | None = None  # of the first losses: those of the others are formed when they are needed
         self._ladder: Ladder | None = None
@@ -98,7 +100,7 @@ class Running:
         if not self._losses:
             return Interval(0.0, 0.0)
         may_move = self._narrow > 0 or self._runs >= self._next_try
-        found = self._answer(floor)
+        found = None if self._is_past() else self._answer(floor)
         if found is None and may_move:
             self._settle(self._chosen())
             found = self._answer(floor)
@@ -112,11 +114,18 @@ class Running:
         """Forget every row, and begin at a place."""
         self.place = place
         self.places += place is not None
+        self._settled = self._runs
         self._bounds = self._nodes = self._ladder = None
         self._decays = 0
         self._narrow = WIDEST if place else 0.0
         self._root, self._speed, self._then = math.nan, 0.0, 0
         self._gaps = {1.0: 0.0, -1.0: 0.0}
+
+    def _is_past(self) -> bool:
+        """Whether the place has many nodes, for a time when losses were few: now far fewer will do."""
+        if self.place is None or self._narrow == 0 or self.place.count < MANY_NODES:
+            return False
+        return self._runs >= PAST * max(self._settled, 1)
 
     def _chosen(self) -> Place | None:
         """A place for the losses of now and soon; None where that is too much work."""
@@ -125,10 +134,10 @@ class Running:
         try:
             saddle = saddle_for_delta(composed, self._log_down, WIDTH)
             ladder = ladder_around(composed, saddle)
-            contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 2)
+            line = choose_line(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 2)
         except WorkLimit:
             return None
-        return Place.near(contour.c, ROOM * contour.step, math.ceil(contour.count / ROOM), contour.mu_squared)
+        return Place.near(line.tilted.c, ROOM * line.step, math.ceil(line.count / ROOM), line.mu_squared)
 
     def _chernoff(self, place: Place) -> tuple[Ladder, Rows]:
         bounds = self._bounds = self._caught_up(self._bounds, place.bound_rows)

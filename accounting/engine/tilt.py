@@ -13,7 +13,15 @@ from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.errors import WorkLimit
 
-__all__ = ["CLOSE_MULTIPLES", "Saddle", "choose_contour", "ladder_around", "saddle_for_delta", "saddle_for_epsilon"]
+__all__ = [
+    "CLOSE_MULTIPLES",
+    "Saddle",
+    "choose_contour",
+    "choose_line",
+    "ladder_around",
+    "saddle_for_delta",
+    "saddle_for_epsilon",
+]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the saddle
@@ -119,13 +127,29 @@ def ladder_around(composed: Composed, saddle: Saddle, multiples: Array = MULTIPL
 def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Contour:
     """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
     `width`: relative width of epsilon aimed at by smoothing."""
+    line = choose_line(composed, saddle, ladder, tolerance=tolerance, width=width)
+    return Contour(line.tilted, ladder, step=line.step, count=line.count, mu_squared=line.mu_squared)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a contour is made of, before its nodes are formed."""
+
+    tilted: TiltedComposition
+    step: float
+    count: int
+    mu_squared: float
+
+
+def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Line:
+    """The line of `choose_contour`. Raises WorkLimit where its nodes are too many."""
     best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
     tilted = composed.tilted(float(ladder.c[best]))
     step = _thirty_bits(2 * math.pi / window)
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
     if count * len(composed.parts) > MOST_WORK:
         raise WorkLimit(f"{len(composed.parts)} losses need {count} nodes each: more than {MOST_WORK} in all")
-    return Contour(tilted, ladder, step=step, count=count, mu_squared=mu_squared)
+    return Line(tilted, step, count, mu_squared)
 
 
 def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:
