@@ -34,7 +34,8 @@ from dpledger.errors import WorkLimit
 __all__ = ["BundledGaussians", "bundled", "bundles_of"]
 
 CHUNK = 256  # losses of one bundle
-FEWEST = 24  # distinct losses that are worth a bundle
+FEWEST = 24  # distinct sampled Gaussians that are worth a bundle
+FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
 
@@ -51,15 +52,15 @@ def bundled(composed: Composed) -> Composed:
             finite.setdefault(loss.losses.size, []).append((loss, count))
         else:
             rest.append((loss, count))
-    sizes = [*map(len, gaussians.values()), *map(len, finite.values())]
-    if max(sizes) < FEWEST:
+    few_finite = max(map(len, finite.values()), default=0) < FEWEST_FINITE
+    if few_finite and max(map(len, gaussians.values())) < FEWEST:
         return composed
     if max(map(len, gaussians.values())) < FEWEST:
         rest.extend(part for group in gaussians.values() for part in group)
     else:
         rest.extend((bundle, 1) for group in gaussians.values() if group for bundle in _in_chunks(group))
     for equal in finite.values():
-        rest.extend(equal if len(equal) < FEWEST else [(BundledAtoms(tuple(equal)), 1)])
+        rest.extend(equal if len(equal) < FEWEST_FINITE else [(BundledAtoms(tuple(equal)), 1)])
     return Composed(tuple(rest))
 
 

@@ -1,7 +1,6 @@
 """Many distinct finite losses with equally many values as one loss: one row of an array for each.
 
-The same sums and the same error terms as `laws.finite`, row by row; nodes are asked of the rows one after the other.
-docs/proofs/engine.md, sections 3 and 6.
+The same sums and the same error terms as `laws.finite`, row by row. docs/proofs/engine.md, sections 3 and 6.
 """
 
 from __future__ import annotations
@@ -14,10 +13,14 @@ import numpy as np
 
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.laws.finite import FiniteLoss, TiltedFinite
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
+from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.errors import WorkLimit
 
 __all__ = ["BundledAtoms"]
+
+MOST_CELLS = 1 << 17  # rows times nodes formed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +69,27 @@ class BundledAtoms:
         pairs = np.array([(law.infinite_mass, law.mass_error) for law, _ in self.parts])
         return pairs[:, 0], pairs[:, 1]
 
-    def _rows(self, c: float) -> _Rows:
-        """As `FiniteLoss.cumulants`, row by row."""
+    def _weights(self, c: float | Array) -> tuple[Array, Array, Array]:
+        """As `FiniteLoss._weights`, for each c (if several) and each row."""
         losses, logs, errors = self._values
         infinite, mass_error = self._masses
-        exponents = logs + c * losses
-        top = exponents.max(axis=1)
-        weights = np.exp(exponents - top[:, None])
-        total = weights.sum(axis=1)
-        weights /= total[:, None]
-        each = c * errors + 4 * UNIT * (np.abs(exponents) + c * np.abs(losses) + np.abs(top)[:, None] + 4)
-        relative = np.einsum("ij,ij->i", weights, each) * (1 + 1e-6) + mass_error + (losses.shape[1] + 16) * UNIT
-        relative += 2 * mass_error * infinite / (1 - infinite)
-        value = top + np.log(total) - np.log1p(-infinite)
-        mean = np.einsum("ij,ij->i", weights, losses)
-        variance = np.einsum("ij,ij->i", weights, (losses - mean[:, None]) ** 2)
+        exponents = logs + np.multiply.outer(c, losses)
+        top = exponents.max(axis=-1)
+        weights = np.exp(exponents - top[..., None])
+        total = weights.sum(axis=-1)
+        weights /= total[..., None]
+        moved = np.multiply.outer(c, errors + 4 * UNIT * np.abs(losses))
+        each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[..., None])
+        fixed = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[1] + 16) * UNIT
+        relative = (weights * each).sum(axis=-1) * (1 + 1e-6) + fixed
+        return weights, top + np.log(total) - np.log1p(-infinite), relative
+
+    def _rows(self, c: float) -> _Rows:
+        """As `FiniteLoss.tilted`, row by row."""
+        weights, value, relative = self._weights(c)
+        losses = self._values[0]
+        mean = (weights * losses).sum(axis=1)
+        variance = (weights * (losses - mean[:, None]) ** 2).sum(axis=1)
         return _Rows(weights, relative, value, relative + 8 * UNIT * (np.abs(value) + 2), mean, variance)
 
     def cumulants(self, c: float) -> Cumulants:
@@ -94,7 +103,11 @@ class BundledAtoms:
         return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        return np.array([at.value + at.error for at in map(self.cumulants, c.tolist())])
+        _, values, relative = self._weights(c)
+        sizes = np.abs(values)
+        upper = values + relative + 8 * UNIT * (sizes + 2)
+        bounds: Array = upper @ self._counts + (len(self.parts) + 8) * UNIT * ((sizes + relative) @ self._counts)
+        return bounds
 
     def tilted(self, c: float) -> TiltedAtoms:
         return TiltedAtoms(self, self._rows(c))
@@ -125,13 +138,29 @@ class TiltedAtoms:
         return np.zeros_like(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
+        rows, counts = self.rows, self.law._counts
+        if rows.weights.shape[1] * count > work:
+            raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
         log_phi, spread = np.zeros(count, dtype=np.complex128), np.zeros(count)
-        slack = (len(self.law.parts) + 4) * UNIT
-        rows = self.rows
-        for i, (law, times) in enumerate(self.law.parts):
-            at = Cumulants(*(float(each[i]) for each in (rows.value, rows.error, rows.mean, rows.variance)))
-            nodes = TiltedFinite(law, rows.weights[i], float(rows.relative[i]), at).nodes(step, count, work)
-            log_phi += times * nodes.log_phi
-            spread += times * (nodes.spread + slack * np.abs(nodes.log_phi))
-        moved = 4 * UNIT * float(self.law._counts @ np.abs(rows.mean))  # the rounding of the sum of the means
+        slack = (len(counts) + 4) * UNIT
+        for some in _in_blocks(len(counts), max(1, MOST_CELLS // count)):
+            nodes = self._nodes_of(some, step, count)
+            log_phi += counts[some] @ nodes.log_phi
+            spread += counts[some] @ (nodes.spread + slack * np.abs(nodes.log_phi))
+        moved = 4 * UNIT * float(counts @ np.abs(rows.mean))  # the rounding of the sum of the means
         return Nodes(log_phi, (spread + np.arange(count) * (step * moved)) * (1 + 1e-9))
+
+    def _nodes_of(self, some: slice, step: float, count: int) -> Nodes:
+        """As `TiltedFinite.nodes`, row by row."""
+        losses, _, errors = (each[some] for each in self.law._values)
+        weights, relative, mean = self.rows.weights[some], self.rows.relative[some], self.rows.mean[some]
+        points = losses - mean[:, None]
+        phi = node_sums(weights, points, step, count)
+        sizes = np.abs(points) + np.abs(mean)[:, None]
+        displaced = (weights * (errors + 2 * UNIT * sizes)).sum(axis=1)
+        error = 2 * relative[:, None] + rounding_of_node_sums(weights, points, step, count)
+        return spread_of(phi, error + np.multiply.outer(displaced, step * np.arange(count, dtype=np.float64)))
+
+
+def _in_blocks(rows: int, most: int) -> list[slice]:
+    return [slice(start, start + most) for start in range(0, rows, most)]

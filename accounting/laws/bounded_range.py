@@ -43,7 +43,10 @@ class BoundedRangeLoss:
         return Cumulants(c * eta + ratio, 16 * UNIT * (1 + c * eta + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
+        a = 2 * c + 1
+        ratio = np.log(np.expm1(-a * self.eta) / (a * math.expm1(-self.eta)))
+        bounds: Array = c * self.eta + ratio + 16 * UNIT * (1 + c * self.eta + np.abs(ratio))
+        return bounds
 
     def tilted(self, c: float) -> TiltedBoundedRange:
         return TiltedBoundedRange(self.eta, c, self.cumulants(c))

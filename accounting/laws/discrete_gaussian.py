@@ -1,7 +1,8 @@
 """The discrete Gaussian: noise of pmf proportional to e^{-k^2/2s^2} on the integers, around 0 and around a shift.
 
 The loss (d^2 - 2kd)/2s^2 at k, d the shift, runs over a lattice; tilting at c moves the centre of k to -cd and nothing
-else, so that a window around it holds all but a negligible mass, which is bounded and counted as an error.
+else. For sigma above 2 the sum over the integers is the integral, but for waves of e^{-2 pi^2 s^2} (Poisson); below, a
+window around the centre holds all but a negligible mass, which is bounded and counted as an error.
 Source: Canonne-Kamath-Steinke 2020, Definition 1 and Theorem 5; docs/proofs/engine.md, section 7.
 """
 
@@ -22,6 +23,9 @@ __all__ = ["DiscreteGaussianLoss"]
 
 REACH = 11.0  # half width of the window, in sigma: e^{-60} of the mass is outside
 MOST_POINTS = 1 << 16
+SMOOTH = 2.0  # sigma from which sums over the integers are integrals
+FLAT = 62.0  # the exponent of the first wave from which on all waves together are below WAVES
+WAVES = 1e-25
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class DiscreteGaussianLoss:
     largest_down: float = math.inf
 
     def cumulants(self, c: float) -> Cumulants:
+        if self.sigma >= SMOOTH:
+            square = (self.shift / self.sigma) ** 2
+            value = square * c * (c + 1) / 2
+            return Cumulants(value, 16 * UNIT * value + WAVES, square * (c + 0.5), square)
         at, normaliser = self._window(-c * self.shift), self._window(0.0)
         scale = self.shift**2 / (2 * self.sigma**2)
         value = scale * c * (c + 1) + at.log_total - normaliser.log_total
@@ -46,18 +54,26 @@ class DiscreteGaussianLoss:
 
     def _window(self, centre: float) -> _Window:
         """sum over integers of e^{-(k - centre)^2/2s^2}."""
-        reach = REACH * self.sigma + 2
-        if not reach < MOST_POINTS / 2:
-            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
+        reach = self._reach()
         points = np.arange(math.floor(centre - reach), math.ceil(centre + reach) + 1, dtype=np.float64)
         exponents = -((points - centre) ** 2) / (2 * self.sigma**2)
         masses = np.exp(exponents)
         total = float(np.sum(masses))
         moved = float(np.max(np.abs(points))) * 4 * UNIT / self.sigma**2  # of centre, which is rounded
         each = 8 * UNIT * (np.abs(exponents) + 1) + moved * np.abs(points - centre)
-        outside = 2 * math.exp(-((reach - 1) ** 2) / (2 * self.sigma**2)) / -math.expm1(-(reach - 1) / self.sigma**2)
-        relative = float(masses @ each) / total + outside / total + UNIT * (points.size + 8)
+        relative = (float(masses @ each) + self._outside(reach)) / total + UNIT * (points.size + 8)
         return _Window(points, masses / total, math.log(total), relative * (1 + 1e-6))
+
+    def _reach(self) -> float:
+        """The half width of a window."""
+        reach = REACH * self.sigma + 2
+        if not reach < MOST_POINTS / 2:
+            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
+        return reach
+
+    def _outside(self, reach: float) -> float:
+        """What is beyond a window on both sides, at most."""
+        return 2 * math.exp(-((reach - 1) ** 2) / (2 * self.sigma**2)) / -math.expm1(-(reach - 1) / self.sigma**2)
 
     def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
         """Losses, logarithms of masses, their errors, and log of the mass left out: below e^-(digits + 30)."""
@@ -75,10 +91,13 @@ class DiscreteGaussianLoss:
         return losses, exponents - normaliser.log_total, errors, log_beyond
 
     def log_moments(self, c: Array) -> Array:
+        if self.sigma >= SMOOTH:
+            bounds: Array = (self.shift / self.sigma) ** 2 * c * (c + 1) / 2 * (1 + 16 * UNIT) + WAVES
+            return bounds
         return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
 
     def tilted(self, c: float) -> TiltedDiscreteGaussian:
-        return TiltedDiscreteGaussian(self, self._window(-c * self.shift), self.cumulants(c))
+        return TiltedDiscreteGaussian(self, c, self.cumulants(c))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence. Source: its definition; where that is too many terms, the Gaussian's
@@ -105,7 +124,7 @@ class TiltedDiscreteGaussian:
     """The lattice of losses under its tilted masses."""
 
     law: DiscreteGaussianLoss
-    window: _Window
+    c: float
     cumulants: Cumulants
 
     def log_decay(self, t: Array) -> Array:
@@ -113,13 +132,20 @@ class TiltedDiscreteGaussian:
         return np.zeros_like(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
-        law, window = self.law, self.window
-        if window.points.size * count > work:
+        """Those of a Gaussian, as far as the waves of Poisson's sum are nothing: docs/proofs/engine.md, section 7."""
+        law, t = self.law, step * np.arange(count, dtype=np.float64)
+        if 2 * math.pi * (math.pi * law.sigma**2 - float(t[-1]) * law.shift) >= FLAT:
+            decay = t * t * (self.cumulants.variance / 2)
+            return Nodes((-decay).astype(np.complex128), 16 * UNIT * (decay + t * self.cumulants.mean) + WAVES)
+        return self._summed(t, step, work)
+
+    def _summed(self, t: Array, step: float, work: int) -> Nodes:
+        law, window = self.law, self.law._window(-self.c * self.law.shift)
+        if window.points.size * t.size > work:
             raise WorkLimit(f"the nodes of a discrete Gaussian need more than {work} terms")
         losses = (law.shift**2 - 2.0 * law.shift * window.points) / (2 * law.sigma**2)
         points = losses - self.cumulants.mean
-        phi = node_sums(window.weights, points, step, count)
+        phi = node_sums(window.weights, points, step, t.size)
         displaced = 8 * UNIT * float(window.weights @ (np.abs(losses) + abs(self.cumulants.mean)))
-        t = step * np.arange(count, dtype=np.float64)
-        error = 2 * window.relative + rounding_of_node_sums(window.weights, points, step, count) + t * displaced
+        error = 2 * window.relative + rounding_of_node_sums(window.weights, points, step, t.size) + t * displaced
         return spread_of(phi, error)

@@ -101,37 +101,42 @@ class FiniteLoss:
 
     @property
     def largest(self) -> float:
-        return up(float(np.max(self.losses + self.loss_errors)))
+        return up(float((self.losses + self.loss_errors).max()))
 
     @property
     def largest_down(self) -> float:
-        return down(float(np.max(self.losses - self.loss_errors)))
+        return down(float((self.losses - self.loss_errors).max()))
 
-    def _weights(self, c: float) -> tuple[Array, float, float]:
-        """Normalised tilted masses; K(c) of the finite part; the relative error of a tilted mass, in the mean."""
-        exponents = np.log(self.masses) + c * self.losses
-        top = float(np.max(exponents))
-        weights = np.exp(exponents - top)
-        total = float(np.sum(weights))
-        weights /= total
-        finite = math.log1p(-self.infinite_mass)
-        each = c * self.loss_errors + 4 * UNIT * (np.abs(exponents) + c * np.abs(self.losses) + abs(top) + 4)
-        relative = float(np.sum(weights * each)) * (1 + 1e-6) + self.mass_error + (self.losses.size + 16) * UNIT
+    def _weights(self, c: Array) -> tuple[Array, Array, Array]:
+        """For each c: normalised tilted masses (a row); K(c) of the finite part; the relative error of a tilted mass,
+        in the mean."""
+        exponents = np.log(self.masses) + np.multiply.outer(c, self.losses)
+        top = exponents.max(axis=1)
+        weights = np.exp(exponents - top[:, None])
+        total = weights.sum(axis=1)
+        weights /= total[:, None]
+        moved = np.multiply.outer(c, self.loss_errors + 4 * UNIT * np.abs(self.losses))
+        each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[:, None])
         odds = self.infinite_mass / (1 - self.infinite_mass)
-        return weights, top + math.log(total) - finite, relative + 2 * self.mass_error * odds
+        fixed = self.mass_error * (1 + 2 * odds) + (self.losses.size + 16) * UNIT
+        relative = (weights * each).sum(axis=1) * (1 + 1e-6) + fixed
+        return weights, top + np.log(total) - math.log1p(-self.infinite_mass), relative
 
     def cumulants(self, c: float) -> Cumulants:
-        weights, value, relative = self._weights(c)
-        mean = float(np.sum(weights * self.losses))
-        variance = float(np.sum(weights * (self.losses - mean) ** 2))
-        return Cumulants(value, relative + 8 * UNIT * (abs(value) + 2), mean, variance)
+        return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        return np.array([at.value + at.error for at in (self.cumulants(float(x)) for x in c)])
+        _, values, relative = self._weights(c)
+        bounds: Array = values + relative + 8 * UNIT * (np.abs(values) + 2)
+        return bounds
 
     def tilted(self, c: float) -> TiltedFinite:
-        weights, _, relative = self._weights(c)
-        return TiltedFinite(self, weights, relative, self.cumulants(c))
+        (weights,), (value,), (relative,) = self._weights(np.array([c]))
+        mean = float(weights @ self.losses)
+        apart = self.losses - mean
+        variance = float(weights @ (apart * apart))
+        at = Cumulants(float(value), float(relative + 8 * UNIT * (abs(value) + 2)), mean, variance)
+        return TiltedFinite(self, weights, float(relative), at)
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence; infinite where the loss can be. Source: Mironov 2017, Definition 3."""

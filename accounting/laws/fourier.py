@@ -22,24 +22,26 @@ __all__ = [
 
 
 def node_sums(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
-    """sum_j weights[j] e^{i k step points[j]}, k = 0..count-1. `step` has at most 30 significant bits."""
-    return float(np.sum(weights)) + node_deviations(weights, points, step, count)
+    """sum_j weights[j] e^{i k step points[j]}, k = 0..count-1; row by row where there are several rows. `step` has at
+    most 30 significant bits."""
+    sums: ComplexArray = weights.sum(axis=-1)[..., None] + node_deviations(weights, points, step, count)
+    return sums
 
 
 def node_deviations(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
-    """sum_j weights[j] (e^{i k step points[j]} - 1), k = 0..count-1. `step` has at most 30 significant bits."""
+    """sum_j weights[j] (e^{i k step points[j]} - 1), k = 0..count-1; row by row where there are several rows. `step`
+    has at most 30 significant bits."""
     block = 1 << max(0, (count - 1).bit_length() + 1) // 2
     near = _turns(step * np.arange(block, dtype=np.float64), points)
-    if count <= block:
-        return near[:count] @ weights
+    weights = weights[..., None, :]
     far = weights * _turns(block * step * np.arange(-(-count // block), dtype=np.float64), points)
-    sums: ComplexArray = (weights + far) @ near.T + far.sum(axis=1)[:, None]
-    return sums.ravel()[:count]
+    sums: ComplexArray = (weights + far) @ near.swapaxes(-1, -2) + far.sum(axis=-1)[..., None]
+    return sums.reshape(*points.shape[:-1], -1)[..., :count]
 
 
 def _turns(t: Array, points: Array) -> ComplexArray:
     """e^{i t y} - 1 for each t (row) and point."""
-    halves = np.multiply.outer(t / 2, points)
+    halves = (t / 2)[:, None] * points[..., None, :]
     sines = np.sin(halves)
     turns = np.empty(halves.shape, dtype=np.complex128)
     np.multiply(sines, -2 * sines, out=turns.real)
@@ -47,7 +49,7 @@ def _turns(t: Array, points: Array) -> ComplexArray:
     return turns
 
 
-def rounding_of_deviations(total: float, size: float, terms: int, t: Array) -> Array:
+def rounding_of_deviations(total: float | Array, size: float | Array, terms: int, t: Array) -> Array:
     """Bounds of the rounding errors of `node_deviations` at each t, for weights that are exact: `total` is the sum of
     their moduli, `size` that of weight times |point|.
 
@@ -58,16 +60,16 @@ def rounding_of_deviations(total: float, size: float, terms: int, t: Array) -> A
 
 
 def rounding_of_node_sums(weights: Array, points: Array, step: float, count: int) -> Array:
-    """Bounds of the rounding errors of `node_sums` for weights that are exact, node by node.
+    """Bounds of the rounding errors of `node_sums` for weights that are exact, node by node; row by row too.
 
     Source: docs/proofs/engine.md, section 6 (node sums).
     """
-    moduli = np.abs(weights)
-    total = float(np.sum(moduli))
+    moduli, terms = np.abs(weights), points.shape[-1]
+    total = moduli.sum(axis=-1)[..., None]
+    size = (moduli * np.abs(points)).sum(axis=-1)[..., None]
     t = step * np.arange(count, dtype=np.float64)
-    return (
-        rounding_of_deviations(total, float(moduli @ np.abs(points)), points.size, t) + UNIT * (points.size + 8) * total
-    )
+    bounds: Array = rounding_of_deviations(total, size, terms, t) + UNIT * (terms + 8) * total
+    return bounds
 
 
 def nodes_of_deviations(deviations: ComplexArray, error: Array) -> Nodes:
