@@ -6,15 +6,19 @@ e^{K(c) - c eps}. Source: Canonne-Kamath-Steinke 2020, Proposition 12; Bun-Stein
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+from collections.abc import Callable
 from typing import assert_never
 
 import numpy as np
 
+from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, log_kappa
-from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.guarantees import RDP, ZCDP
+from dpledger.accounting.laws.law import Loss
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
@@ -29,32 +33,84 @@ def log_finite_of_curves(curves: tuple[tuple[ZCDP | RDP, int], ...]) -> float:
     return math.fsum(logs) * (1 + 8 * UNIT)
 
 
-def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> Ladder:
-    """Chernoff bounds at many orders, of the losses and the curves together; K is infinite where a curve says nothing.
-
-    Claim: each is at least log delta(eps) + c eps. Source: Canonne-Kamath-Steinke 2020, Proposition 12.
-    """
-    orders = [float_down(order) - 1 for leaf, _ in curves if isinstance(leaf, RDP) for order in leaf.orders]
-    c = np.unique(np.concatenate([_GRID, np.array([x for x in orders if x > 0])]))
-    total = np.zeros_like(c)
-    for leaf, count in curves:
-        total += count * _moments(leaf, c)
-    if composed is not None:
-        finite = np.flatnonzero(np.isfinite(total))
-        total[finite] += _losses(composed, c[finite])
-    kept = np.isfinite(total)
-    total = total[kept] * (1 + (len(curves) + 16) * UNIT)
-    return Ladder(c[kept], total, total + log_kappa(c[kept]) * (1 - 16 * UNIT) + 1e-14)
+def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
+    """Chernoff bounds at many orders, of the losses and the curves together."""
+    return _ladder_of(None if composed is None else composed.parts, curves)
 
 
-def _losses(composed: Composed, c: Array) -> Array:
-    values = np.full_like(c, math.inf)
-    for i in range(c.size):
+@functools.lru_cache(maxsize=8)
+def _ladder_of(losses: tuple[tuple[Loss, int], ...] | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
+    return CurveLadder(None if losses is None else bundled(Composed(losses)), curves)
+
+
+class CurveLadder:
+    """Bounds K(c) + log kappa(c) - c eps of log delta(eps), at many c; K is infinite where a curve says nothing.
+
+    K of the losses costs the work of a quadrature each, so it is formed only where it may give the best bound: K is
+    convex and K(0) = 0, so that lines through known points lie below it beyond them."""
+
+    def __init__(self, composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> None:
+        orders = [float_down(order) - 1 for leaf, _ in curves if isinstance(leaf, RDP) for order in leaf.orders]
+        c = np.unique(np.concatenate([_GRID, np.array([x for x in orders if x > 0])]))
+        total = np.zeros_like(c)
+        for leaf, count in curves:
+            total += count * _moments(leaf, c)
+        kept = np.isfinite(total)
+        self._c, self._curves, self._composed = c[kept], total[kept], composed
+        self._rounding = (len(curves) + 16) * UNIT
+        self._least = np.zeros(self._c.size)  # at most K of the losses, and K itself where it is known
+        self._known = np.full(self._c.size, composed is None)
+
+    def epsilon(self, log_delta: float) -> float:
+        """Claim: delta(result) <= e^log_delta. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
+
+        def at(bounds: Array) -> Array:
+            slack = 8 * UNIT * (np.abs(bounds) + abs(log_delta))
+            epsilons: Array = (bounds - log_delta + slack) / self._c
+            return epsilons
+
+        return self._smallest(at)
+
+    def log_delta(self, epsilon: float) -> float:
+        """Claim: at least log delta(epsilon). Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
+        moved = self._c * (epsilon - 8 * UNIT * abs(epsilon))
+        return self._smallest(lambda bounds: bounds - moved + 8 * UNIT * np.abs(bounds))
+
+    def _smallest(self, at: Callable[[Array], Array]) -> float:
+        """The smallest of the bounds, which rise with K: known where what is at most each of them is smallest."""
+        log_kappas = log_kappa(self._c) * (1 - 16 * UNIT) + 1e-14
+        while True:
+            found = at((self._curves + self._least) * (1 + self._rounding) + log_kappas)
+            best = int(np.argmin(found))
+            if self._known[best]:
+                return float(found[best])
+            self._learn(best)
+
+    def _learn(self, i: int) -> None:
+        """K of the losses at one more c: where that is too much work, it is taken for infinite from there on."""
+        assert self._composed is not None
+        c = self._c
+        self._known[i] = True
         try:
-            values[i] = composed.log_moments(c[i : i + 1])[0]
+            value = float(self._composed.log_moments(c[i : i + 1])[0])
         except WorkLimit:
-            continue
-    return values
+            value = math.inf
+        if value == math.inf:
+            self._least[i:], self._known[i:] = math.inf, True
+            return
+        self._least[i] = value
+        points = [-1, *(k for k in np.flatnonzero(self._known).tolist() if self._least[k] < math.inf)]
+        place = points.index(i)
+        for left, right in itertools.pairwise(points[place - 1 : place + 2]):
+            self._raise(left, right)
+
+    def _raise(self, left: int, right: int) -> None:
+        """The line through two neighbouring known points (-1: the origin) is below K outside of them."""
+        c, least = self._c, self._least
+        start, low = (c[left], least[left]) if left >= 0 else (0.0, 0.0)
+        line = low + (c - start) * ((least[right] - low) / (c[right] - start))
+        outside = ~self._known & ((c < start) | (c > c[right]))
+        least[outside] = np.maximum(least[outside], line[outside])
 
 
 def _moments(leaf: ZCDP | RDP, c: Array) -> Array:
