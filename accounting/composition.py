@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
     Count,
     DiscreteGaussianLaw,
@@ -216,6 +216,7 @@ Composition: TypeAlias = (
     | GDP
     | RDP
     | BoundedRange
+    | PrivacyCurve
     | LaplaceLaw
     | GaussianLaw
     | DiscreteLaplaceLaw

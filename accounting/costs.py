@@ -42,7 +42,7 @@ from dpledger.accounting.composition import (
     planned,
 )
 from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.laws.subsampled import rdp_upper
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, multiply, round_down, round_up
@@ -92,6 +92,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
         case BoundedRange(eta=eta):
             return _of_bounded_range(eta, orders)
+        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
+            return _of_approximate(epsilons[-1], deltas[-1], orders)
         case ExponentialLaw(epsilon=epsilon):
             return _of_bounded_range(epsilon, orders)
         case LaplaceLaw(epsilon=epsilon):

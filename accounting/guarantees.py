@@ -14,12 +14,12 @@ dpledger.errors.ParameterError: PureDP.epsilon: expected a number that is not ne
 from __future__ import annotations
 
 from decimal import Decimal
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Number, OpenProbability, Probability
+from dpledger.decimals import Exact, Exacts, Number, OpenProbability, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -32,12 +32,16 @@ __all__ = [
     "Failure",
     "Grid",
     "Guarantee",
+    "PrivacyCurve",
     "PrivacyFailure",
     "PureDP",
     "one_epsilon_an_order",
     "rising_orders",
 ]
 
+
+MOST_POINTS = 4096
+"""Points that a privacy curve may have."""
 
 if TYPE_CHECKING:
 
@@ -133,6 +137,42 @@ class BoundedRange:
 
     eta: Exact
     kind: Literal["bounded_range"] = tag(default="bounded_range")
+
+
+@record
+class PrivacyCurve:
+    """A privacy profile at some points, in either direction: delta(epsilons[i]) <= deltas[i]; epsilons rise from 0 or
+    more. What is between follows by convexity. Zhu-Dong-Wang 2022; Doroshenko et al. 2022.
+
+    `reached`, where it is known: delta(epsilons[i]) >= reached[i], in each direction. Without it the mechanism may be
+    the worst that keeps the promise."""
+
+    epsilons: Exacts
+    deltas: Exacts
+    reached: Exacts = given(default=())
+    kind: Literal["privacy_curve"] = tag(default="privacy_curve")
+
+    @field_validator("epsilons")
+    @classmethod
+    def _rise(cls, epsilons: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+        if not 1 <= len(epsilons) <= MOST_POINTS or any(b <= a for a, b in pairwise(epsilons)):
+            raise ValueError(f"1 to {MOST_POINTS} numbers that rise")
+        return epsilons
+
+    @field_validator("deltas")
+    @classmethod
+    def _are_probabilities(cls, deltas: tuple[Decimal, ...], info: ValidationInfo) -> tuple[Decimal, ...]:
+        if len(deltas) != len(info.data.get("epsilons", deltas)) or any(delta > 1 for delta in deltas):
+            raise ValueError("as many numbers in [0, 1] as epsilons")
+        return deltas
+
+    @field_validator("reached")
+    @classmethod
+    def _are_below(cls, reached: tuple[Decimal, ...], info: ValidationInfo) -> tuple[Decimal, ...]:
+        ceilings = tuple(accumulate(info.data.get("deltas", reached), min))
+        if reached and (len(reached) != len(ceilings) or any(a > b for a, b in zip(reached, ceilings, strict=False))):
+            raise ValueError("nothing, or as many numbers as epsilons, each at most the deltas up to there")
+        return reached
 
 
 Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange

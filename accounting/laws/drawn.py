@@ -27,7 +27,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     SparseVectorLaw,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.cells import (
     Bracket,
@@ -36,6 +36,7 @@ from dpledger.accounting.laws.cells import (
     gaussian_bracket,
     laplace_bracket,
 )
+from dpledger.accounting.laws.curve import curve_bracket
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.draws import (
     EVERYONE,
@@ -142,6 +143,8 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
             return _exact(BoundedRangeLoss(float(eta))) if eta else None
         case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
             return _exact(DiscreteGaussianLoss(float(sigma), _whole(sensitivity)))
+        case PrivacyCurve():
+            return _two_sided(_curve(leaf), direction, Fraction(min(leaf.deltas)))
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:
@@ -246,6 +249,8 @@ def _bracket(leaf: Leaf, relation: Relation) -> Bracket | None:
             return bounded_range_bracket(float(eta)) if eta else None
         case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
             return discrete_gaussian_bracket(float(sigma), _whole(sensitivity))
+        case PrivacyCurve():
+            return _curve(leaf)
         case _:
             pair = _finite_pair(leaf, relation)
             return None if pair is None else Bracket(pair, pair)
@@ -260,9 +265,14 @@ def _allocated(leaf: Leaf, steps: int, relation: Relation) -> Bracket | None:
     return Bracket(averaged(bracket.above, steps, "above"), averaged(bracket.below, steps, "below"))
 
 
-def _two_sided(pairs: Bracket, direction: Direction) -> Losses:
+def _two_sided(pairs: Bracket, direction: Direction, failure: Fraction | None = None) -> Losses:
     upper, lower = _loss(pairs.above, direction), _loss(pairs.below, direction)
-    return Losses(upper, lower, Fraction(upper.infinite_mass) * Fraction(1.000001))
+    return Losses(upper, lower, Fraction(upper.infinite_mass) * Fraction(1.000001) if failure is None else failure)
+
+
+@functools.lru_cache(maxsize=64)
+def _curve(leaf: PrivacyCurve) -> Bracket:
+    return curve_bracket(leaf.epsilons, leaf.deltas, leaf.reached)
 
 
 # ---- secret batches -------------------------------------------------------------------------------------------------
@@ -279,7 +289,7 @@ def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction
             return _exact(SampledGaussianLoss(_below_one(rate), sigma, direction))
         case LaplaceLaw(epsilon=epsilon):
             return _exact(SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)) if epsilon else None
-        case BoundedRange() | ExponentialLaw() | DiscreteGaussianLaw():
+        case BoundedRange() | ExponentialLaw() | DiscreteGaussianLaw() | PrivacyCurve():
             bracket = _bracket(leaf, relation)
             if bracket is None:
                 return None

@@ -17,7 +17,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     SparseVectorLaw,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.relations import Relation
 
 __all__ = [
@@ -50,6 +50,7 @@ Leaf: TypeAlias = (
     | GDP
     | RDP
     | BoundedRange
+    | PrivacyCurve
     | LaplaceLaw
     | GaussianLaw
     | DiscreteLaplaceLaw

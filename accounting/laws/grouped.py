@@ -21,7 +21,7 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     SparseVectorLaw,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.laws.draws import JointGaussian, Leaf, mu_squared_of
 from dpledger.accounting.prices import group_delta
 from dpledger.accounting.sparse_vectors.losses import certify
@@ -63,7 +63,7 @@ def grouped(leaf: Leaf, k: int, relation: Relation) -> Leaf:
             return _approximate(epsilon, delta, k)
         case ZCDP(rho=rho, delta=delta):
             return ZCDP(multiply(rho, k * k)) if not delta else _refused(leaf, k)
-        case RDP() | PmfPair():
+        case RDP() | PmfPair() | PrivacyCurve():
             return _refused(leaf, k)
         case _:
             assert_never(leaf)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         ZCDP as ZCDP,
         ApproxDP as ApproxDP,
         BoundedRange as BoundedRange,
+        PrivacyCurve as PrivacyCurve,
         PureDP as PureDP,
     )
     from dpledger.accounting.profile import (
@@ -156,6 +157,7 @@ _HOME = {
         "ZCDP",
         "ApproxDP",
         "BoundedRange",
+        "PrivacyCurve",
         "PureDP",
     ),
     "dpledger.accounting.profile": (
