@@ -46,11 +46,7 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     """
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            profile = compose(what, relation)
-            there = profile.delta(epsilon)
-            if Decimal(there.upper) <= delta or Decimal(there.lower) > delta:
-                return Decimal(there.upper) <= delta
-            return Decimal(profile.epsilon(delta).upper) <= epsilon
+            return Decimal(compose(what, relation).epsilon(delta).upper) <= epsilon
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange():
             tree, under, direction = tree_of(what, relation)
             if direction is not None:

@@ -6,8 +6,8 @@ The number is written as "free" in place of its value:
       {"kind": "poisson_sampled", "rate": "0.01", "of": {"kind": "gaussian", "noise_multiplier": "free"}}}]}
 
 Of noise (`noise_multiplier`, `sigma`, `scale`) the least value is sought; of everything else that makes a release cost
-more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`) the most. "free" may stand in several places of
-one kind: then all of them get the same value.
+more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`, `batch`) the most. "free" may stand in several
+places of one kind: then all of them get the same value.
 
 >>> entries = [{"mechanism": {"kind": "laplace", "epsilon": "free"}}]
 >>> template = read_template({"relation": "add_remove", "entries": entries})
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from dpledger.accounting.calibration import calibrate, calibrate_count
+from dpledger.accounting.calibration import MOST_COUNT, calibrate, calibrate_count
 from dpledger.accounting.composition import Document, parse_document
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import text
@@ -33,7 +33,7 @@ __all__ = ["FREE", "Template", "read_template"]
 
 FREE = "free"
 NOISE = frozenset({"noise_multiplier", "sigma", "scale"})
-COUNTS = frozenset({"count", "times"})
+COUNTS = frozenset({"count", "times", "batch"})
 LOSSES = frozenset({"epsilon", "mu", "rho", "eta"})
 MOST_RATE = Decimal(1)
 LEAST = Decimal("1e-9")
@@ -59,12 +59,26 @@ class Template:
         Claim: `filled(result)` meets the target. Source: calibration.calibrate. Raises InfeasiblePlan if nothing does.
         """
         if self.field in COUNTS:
-            return calibrate_count(self.filled, target)
+            return calibrate_count(self.filled, target, within=(1, self._most()))
         if self.field in NOISE:
             return calibrate(self.filled, target)
         if self.field == "rate":
             return calibrate(self.filled, target, seek="most", within=(LEAST, MOST_RATE))
         return calibrate(self.filled, target, seek="most")
+
+    def _most(self) -> int:
+        """The greatest count that may stand in every place: a batch is no larger than its population."""
+        return min(_populations(self.source), default=MOST_COUNT)
+
+
+def _populations(value: JsonValue) -> Iterator[int]:
+    """Those beside a batch that is free."""
+    if isinstance(value, dict) and value.get("batch") == FREE:
+        population = value.get("population")
+        if type(population) is int and population > 0:
+            yield population
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _populations(item)
 
 
 def read_template(source: JsonValue) -> Template:

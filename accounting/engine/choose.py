@@ -116,7 +116,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
     """Bounds of the least epsilon with d(epsilon) <= delta, d the profile of the finite loss, down <= delta <= up;
     where that is not above `floor`, however wide."""
     if up >= 1:
-        return NOTHING if down >= 1 else Interval(0.0, max(0.0, composed.largest))
+        return NOTHING if down >= 1 else Interval(0.0, _finite_epsilon(composed, down, down, floor).upper)
     if down <= 0:
         lower = _finite_epsilon(composed, up, up).lower if up > 0 else max(0.0, composed.largest_down)
         return Interval(lower, max(0.0, composed.largest))
