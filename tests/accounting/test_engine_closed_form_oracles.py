@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, Repeated, Sequence
+from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
@@ -17,6 +19,7 @@ from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.profile import compose
 from engine_oracles import (
     binomial_delta,
@@ -105,7 +108,8 @@ def test_gaussian_with_responses_and_failures(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(10, 150))
 def test_laplace_or_bounded_range_with_responses(seed: int) -> None:
-    """One continuous bounded loss and T responses: atoms, a density, saturation."""
+    """One continuous bounded loss and T responses: atoms, a density, saturation. Where epsilon lies on a heavy atom the
+    contour alone is wide; what is answered is narrow."""
     rng = np.random.default_rng(100 + seed)
     e0, r0, count = f"{rng.uniform(0.05, 2):.3g}", f"{rng.uniform(0.02, 0.8):.3g}", int(rng.integers(1, 40))
     smooth, loss = (
@@ -121,7 +125,9 @@ def test_laplace_or_bounded_range_with_responses(seed: int) -> None:
         log_delta = math.log(float(delta))
         at = finite_epsilon(composed, log_delta, log_delta)
         assert holds_epsilon(at.lower, at.upper, exact, real(delta) * (1 + real("1e-14")))
-        assert width(at.lower, at.upper) < 0.1 or at.upper < 1e-3
+        answer = epsilon_interval(Ingredients(composed.parts, (), Fraction(0)), Decimal(delta))
+        assert holds_epsilon(answer.lower, answer.upper, exact, real(delta))
+        assert width(answer.lower, answer.upper) < 2e-3 or answer.upper < 1e-3
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "1", "7"])
