@@ -34,7 +34,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["BundledGaussians", "bundled", "bundles_of"]
 
 CHUNK = 256  # losses of one bundle
-FEWEST = 24  # distinct sampled Gaussians that are worth a bundle
+FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
