@@ -82,7 +82,7 @@ class Report:
     def row(self, row: Row) -> None:
         self.rows.append(row)
         low = f"[{row.lower:.9f}, " if row.lower > -math.inf else "[..., "
-        slower = f"{row.times:9.0f}x" if row.times != 1 else ""
+        slower = f"{row.times:9.{0 if row.times >= 10 else 1}f}x" if row.times != 1 else ""
         print(
             f"  {row.library:26}{row.milliseconds:11.2f} ms  {low + f'{row.upper:.9f}]':34} {row.words:34}{slower}",
             flush=True,
@@ -124,8 +124,8 @@ def beside(report: Report, work: Work, peers: tuple[Peer, ...], repeats: int) ->
 
 def _answered(work: Work, peer: Peer, truth: Interval) -> Timed[Interval] | str:
     """The library's answer, or in words why there is none."""
-    if work.runs > peer.most_runs:
-        return f"not asked: more than {peer.most_runs:.0e} runs"
+    if reason := peer.reason(work, truth):
+        return reason
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -143,6 +143,8 @@ def _words(found: Interval, truth: Interval) -> str:
         return f"UNSOUND: upper bound too small by {truth[0] - found[1]:.1e}"
     if found[0] > truth[1]:
         return f"WRONG: lower bound too large by {found[0] - truth[1]:.1e}"
+    if found[0] == -math.inf and found[1] <= truth[1]:
+        return "within our interval"
     if found[0] == -math.inf:
         return f"above the truth by {found[1] - truth[1]:.1e}"
     return f"from {found[0] - truth[0]:+.1e} to {found[1] - truth[1]:+.1e}"

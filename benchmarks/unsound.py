@@ -47,6 +47,7 @@ CASES = (
     Case("dp-accounting", FINE, 2, 0.05, 5000, 1e-11),
     Case("dp-accounting", FINE, 2, 0.05, 5000, 1e-12),
     Case("opacus", "PRVAccountant", 2, 0.05, 5000, 1e-12),
+    Case("opacus", "PRVAccountant", 1, 0.01, 1000, 1e-12),
     Case("opacus", "PRVAccountant", 3.07, 0.0203, 4854, 1e-12),
     Case("opacus", "PRVAccountant", 3.96, 0.00369, 3376, 1e-13),
     Case("opacus", "PRVAccountant", 1.07, 0.00119, 3231, 1e-13),

@@ -25,12 +25,21 @@ class NotCovered(Exception):
 @dataclass(frozen=True)
 class Peer:
     """`answer(work, truth)`: `truth` is our interval, for a library that is asked for an accuracy relative to epsilon.
-    `slow`: takes seconds. `most_runs`: beyond it, it is not asked."""
+    `slow`: takes seconds. Beyond `most_runs` and `most_epsilon` it is not asked: its arrays grow with them."""
 
     name: str
     answer: Callable[[Work, Interval], Interval]
     slow: bool = False
     most_runs: float = 1e6
+    most_epsilon: float = math.inf
+
+    def reason(self, work: Work, truth: Interval) -> str:
+        """Why it is not asked; empty where it is."""
+        if work.runs > self.most_runs:
+            return f"not asked: more than {self.most_runs:.0e} runs"
+        if truth[1] > self.most_epsilon:
+            return f"not asked: epsilon above {self.most_epsilon:g} needs gigabytes"
+        return ""
 
 
 def ours(work: Work) -> Interval:
@@ -160,9 +169,9 @@ def _opacus(kind: str) -> Callable[[Work, Interval], Interval]:
 
 
 DP_ACCOUNTING = Peer("dp_accounting PLD, above", _upper(1e-4))
-PRV = Peer("prv_accountant", _prv(lambda _: 0.1))
+PRV = Peer("prv_accountant", _prv(lambda _: 0.1), most_epsilon=100)
 MATCHED = Peer("prv_accountant, 1e-3", _prv(lambda truth: 0.5e-3 * truth[1]), slow=True)
-OPACUS_PRV = Peer("Opacus PRV", _opacus("PRVAccountant"))
+OPACUS_PRV = Peer("Opacus PRV", _opacus("PRVAccountant"), most_epsilon=100)
 PEERS = (
     DP_ACCOUNTING,
     Peer("dp_accounting PLD, both", _both(1e-4)),

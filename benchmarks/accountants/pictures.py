@@ -55,7 +55,7 @@ def points(picture: Picture, told: Callable[[str], None]) -> Iterator[tuple[str,
     for peer in (peer for peer in libraries if peer.name in STYLES):
         told(f"{picture.file}: {peer.name}")
         for size in picture.sizes:
-            if picture.work(size, 0).runs > peer.most_runs:
+            if peer.reason(picture.work(size, 0), NOTHING):
                 break
             try:
                 taken = repeated(lambda i, size=size, peer=peer: peer.answer(picture.work(size, i), NOTHING), 5)
