@@ -27,12 +27,12 @@ from dpledger.accounting.engine.anchors import delta_bounds, epsilon_bounds
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.engine.tradeoff import tradeoff_interval
+from dpledger.accounting.engine.tradeoff import power_interval
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, float_down, float_up
-from dpledger.errors import CannotCertify, ParameterError, RelationError
+from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
@@ -65,11 +65,12 @@ class Bounds:
 class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
-    `symmetric`: both directions are among them. `verify`: by what each epsilon and delta is checked once more. `tree`:
-    what was composed."""
+    `symmetric`: both directions are among them; where not, `opposite` are those of the other direction. `verify`: by
+    what each epsilon and delta is checked once more. `tree`: what was composed."""
 
     cases: tuple[Ingredients, ...]
     symmetric: bool = True
+    opposite: tuple[Ingredients, ...] = ()
     verify: Verify | None = None
     tree: Composition | None = field(default=None, repr=False, compare=False)
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
@@ -190,28 +191,37 @@ class Profile:
         return 1.0
 
     def tradeoff(self, alpha: Number) -> Bounds:
-        """The trade-off function of the composition at `alpha`: the largest convex, symmetric f for which it is f-DP.
+        """The trade-off function of the composition at `alpha`: the largest convex, symmetric f for which it is f-DP; that
+        of the ordered pair, where the composition is for one direction.
 
         No test of false-positive rate at most `alpha` has a false-negative rate below `lower`, in either direction;
         where the two directions differ, none need reach `upper`.
         Claim: lower <= f(alpha) <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the
         supremum over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
         """
-        if not self.symmetric:
-            raise CannotCertify("the trade-off curve is certified for both directions together, not for one alone")
-        exact = _exact(alpha, "alpha", Decimal(1))
-        reach = self._reach()
-        above = tradeoff_interval(self._delta_at, reach, float_down(exact))
-        below = tradeoff_interval(self._delta_at, reach, float_up(exact))
-        return Bounds(below.lower, above.upper)
+        found = self._power(_exact(alpha, "alpha", Decimal(1)))
+        return Bounds(max(0.0, math.nextafter(1 - found.upper, 0.0)), min(1.0, math.nextafter(1 - found.lower, 2.0)))
 
     def true_positives(self, false_positives: Number) -> Bounds:
-        """The greatest true-positive rate of a membership test with a false-positive rate of at most so much.
+        """The greatest true-positive rate of a membership test with a false-positive rate of at most so much: of a test
+        that finds a unit, and of one that misses it (in the direction add alone: of the latter).
 
         Claim: lower <= rate <= upper. Source: it is 1 - `tradeoff`; Carlini et al. 2022 (TPR at a low FPR).
         """
-        missed = self.tradeoff(false_positives)
-        return Bounds(max(0.0, math.nextafter(1 - missed.upper, 0.0)), min(1.0, math.nextafter(1 - missed.lower, 2.0)))
+        return self._power(_exact(false_positives, "false_positives", Decimal(1)))
+
+    def _power(self, rate: Decimal) -> Bounds:
+        low, high = float_down(rate), float_up(rate)
+        least = self._power_at(low)
+        return Bounds(least.lower, (least if low == high else self._power_at(high)).upper)
+
+    def _power_at(self, rate: float) -> Bounds:
+        key = ("power", rate)
+        if key not in self._seen:
+            back = self if self.symmetric else Profile(self.opposite)
+            found = power_interval(self._deltas_at, back._deltas_at, self._reach(), rate)
+            self._seen[key] = Bounds(found.lower, found.upper)
+        return self._seen[key]
 
     def posterior(self, prior: Number, false_positives: Number) -> Bounds:
         """How sure an attacker may become: the greatest probability that a unit is in the data, given that a test with
@@ -251,11 +261,15 @@ def compose(
     if verify not in (None, "arb"):
         raise ParameterError("verify", verify, "'arb' or nothing")
     tree, given, direction = tree_of(what, relation, direction)
-    sides: tuple[Direction, ...] = ("remove", "add") if direction is None else (direction,)
-    cases: list[Ingredients] = []
-    for side in sides:
-        cases.extend(case for case in read_losses(tree, given, side) if case not in cases)
-    return Profile(tuple(cases), symmetric=direction is None, verify=verify, tree=tree)
+    removed, added = (read_losses(tree, given, side) for side in ("remove", "add"))
+    match direction:
+        case "remove":
+            return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree)
+        case "add":
+            return Profile(added, symmetric=False, opposite=removed, verify=verify, tree=tree)
+        case _:
+            cases = (*removed, *(case for case in added if case not in removed))
+            return Profile(cases, verify=verify, tree=tree)
 
 
 def tree_of(

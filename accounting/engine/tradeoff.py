@@ -1,8 +1,10 @@
-"""The trade-off curve from bounds of a profile, by duality.
+"""What a test may reach, from bounds of a profile, by duality.
 
-For a symmetric profile, f(alpha) = sup over y >= 1 of max(1 - delta(y) - y alpha, (1 - delta(y) - alpha)/y), y = e^eps:
-the largest of lines. A line with an upper bound of delta lies below f. Between two known points delta is convex in y
-and lies above the lines through its neighbours, so f lies below the largest value that those allow.
+For P and Q let delta(y) = sup_S P(S) - y Q(S) and back(y) = sup_S Q(S) - y P(S). A test whose false-positive rate, under
+Q, is alpha has a true-positive rate, under P, of at most delta(y) + y alpha and at most 1 - (1 - back(y) - alpha)/y, for
+every y >= 1, and the least of these lines is reached. A line with an upper bound of delta lies above. Between two known
+points delta is convex in y and lies above the lines through its neighbours, so the rate lies above the least value that
+those allow. The trade-off function is what is missing to 1.
 Source: Dong-Roth-Su 2022, Proposition 2.13; docs/proofs/engine.md, section 9.
 """
 
@@ -12,15 +14,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
+import numpy as np
+
+from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
 
-__all__ = ["tradeoff_interval"]
+__all__ = ["Deltas", "power_interval"]
 
-_SLACK = 1e-13  # more than the roundings of the few operations on numbers below 1
+Deltas: TypeAlias = Callable[[Array], tuple[list[float], list[float]]]
+"""Lower and upper bounds of delta at several epsilons >= 0 that rise."""
+
+_SLACK = 1e-11  # relative: more than the roundings of e^epsilon and of the lines
+_ROUNDING = 1e-14  # more than a few roundings
+_LOST = 1e-14  # absolute: those of 1 - (1 - ...)
 _FARTHEST = 690.0  # e^690 is a float
-_ROUNDS = 4
-_POINTS = 9  # new points a round
+_BEYOND = 1e300  # an epsilon at which only what is lost at infinity is left
+_FIRST, _MORE, _ROUNDS = 37, 12, 5  # points at first, new ones in a segment and round, rounds
+_NARROW = 1e-6  # relative width at which no more points are asked
+_DROP = 1e-3  # of alpha: what is left beyond the last point
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,82 +42,105 @@ class _Known:
     delta: Interval
 
 
-def tradeoff_interval(delta: Callable[[float], Interval], reach: float, alpha: float) -> Interval:
-    """Bounds of f(alpha), from `delta(epsilon)`, for 0 <= alpha <= 1; beyond `reach` little of the profile is left.
+Curve: TypeAlias = list[_Known]
+Line: TypeAlias = Callable[[float, float], float]
 
-    Claim: lower <= f(alpha) <= upper. Source: the module.
+
+def power_interval(there: Deltas, back: Deltas, reach: float, alpha: float) -> Interval:
+    """Bounds of the greatest true-positive rate at a false-positive rate of at most `alpha`, 0 <= alpha <= 1; `there`
+    and `back` bound the two profiles; beyond an epsilon of `reach` little is left of them.
+
+    Claim: lower <= rate <= upper. Source: the module.
     """
     if alpha >= 1:
-        return Interval(0.0, 0.0)
-    floor, reach = delta(_FARTHEST).lower, min(reach, _FARTHEST)
-    known = [_known(delta, reach * i / (4 * _POINTS)) for i in range(4 * _POINTS + 1)]
-    found = Interval(0.0, 1.0)
-    for _ in range(_ROUNDS):
-        steep, flat = _segments(known, floor, alpha, _steep), _segments(known, floor, alpha, _flat)
-        lower = max(0.0, *(max(1 - k.delta.upper - k.y * alpha, (1 - k.delta.upper - alpha) / k.y) for k in known))
-        upper = max(0.0, max(steep), max(flat))
-        found = Interval(max(0.0, lower - _SLACK), min(1 - alpha, upper) + _SLACK)
-        if found.upper - found.lower <= 1e-6:
+        return Interval(1.0, 1.0)
+    if alpha <= 0:  # what only P shows
+        (lower,), (upper,) = there(np.array([_BEYOND]))
+        return Interval(lower, upper)
+
+    def steep(y: float, delta: float) -> float:
+        return delta + y * alpha
+
+    def flat(y: float, delta: float) -> float:
+        return (y - 1 + delta + alpha) / y
+
+    sides: tuple[tuple[Deltas, Line, float], ...] = ((there, steep, 0.0), (back, flat, _LOST))
+    reach = _far_enough(there, min(reach, _FARTHEST), alpha)
+    found = [_least(deltas, line, reach, lost) for deltas, line, lost in sides]
+    lower, upper = (min(ends) for ends in zip(*((f.lower, f.upper) for f in found), strict=True))
+    return Interval(max(alpha, lower), max(alpha, min(1.0, upper)))
+
+
+def _far_enough(deltas: Deltas, reach: float, alpha: float) -> float:
+    """`reach`, or more, until delta is far below alpha there."""
+    while reach < _FARTHEST and deltas(np.array([reach]))[1][0] > _DROP * alpha > 0:
+        reach = min(_FARTHEST, 1.5 * reach)
+    return reach
+
+
+def _least(deltas: Deltas, line: Line, reach: float, lost: float) -> Interval:
+    """Bounds of the least value of `line` along the profile."""
+    floor = deltas(np.array([_BEYOND]))[0][0]
+    curve = _asked(deltas, np.linspace(0.0, reach, _FIRST))
+    for final in (*(False for _ in range(_ROUNDS)), True):
+        upper = min(line(known.y, known.delta.upper) for known in curve)
+        lowest = [min(line(y, low) for y, low in corners) for corners in _corners(curve)]
+        beyond = line(curve[-1].y, floor)
+        lower = min(*lowest, beyond)
+        if final or upper - lower <= _NARROW * upper:
             break
-        worst = {values.index(max(values)) for values in (steep, flat)}
-        known = _refined(known, worst, delta)
+        curve = _refined(deltas, curve, lowest.index(min(lowest)))
+    return Interval(lower * (1 - _SLACK) - lost, upper * (1 + _SLACK) + lost)
+
+
+def _asked(deltas: Deltas, epsilons: Array) -> Curve:
+    bounds = zip(*deltas(epsilons), strict=True)
+    return [_Known(math.exp(at), Interval(*pair)) for at, pair in zip(epsilons.tolist(), bounds, strict=True)]
+
+
+def _refined(deltas: Deltas, curve: Curve, segment: int) -> Curve:
+    """With more points in a segment and its neighbours."""
+    low, high = math.log(curve[max(0, segment - 1)].y), math.log(curve[min(len(curve) - 1, segment + 2)].y)
+    fresh = _asked(deltas, np.linspace(low, high, _MORE + 2)[1:-1])
+    ordered = sorted([*curve, *fresh], key=lambda known: known.y)
+    return [known for i, known in enumerate(ordered) if i == 0 or known.y > ordered[i - 1].y * (1 + 1e-9)]
+
+
+def _corners(curve: Curve) -> list[list[tuple[float, float]]]:
+    """For each segment between neighbours, where the lower bound that convexity gives is lowest: its ends and where the
+    two lines meet. A line's value is least at one of them."""
+    found = []
+    for i, (left, right) in enumerate(pairwise(curve)):
+        before = curve[i - 1] if i > 0 else None
+        after = curve[i + 2] if i + 2 < len(curve) else None
+        ends = [(left.y, left.delta.lower), (right.y, right.delta.lower)]
+        found.append([*ends, _lowest_corner(before, left, right, after)])
     return found
 
 
-def _known(delta: Callable[[float], Interval], epsilon: float) -> _Known:
-    return _Known(math.exp(epsilon), delta(epsilon))
-
-
-def _refined(known: list[_Known], segments: set[int], delta: Callable[[float], Interval]) -> list[_Known]:
-    fresh: list[_Known] = []
-    for i in segments:
-        low = math.log(known[max(0, i - 1)].y)
-        high = math.log(known[min(len(known) - 1, i + 2)].y)
-        fresh.extend(_known(delta, low + (high - low) * j / (_POINTS + 1)) for j in range(1, _POINTS + 1))
-    ordered = sorted([*known, *fresh], key=lambda k: k.y)
-    return [k for i, k in enumerate(ordered) if i == 0 or k.y > ordered[i - 1].y]
-
-
-def _steep(y: float, delta: float, alpha: float) -> float:
-    return 1 - delta - y * alpha
-
-
-def _flat(y: float, delta: float, alpha: float) -> float:
-    return (1 - delta - alpha) / y
-
-
-def _segments(
-    known: list[_Known], floor: float, alpha: float, line: Callable[[float, float, float], float]
-) -> list[float]:
-    """For each segment between neighbours, and the ray beyond the last, the largest value that convexity allows.
-
-    `floor`: a lower bound of delta at _FARTHEST, hence of delta up to there; beyond, a line is below 0."""
-    values = []
-    for i, (left, right) in enumerate(pairwise(known)):
-        before = known[i - 1] if i > 0 else None
-        after = known[i + 2] if i + 2 < len(known) else None
-        corners = [(left.y, left.delta.lower), (right.y, right.delta.lower)]
-        corners += _lowest_corner(before, left, right, after)
-        values.append(max(line(y, low, alpha) for y, low in corners))
-    values.append(max(line(known[-1].y, floor, alpha), line(math.exp(_FARTHEST), 0.0, alpha)))
-    return values
-
-
-def _lowest_corner(
-    before: _Known | None, left: _Known, right: _Known, after: _Known | None
-) -> list[tuple[float, float]]:
-    """Where the two lines that bound delta from below between `left` and `right` meet.
-
-    The largest of linear functions is convex; a value 1 - delta - y alpha, or one divided by y, is largest at a corner.
-    """
-    falling = (left.delta.lower - before.delta.upper) / (left.y - before.y) if before else -math.inf
-    rising = (after.delta.upper - right.delta.lower) / (after.y - right.y) if after else 0.0
-    rising = min(rising, 0.0)
-    if math.isinf(falling):
-        return [(left.y, right.delta.lower + rising * (left.y - right.y))]
+def _lowest_corner(before: _Known | None, left: _Known, right: _Known, after: _Known | None) -> tuple[float, float]:
+    """Where the two lines that bound delta from below between `left` and `right` meet, less their roundings: a slope is
+    known as well as its ends are far apart."""
+    width, falling, rising, error = right.y - left.y, -math.inf, 0.0, _ROUNDING * left.delta.upper
+    if before is not None:
+        falling, lost = _slope((before.y, before.delta.upper), (left.y, left.delta.lower), width)
+        error += lost
+    if after is not None:
+        slope, lost = _slope((right.y, right.delta.lower), (after.y, after.delta.upper), width)
+        rising, error = min(slope, 0.0), error + lost
+    if before is None:
+        return left.y, max(0.0, right.delta.lower + rising * (left.y - right.y) - error)
     if falling >= rising:
-        return [(left.y, right.delta.lower)]  # rounding of bounds: fall back to monotony
+        return left.y, right.delta.lower  # rounding of bounds: fall back to monotony
     meet = (left.delta.lower - right.delta.lower + rising * right.y - falling * left.y) / (rising - falling)
     y = min(max(meet, left.y), right.y)
     low = max(left.delta.lower + falling * (y - left.y), right.delta.lower + rising * (y - right.y))
-    return [(y, low - 1e-15)]
+    return y, max(0.0, low - error)
+
+
+def _slope(low: tuple[float, float], high: tuple[float, float], width: float) -> tuple[float, float]:
+    """The slope between two points (y, delta), the first with the smaller y; and what its rounding, and that of the two
+    y, make at most over a `width`."""
+    apart = high[0] - low[0]
+    slope = (high[1] - low[1]) / apart
+    return slope, _ROUNDING * (1 + width / apart) * (low[1] + high[1] + abs(slope) * high[0])

@@ -411,11 +411,6 @@ def test_the_trade_off_of_randomised_response(alpha: str) -> None:
     assert at.upper - at.lower < 1e-3
 
 
-def test_the_trade_off_of_one_direction_is_refused() -> None:
-    with pytest.raises(CannotCertify, match="directions"):
-        compose(STEP, direction="add").tradeoff("0.1")
-
-
 def test_points_of_the_profile_hold_the_closed_form() -> None:
     profile = compose(GaussianLaw("0.7"))
     check: Callable[[str], object] = lambda e: gaussian_delta(1 / real("0.7"), real(e))  # noqa: E731

@@ -15,7 +15,7 @@ LEAST = 1e-300
 
 
 def draw_profile(made: Profile, curve: tuple[tuple[float, Bounds], ...], path: Path) -> None:
-    """Draw `curve`, and the trade-off curve where both directions are known, to `path`. Between the bounds is grey."""
+    """Draw `curve` and the trade-off curve to `path`. Between the bounds is grey."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -34,10 +34,9 @@ def draw_profile(made: Profile, curve: tuple[tuple[float, Bounds], ...], path: P
     left.set_ylabel("delta")
     left.legend(frameon=False)
     right.plot((0, 1), (1, 0), color=BAND, label="no information")
-    if made.symmetric:
-        bounds = [made.tradeoff(alpha) for alpha in ALPHAS]
-        right.fill_between(ALPHAS, [b.lower for b in bounds], [b.upper for b in bounds], color=BAND, linewidth=0)
-        right.plot(ALPHAS, [b.lower for b in bounds], color=INK, label="no test does better than this")
+    bounds = [made.tradeoff(alpha) for alpha in ALPHAS]
+    right.fill_between(ALPHAS, [b.lower for b in bounds], [b.upper for b in bounds], color=BAND, linewidth=0)
+    right.plot(ALPHAS, [b.lower for b in bounds], color=INK, label="no test does better than this")
     right.set_xlabel("false positives")
     right.set_ylabel("false negatives")
     right.set_aspect("equal")

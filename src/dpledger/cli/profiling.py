@@ -37,7 +37,7 @@ def profile(
 
         made = compose(parse_document(read_json(document_text(file))))
         curve = made.curve(points)
-        rates = [(rate, made.true_positives(rate)) for rate in FALSE_POSITIVES] if made.symmetric else []
+        rates = [(rate, made.true_positives(rate)) for rate in FALSE_POSITIVES]
         every = max(1, (len(curve) - 1) // (FEWEST_ROWS - 1))
         shown = [(f"{at:.6g}", share_below(b.lower, 6), share_above(b.upper, 6)) for at, b in curve[::every]]
         voice.table("privacy profile", ["epsilon", "delta, lower", "delta, upper"], shown)
