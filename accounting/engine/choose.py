@@ -6,7 +6,8 @@
     Gaussians only, however many                       the closed form of one (`mills`)
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
-    few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else
+    few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
+                                                       beside noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, the contour after a
                                                        smooth cut (`cut`), the lattice, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
@@ -60,6 +61,7 @@ NOTHING = Interval(0.0, 0.0)
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
+FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
@@ -166,6 +168,8 @@ def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not _few(composed):
         return (contour, cut_epsilon, _many_outcomes, lattice, *parts)
+    if _smoothed(composed):
+        return (contour, lattice, cut_epsilon, *parts)
     return (lattice, contour, cut_epsilon, *parts)
 
 
@@ -188,6 +192,14 @@ def _few(composed: Composed) -> bool:
     """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
     sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
     return sampled and sum(count for _, count in composed.parts) <= FEW
+
+
+def _smoothed(composed: Composed) -> bool:
+    """Whether there is noise among the losses whose transform decays."""
+    return any(
+        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > FAINT)
+        for loss, _ in composed.parts
+    )
 
 
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
@@ -329,10 +341,12 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
                 result = result.meet(ratio(outcomes, epsilon, 0.0))
                 if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
                     return result
+            methods = [_contour_delta]
             if _few(composed):
-                result = result.meet(lattice_delta(composed, epsilon))
-            if result.relative_width() > NARROW and result.upper > 0:
-                result = result.meet(from_logs(finite_delta(composed, epsilon)))
+                methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
+            for method in methods:
+                if result.relative_width() > NARROW and result.upper > 0:
+                    result = result.meet(method(composed, epsilon))
             for _ in range(CUTS):
                 if result.relative_width() <= NARROW or result.upper == 0:
                     break
@@ -340,6 +354,10 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
                 result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
             return result
+
+
+def _contour_delta(composed: Composed, epsilon: float) -> Interval:
+    return from_logs(finite_delta(composed, epsilon))
 
 
 def with_mass(finite: Interval, log_finite: float) -> Interval:
