@@ -24,6 +24,7 @@ __all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
+SHARP = 1e-7  # relative width that is tried for once more where nothing is smoothed
 ATTEMPTS = 3
 _SETTLED = 1e-6  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
@@ -68,7 +69,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
             if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
             found = found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
-            if found.relative_width() <= WIDTH or found.upper <= 0:
+            if found.relative_width() <= (WIDTH if contour.mu_squared else SHARP) or found.upper <= 0:
                 break
             saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
             ladder = ladder_around(composed, saddle, CLOSE_MULTIPLES)
@@ -79,7 +80,10 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
 
 
 def _middle(found: Interval, saddle: Saddle) -> float:
-    return saddle.epsilon if found.lower == 0 or found.upper == math.inf else (found.lower + found.upper) / 2
+    """Where to look next: the middle of what was found, or, where that is wide, its upper end."""
+    if found.upper == math.inf:
+        return saddle.epsilon
+    return (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
 
 
 def _solve(contour: Contour, found: Interval, saddle: Saddle, log_down: float, log_up: float) -> Interval:

@@ -29,10 +29,11 @@ MOST_NODES = 1 << 14
 MOST_WORK = 1 << 22  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
-_COUNTS = np.geomspace(2, MOST_NODES, 48)
+_COUNTS = np.geomspace(2, MOST_NODES, 36)
 _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none
-_CLOSE = 0.2  # a relative step of h after which a tilt is good enough: the next one would be far smaller
+_CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
+_PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
 _FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
@@ -64,12 +65,13 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
             return Saddle(following, (at.value + _log_kappa(following) - log_delta) / following, log_delta)
         slope = c * (c * at.variance + 1 / (1 + c))
         following = min(most, _risen(c, height, slope, -log_delta, reach))
-        step = abs(following / c - 1) * max(1.0, slope / height)
-        if not low < following < high:
+        if low < following < high:
+            if abs(following / c - 1) * max(1.0, slope / height) < _CLOSE:
+                break
+        else:
             following = math.sqrt(max(low, c / 5) * min(high, 4 * c))
-            step = high / low - 1 if low > 0 else math.inf
-        if step < _CLOSE:
-            break
+            if abs(following / c - 1) < _PINNED:
+                break
         c, reach = following, _NEAR
     value = at.value + (following - c) * (at.mean + (following - c) * at.variance / 2)
     return Saddle(following, (value + _log_kappa(following) - log_delta) / following, log_delta)

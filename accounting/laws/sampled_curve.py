@@ -5,6 +5,7 @@ docs/proofs/engine.md, section 4.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -19,15 +20,31 @@ _SHARES = (0.6, 0.8, 1.0)  # of the height that would be best for a parabola: he
 _FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LossCurve:
-    """L at points x: `values`; `slopes` s = sigma^2 L'; `gains` e^L - 1; `errors`, of the values, and `gain_errors`."""
+    """L at points x where (x - 1/2)/s^2 is `u`: `values`; `slopes` s = sigma^2 L'; `gains` e^L - 1, infinite where it
+    might overflow; `errors`, of the values, and `gain_errors`."""
 
+    rate: float
+    u: Array
     values: Array
     slopes: Array
     gains: Array
-    errors: Array
-    gain_errors: Array
+
+    @functools.cached_property
+    def gain_errors(self) -> Array:
+        bounds: Array = (8 * UNIT) * (np.abs(self.gains) + np.abs(self.u) * (self.gains + self.rate))
+        return bounds
+
+    @functools.cached_property
+    def errors(self) -> Array:
+        values, u = np.abs(self.values), self.u
+        if u[-1] <= _FARTHEST:
+            near: Array = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
+            return near
+        with np.errstate(invalid="ignore"):
+            mixed = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
+        return np.where(u > _FARTHEST, (8 * UNIT) * (values + u + abs(math.log(self.rate))), mixed)
 
 
 def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
@@ -45,17 +62,11 @@ def mixed_curve(rate: float, u: Array) -> LossCurve:
     """
     gains = rate * np.expm1(np.minimum(u, _FARTHEST))
     values = np.log1p(gains)
-    whole = gains + 1
-    odds = gains + rate
-    slopes = odds / whole
-    gain_errors = (8 * UNIT) * (np.abs(gains) + np.abs(u) * odds)
-    errors = (4 * UNIT) * np.abs(values) + gain_errors / whole
+    slopes = (gains + rate) / (gains + 1)
     if u[-1] > _FARTHEST:
         far = u > _FARTHEST
-        values[far], slopes[far] = u[far] + math.log(rate), 1.0
-        gains[far], gain_errors[far] = math.inf, math.inf
-        errors[far] = UNIT * (8 * np.abs(values[far]) + 8 * u[far] + 8 * abs(math.log(rate)))
-    return LossCurve(values, slopes, gains, errors, gain_errors)
+        values[far], slopes[far], gains[far] = u[far] + math.log(rate), 1.0, math.inf
+    return LossCurve(rate, u, values, slopes, gains)
 
 
 def short_step(step: float) -> float:

@@ -27,6 +27,7 @@ __all__ = [
     "Direction",
     "Grid",
     "Weighted",
+    "cumulants",
     "grid_up_to",
     "log_moments",
     "make_grid",
@@ -70,8 +71,8 @@ class Grid:
 
     `values`: L(x); `losses`: of this direction, +-L(x). `squares`: x^2 / 2 sigma^2 - log chi(x). `scale`: step /
     (sigma sqrt(2 pi)). `slack`: bounds of the error of w L(x), over |w|. `masses`: those of P; `doubts`: bounds of
-    their errors and of those of a sum of them; `shifts`: masses times slack. `from_one`: up to which c M may be summed
-    from 1; 0 for none.
+    their errors and of those of a sum of them; `shifts`: masses times slack, and their sum. `from_one`: up to which
+    c M may be summed from 1; 0 for none.
     """
 
     pair: Pair
@@ -87,21 +88,23 @@ class Grid:
     masses: Array
     doubts: Array
     shifts: Array
+    shift: float
     from_one: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighted:
-    """The normalised tilted weights on a grid; of their sum, relative, what lies beyond the ends (`tails`) and what all
-    of it may err by (`defect`); the cumulants."""
+    """The normalised tilted weights on a grid, of sum `total` times e^`top` before; of that sum, relative, what lies
+    beyond the ends (`tails`) and what all of it may err by (`defect`)."""
 
     grid: Grid
+    c: float
     power: float
     top: float
+    total: float
     weights: Array
     tails: float
     defect: float
-    cumulants: Cumulants
 
     def relative_errors(self) -> Array:
         """Bounds of the relative error of each weight before it is normalised."""
@@ -154,6 +157,7 @@ def make_grid(pair: Pair, c_top: float, t_top: float) -> Grid:
     forward = pair.direction == "remove"
     losses = curve.values if forward else -curve.values
     masses = np.exp(curve.values - squares if forward else -squares) * scale
+    shifts = masses * slack
     doubts = masses * (_relative(slack, squares, pair.power(0.0), 0.0) + (x.size + 40) * UNIT)
     return Grid(
         pair=pair,
@@ -168,7 +172,8 @@ def make_grid(pair: Pair, c_top: float, t_top: float) -> Grid:
         slack=slack,
         masses=masses,
         doubts=doubts,
-        shifts=masses * slack,
+        shifts=shifts,
+        shift=float(shifts.sum()),
         from_one=from_one,
     )
 
@@ -213,22 +218,28 @@ def weighted(grid: Grid, c: float) -> Weighted:
     defect = rounding + UNIT * (grid.x.size + 20) + tails
     if not defect < 0.01:
         raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
-    mean = float(weights @ grid.losses)
+    return Weighted(grid, c, power, top, total, weights, tails, defect)
+
+
+def cumulants(tilted: Weighted) -> Cumulants:
+    """K and its error, K' and K''."""
+    grid, c, top = tilted.grid, tilted.c, tilted.top
+    mean = float(tilted.weights @ grid.losses)
     apart = grid.losses - mean
-    variance = float(weights @ (apart * apart))
+    variance = float(tilted.weights @ (apart * apart))
     if c <= grid.from_one:
-        value, error = map(float, _from_one(grid, c))
+        value, error = map(float, _from_one(grid, c, c))
     else:
-        value = top + math.log(total * grid.scale)
-        error = -math.log1p(-ALIAS - defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
-    return Weighted(grid, power, top, weights, tails, defect, Cumulants(value, error, mean, variance))
+        value = top + math.log(tilted.total * grid.scale)
+        error = -math.log1p(-ALIAS - tilted.defect) + 8 * UNIT * (abs(value) + abs(top) + 2)
+    return Cumulants(value, error, mean, variance)
 
 
 def log_moments(grid: Grid, c: Array) -> Array:
     """Upper bounds of K at several c."""
     largest = float(np.max(c))
     if largest <= grid.from_one:
-        values, errors = _from_one(grid, c)
+        values, errors = _from_one(grid, c, largest)
         return values + errors
     w = c + 1 if grid.pair.direction == "remove" else -c
     exponents = np.multiply.outer(w, grid.values) - grid.squares
@@ -244,12 +255,13 @@ def log_moments(grid: Grid, c: Array) -> Array:
     return np.where(missing < 0.1, values + rest, math.inf)
 
 
-def _from_one(grid: Grid, c: float | Array) -> tuple[Array, Array]:
-    """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error. Source: docs/proofs/engine.md, section 6."""
+def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Array]:
+    """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error; `largest`: of the c. Source: docs/proofs/engine.md,
+    section 6."""
     growth = np.expm1(np.multiply.outer(c, grid.losses))
     excess = growth @ grid.masses
-    rounding = np.abs(growth) @ grid.doubts + c * (growth @ grid.shifts + float(grid.shifts.sum()))
-    before, after = _geometric(grid, grid.pair.power(float(np.max(c))))
+    rounding = np.abs(growth) @ grid.doubts + c * (growth @ grid.shifts + grid.shift)
+    before, after = _geometric(grid, grid.pair.power(largest))
     first, last = float(grid.masses[0]), float(grid.masses[-1])
     missing = ((2 + growth[..., 0]) * first + FAINT) * before + ((2 + growth[..., -1]) * last + FAINT) * after
     relative = 2 * ALIAS + (rounding + missing) / (1 + excess)

@@ -27,6 +27,7 @@ from dpledger.accounting.laws.sampled_grid import (
     MOST_POINTS,
     Direction,
     Weighted,
+    cumulants,
     grid_up_to,
     log_moments,
     make_grid,
@@ -40,6 +41,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["ALIAS", "DIGITS", "MOST_POINTS", "Direction", "SampledGaussianLoss", "rdp_upper"]
 
 CELLS = 160
+_ENDS = np.arange(2 * CELLS + 1, dtype=np.float64) / (2 * CELLS)
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
 
@@ -71,13 +73,14 @@ class SampledGaussianLoss:
         return c + 1 if self.direction == "remove" else -c
 
     def cumulants(self, c: float) -> Cumulants:
-        return weighted(grid_up_to(self, c), c).cumulants
+        return cumulants(weighted(grid_up_to(self, c), c))
 
     def log_moments(self, c: Array) -> Array:
         return log_moments(grid_up_to(self, float(np.max(c))), c)
 
     def tilted(self, c: float) -> TiltedSampled:
-        return TiltedSampled(self, c, weighted(grid_up_to(self, c), c))
+        base = weighted(grid_up_to(self, c), c)
+        return TiltedSampled(self, c, base, cumulants(base))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
@@ -99,15 +102,12 @@ class TiltedSampled:
     law: SampledGaussianLoss
     c: float
     base: Weighted
+    cumulants: Cumulants
     _layers: Layers | None = None
-
-    @property
-    def cumulants(self) -> Cumulants:
-        return self.base.cumulants
 
     def log_decay(self, t: Array) -> Array:
         if self._layers is None:
-            self._layers = _layers(self.law, self.law.power(self.c), self.base)
+            self._layers = _layers(self.law, self.base, self.cumulants)
         return self._layers.log_decay(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -117,14 +117,14 @@ class TiltedSampled:
         fine = weighted(grid, self.c)
         points = grid.losses - self.cumulants.mean
         deviations = node_deviations(fine.weights, points, step, count)
-        return nodes_of_deviations(deviations, _errors_of_nodes(fine, points, step, count))
+        return nodes_of_deviations(deviations, _errors_of_nodes(fine, points, self.cumulants.mean, step, count))
 
 
-def _errors_of_nodes(fine: Weighted, points: Array, step: float, count: int) -> Array:
+def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, count: int) -> Array:
     """Bounds of |computed - exact| phi(t) - 1. Source: docs/proofs/engine.md, section 6 (phi - 1)."""
     sizes = fine.weights * np.abs(points)
     size = float(sizes.sum())
-    moved = float(fine.weights @ (fine.grid.errors + 2 * UNIT * (np.abs(points) + abs(fine.cumulants.mean))))
+    moved = float(fine.weights @ (fine.grid.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
     normal = 1.01 * (ALIAS + fine.defect)
     relative = float(sizes @ fine.relative_errors()) + size * normal
     t = step * np.arange(count, dtype=np.float64)
@@ -134,29 +134,26 @@ def _errors_of_nodes(fine: Weighted, points: Array, step: float, count: int) -> 
     return errors
 
 
-def _layers(law: SampledGaussianLoss, w: float, base: Weighted) -> Layers:
+def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
     """Cells in x between far quantiles; below the density of the loss by its log-Lipschitz constant on each."""
-    variance, grid = law.sigma**2, base.grid
+    variance, grid, w = law.sigma**2, base.grid, base.power
     kept = np.flatnonzero(base.weights > 1e-8)
-    first, last = float(grid.x[kept[0]]), float(grid.x[kept[-1]]) + grid.step
-    ends = first - 0.5 * grid.step + (last - first) / (2 * CELLS) * np.arange(2 * CELLS + 1, dtype=np.float64)
+    first, last = float(grid.x[kept[0]]) - grid.step / 2, float(grid.x[kept[-1]]) + grid.step / 2
+    ends = first + (last - first) * _ENDS
     curve = loss_curve(law.rate, law.sigma, ends)
     edges, middles = ends[::2], ends[1::2]
-    slopes, loss = curve.slopes[::2], curve.values[::2]
-    at = base.cumulants
-    log_constant = at.value + at.error + math.log(law.sigma * math.sqrt(2 * math.pi))
-    log_density = w * curve.values[1::2] - middles**2 / (2 * variance) - log_constant
-    log_density -= np.log(np.maximum(curve.slopes[1::2], 1e-300) / variance)
+    bends = (w + 1) * curve.slopes[::2] - 1  # they rise, or fall where w + 1 is below 0
+    most, least = (bends[1:], bends[:-1]) if w > -1 else (bends[:-1], bends[1:])
+    steepest = np.maximum(np.abs(most - edges[:-1]), np.abs(least - edges[1:]))
+    spent = (middles * middles + (last - first) / CELLS * steepest) / (2 * variance)
+    thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    constant = at.value + at.error + math.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
+    log_floor = w * curve.values[1::2] - spent - thinned - constant
     if law.cut:
-        log_density += law.cut.log_kept(edges[1:])  # the least on the cell
-    bends = (w + 1) * slopes
-    most = np.abs(np.maximum(bends[:-1], bends[1:]) - edges[:-1] - 1)
-    least = np.abs(np.minimum(bends[:-1], bends[1:]) - edges[1:] - 1)
-    slack = np.maximum(most, least) / variance * (edges[1:] - edges[:-1]) / 2
-    floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
-    widths = loss[1:] - loss[:-1] - curve.errors[2::2] - curve.errors[:-2:2]
-    usable = (widths > 0) & (curve.slopes[1::2] > 1e-300)
-    return layers_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
+        log_floor += law.cut.log_kept(edges[1:])  # the least on the cell
+    loss = curve.values[::2]
+    widths = loss[1:] - loss[:-1] - 2 * float(curve.errors.max())
+    return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(widths, 0.0))
 
 
 def rdp_upper(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> float:
