@@ -12,9 +12,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
+from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
 
-__all__ = ["BoundedRangeLoss"]
+__all__ = ["BoundedRangeLoss", "range_pair"]
+
+
+def range_pair(eta: float, position: float) -> FinitePair:
+    """A pair with two losses that lie `eta` apart, the larger one at `position` times eta, 0 < position < 1: a
+    mechanism of this range. Source: Dong-Durfee-Rogers 2020, Lemma 4.1 (the worst pairs have two losses)."""
+    whole, high = -math.expm1(-eta), position * eta
+    low = high - eta
+    likely, unlikely = -math.expm1(low) / whole, math.exp(-eta) * math.expm1(high) / whole
+    error = 8 * UNIT * eta
+    return FinitePair(
+        (high, low),
+        (likely, unlikely),
+        (likely * math.exp(-high), unlikely * math.exp(-low)),
+        0.0,
+        0.0,
+        (error, error),
+        (32 + 16 * min(eta, 800)) * UNIT,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,6 +33,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.costs import admitted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
+from dpledger.accounting.laws.bounded_range import range_pair
 from dpledger.accounting.laws.drawn import losses_of
 from dpledger.accounting.laws.draws import (
     EVERYONE,
@@ -44,7 +46,6 @@ from dpledger.accounting.laws.draws import (
     Subset,
     mu_squared_of,
 )
-from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.grouped import grouped
 from dpledger.accounting.laws.law import Loss
@@ -233,17 +234,18 @@ def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
 # ---- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _attained(leaf: BoundedRange | ExponentialLaw) -> Loss:
-    """Losses of +-eta/2 lie in a range of eta. The envelope is the supremum of several such pairs at each epsilon by
-    itself: run once it is attained, run twice no single mechanism is as bad."""
+def _attained(leaf: BoundedRange | ExponentialLaw, position: float) -> Loss:
+    """Two losses, eta apart: the envelope is the supremum over their positions at each epsilon by itself. Run once it
+    is attained, run twice no single position is as bad. The worst for a small delta is further up, the fewer runs."""
     eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
-    return approximate_pair(float(eta) / 2, 0.0).loss()
+    return range_pair(float(eta), position).loss()
 
 
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
+    ranges: list[tuple[BoundedRange | ExponentialLaw, int]] = []
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
@@ -257,7 +259,8 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
             squares += count * mu_squared_of(leaf, relation)
         elif (losses := losses_of(drawn, relation, direction)) is not None:
             if isinstance(leaf, BoundedRange | ExponentialLaw) and drawn.how == EVERYONE and len(leaves) + count > 2:
-                losses = replace(losses, below=_attained(leaf))
+                ranges.append((leaf, count))
+                losses = replace(losses, below=None)
             elif losses.below is not losses.above:
                 approached = False
             above.append((losses.above, count))
@@ -270,6 +273,8 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
+    position = 0.5 + 0.6 / math.sqrt(max(2, sum(count for _, count in ranges)))
+    below.extend((_attained(leaf, position), count) for leaf, count in ranges)
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),

@@ -1,0 +1,70 @@
+"""Bounded ranges run several times: the lower bound is that of mechanisms that exist, and close to the worst."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dpledger.accounting.composition import GaussianLaw, Repeated, Sequence
+from dpledger.accounting.guarantees import BoundedRange, PureDP
+from dpledger.accounting.laws.bounded_range import range_pair
+from dpledger.accounting.profile import compose
+from engine_oracles import mp
+
+
+@given(eta=st.floats(1e-6, 30), position=st.floats(0.01, 0.99))
+def test_two_losses_in_the_range(eta: float, position: float) -> None:
+    pair = range_pair(eta, position)
+    high, low = pair.losses
+    assert high - low == pytest.approx(eta, rel=1e-12)
+    for masses in (pair.left, pair.right):
+        assert math.fsum(masses) == pytest.approx(1, abs=1e-12)
+    for loss, p, q in zip(pair.losses, pair.left, pair.right, strict=True):
+        assert abs(mp.log(mp.mpf(p) / mp.mpf(q)) - mp.mpf(loss)) <= mp.mpf(
+            4 * pair.mass_error + 2 * max(pair.loss_errors)
+        )
+
+
+def paired_delta(eta: float, position: Any, runs: int, epsilon: Any) -> Any:
+    """delta of `runs` pairs of two losses, exactly."""
+    eta = mp.mpf(eta)
+    high = position * eta
+    likely = mp.expm1(high - eta) / mp.expm1(-eta)
+    total = mp.mpf(0)
+    for k in range(runs + 1):
+        loss = (runs - k) * high + k * (high - eta)
+        if loss > epsilon:
+            total += mp.binomial(runs, k) * likely ** (runs - k) * (1 - likely) ** k * -mp.expm1(epsilon - loss)
+    return total
+
+
+def worst_epsilon(eta: float, runs: int, delta: float) -> float:
+    """The largest epsilon at delta of any position: by bisection at each of many."""
+    worst = 0.0
+    for step in range(1, 40):
+        low, high = 0.0, runs * eta
+        for _ in range(40):
+            middle = (low + high) / 2
+            above = paired_delta(eta, mp.mpf(step) / 40, runs, mp.mpf(middle)) > delta
+            low, high = (middle, high) if above else (low, middle)
+        worst = max(worst, low)
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("eta", "runs", "delta"), [(0.14, 12, 2e-8), (0.024, 5, 6e-7), (1.5, 18, 1e-5), (0.1, 2, 1e-5), (0.5, 50, 1e-6)]
+)
+def test_below_is_near_the_worst_position(eta: float, runs: int, delta: float) -> None:
+    at = compose(Repeated(BoundedRange(str(eta)), times=runs)).epsilon(delta)
+    worst = worst_epsilon(eta, runs, delta)
+    assert 0.93 * worst <= at.lower <= worst * 1.01
+    assert worst <= at.upper <= 1.2 * worst
+
+
+def test_several_bounded_ranges_beside_others_are_a_few_percent_wide() -> None:
+    for other in (GaussianLaw(2), Repeated(PureDP("0.1"), times=10)):
+        at = compose(Sequence((Repeated(BoundedRange("0.3"), times=5), other))).epsilon("1e-6")
+        assert at.upper - at.lower <= 0.08 * at.upper
