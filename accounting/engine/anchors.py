@@ -18,10 +18,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval
+from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.reading import Ingredients
@@ -57,11 +58,28 @@ def delta_bounds(what: Ingredients, epsilons: Array, floors: Array) -> tuple[Arr
         logs = _log_deltas(composed, near, math.log(least) if 0 < least < math.inf else LAST)
         lower, upper = _with_mass(*_from_logs(*logs), composed.log_finite)
         lower = np.where(near < epsilons, 0.0, lower)
-        wide = (upper > np.maximum(floors, LEAST)) & (upper - lower > WIDE * upper)
+        wide = _wide(lower, upper, floors)
+        if few(composed) and np.count_nonzero(wide) > 1:
+            _from_lattices(composed, epsilons, np.flatnonzero(wide), lower, upper)
+            wide = _wide(lower, upper, floors)
     for i in np.flatnonzero(wide).tolist():
         alone = delta_interval(what, float(epsilons[i]))
         lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
     return lower, upper
+
+
+def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
+    """Which bounds of delta are to be asked more closely."""
+    wide: BoolArray = (upper > np.maximum(floors, LEAST)) & (upper - lower > WIDE * upper)
+    return wide
+
+
+def _from_lattices(composed: Composed, epsilons: Array, asked: Indices, lower: Array, upper: Array) -> None:
+    """Intersect with what a few lattices say at the epsilons number `asked`."""
+    found = lattice_deltas(composed, epsilons[asked].tolist())
+    low, high = np.array([at.lower for at in found]), np.array([at.upper for at in found])
+    low, high = _with_mass(low, high, composed.log_finite)
+    lower[asked], upper[asked] = np.maximum(lower[asked], low), np.minimum(upper[asked], high)
 
 
 def epsilon_bounds(what: Ingredients, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:

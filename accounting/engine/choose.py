@@ -54,7 +54,7 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "with_mass"]
+__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few", "with_mass"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
@@ -152,7 +152,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
-    room = SMALL if _few(composed) else 0.0
+    room = SMALL if few(composed) else 0.0
     for method in _methods(composed, floor):
         found = found.meet(method(composed, down, up))
         if found.upper <= floor:
@@ -166,7 +166,7 @@ def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
     lattice, contour = partial(lattice_epsilon, floor=floor), partial(_contour, floor=floor)
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
-    if not _few(composed):
+    if not few(composed):
         return (contour, cut_epsilon, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
         return (contour, lattice, cut_epsilon, *parts)
@@ -188,7 +188,7 @@ def answered_by_contour(composed: Composed) -> bool:
             return _outcomes(composed, -690.0) is None
 
 
-def _few(composed: Composed) -> bool:
+def few(composed: Composed) -> bool:
     """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
     sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
     return sampled and sum(count for _, count in composed.parts) <= FEW
@@ -342,7 +342,7 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
                 if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
                     return result
             methods = [_contour_delta]
-            if _few(composed):
+            if few(composed):
                 methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
             for method in methods:
                 if result.relative_width() > NARROW and result.upper > 0:

@@ -25,7 +25,7 @@ from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
 
-__all__ = ["lattice_delta", "lattice_epsilon", "profiles_of"]
+__all__ = ["lattice_delta", "lattice_deltas", "lattice_epsilon", "profiles_of"]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
@@ -87,11 +87,39 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
     """
-    found = Interval(0.0, 1.0)
+    return lattice_deltas(composed, [epsilon])[0]
+
+
+def lattice_deltas(composed: Composed, epsilons: Sequence[float]) -> list[Interval]:
+    """Bounds of d at epsilons that rise: a lattice for the middle one answers for its neighbours as long as it is
+    narrow there, and what is left on both sides is asked in the same way.
+
+    Claim: each lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
+    """
+    found = [Interval(0.0, 1.0 if epsilon < composed.largest else 0.0) for epsilon in epsilons]
     parts = profiles_of(composed)
-    if parts is None or epsilon >= composed.largest:
-        return found if parts is None else Interval(0.0, 0.0)
+    if parts is None:
+        return [Interval(0.0, 1.0)] * len(found)
     require_error_function()
+    left = [(0, len(found))]
+    while left:
+        first, last = left.pop()
+        if first == last:
+            continue
+        middle = (first + last) // 2
+        lattice = _lattice_at(parts, epsilons, found, middle) if found[middle].upper > 0 else None
+        low, high = middle, middle + 1
+        while lattice and low > first and _narrow_there(lattice, epsilons, found, low - 1):
+            low -= 1
+        while lattice and high < last and _narrow_there(lattice, epsilons, found, high):
+            high += 1
+        left += [(first, low), (high, last)]
+    return found
+
+
+def _lattice_at(parts: list[Part], epsilons: Sequence[float], found: list[Interval], i: int) -> Lattice | None:
+    """The lattice that is narrow at epsilons[i], or the last that was tried; found[i] is what they say there."""
+    lattice, epsilon = None, epsilons[i]
     try:
         single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
         log_delta = math.log(max(single, TINY))  # of one run: at most that of all
@@ -100,19 +128,20 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
         log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
         plan = _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), 1 / tilt)
         for _ in range(PASSES):
-            above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
-            upper = _delta_above(_composed(above, plan), epsilon)
-            lower = 0.0
-            if all(steps.masses.any() for steps, _ in below):
-                lower = _delta_below(_composed_below(below, plan), epsilon)
-            found = found.meet(Interval(lower, upper))
-            if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
+            lattice = _lattice(plan, parts)
+            if _narrow_there(lattice, epsilons, found, i):
                 break
-            finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found.relative_width(), 1.0))))
+            finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found[i].relative_width(), 1.0))))
             plan = replace(plan, spacing=finer)
     except WorkLimit:
         pass
-    return found
+    return lattice
+
+
+def _narrow_there(lattice: Lattice, epsilons: Sequence[float], found: list[Interval], i: int) -> bool:
+    """Whether what is known at epsilons[i] is narrow once the lattice was asked."""
+    found[i] = found[i].meet(lattice.delta(epsilons[i]))
+    return found[i].relative_width() <= 2 * WIDTH or found[i].upper <= TINY
 
 
 def _chernoff(composed: Composed, c: float, log_delta: float) -> float:
@@ -162,6 +191,25 @@ def _plan_at(
     log_share = math.log(WIDTH / sketch.runs) - tries * LESS
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
     return Plan(c, window, math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1))), epsilon, ranges)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lattice:
+    """One composition above and one below the profile; none below where a loss has no mass on it."""
+
+    above: Convolved
+    below: Convolved | None
+
+    def delta(self, epsilon: float) -> Interval:
+        """Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6."""
+        lower = 0.0 if self.below is None else _delta_below(self.below, epsilon)
+        return Interval(lower, _delta_above(self.above, epsilon))
+
+
+def _lattice(plan: Plan, parts: list[Part]) -> Lattice:
+    above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
+    massive = all(steps.masses.any() for steps, _ in below)
+    return Lattice(_composed(above, plan), _composed_below(below, plan) if massive else None)
 
 
 # ---- one lattice -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ TREES: dict[str, Composition] = {
     "laplace": Repeated(LaplaceLaw("0.1"), times=300),
     "one laplace": LaplaceLaw(1),
     "one step": STEP,
+    "few runs": Repeated(STEP, times=6),
     "failing": Sequence((Repeated(STEP, times=500), ApproxDP("0.1", "1e-7"))),
     "response": Repeated(PureDP("0.1"), times=50),
     "promised": Sequence((ZCDP("0.01"), GaussianLaw(5))),
