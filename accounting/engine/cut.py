@@ -25,7 +25,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["cut_delta", "cut_epsilon"]
 
-LOST = 2e-6  # of delta: what the cuts may take away in all
+LOST = 3e-7  # of delta: what the cuts may take away in all
 ROOM = 1.5  # tilts up to so many times the one aimed at are to fit the cut
 ROUNDS = 6
 

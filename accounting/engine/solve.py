@@ -69,7 +69,8 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
             if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
             found = found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
-            if found.relative_width() <= (WIDTH if contour.mu_squared else SHARP) or found.upper <= 0:
+            sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
+            if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
             saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
             ladder = ladder_around(composed, saddle, CLOSE_MULTIPLES)

@@ -18,6 +18,7 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["Cut", "mass_beyond", "require_error_function"]
 
+_WHOLE = 8.4  # deviations before the point up to which chi is 1 within half a UNIT
 _FAR = 36.0  # from here on the asymptotic series of the tail: its next term is below 1e-16
 ULPS = 8
 """The error, in units in the last place, that is assumed of math.erfc."""
@@ -32,7 +33,11 @@ class Cut:
 
     def log_kept(self, x: Array) -> Array:
         """log chi(x), within 8 UNIT (4 - log chi)."""
-        return np.array([_log_tail((v - self.point) / self.width) for v in x.tolist()])
+        y = (x - self.point) / self.width
+        logs = np.zeros(y.shape)
+        near = np.flatnonzero(y > -_WHOLE)
+        logs[near] = [_log_tail(v) for v in y[near].tolist()]
+        return logs
 
     def hazard(self, x: float) -> float:
         """A lower bound of -(log chi)' at x and beyond: the hazard of the normal law is at least its argument.
