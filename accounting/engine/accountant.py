@@ -21,7 +21,6 @@ import math
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
@@ -45,7 +44,6 @@ Losses: TypeAlias = tuple[tuple[Loss, int], ...]
 MOST_RUNS = 10**12  # of one mechanism
 MOST_NODES = 1 << 15  # of a place that is read
 _HEX = re.compile(r"0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,3}")
-_NOTHING_FAILS = Fraction(0)
 
 
 class Accountant:
@@ -130,8 +128,10 @@ class Accountant:
         """The whole profile of everything so far."""
         if not self._items:
             raise ParameterError("Accountant", "nothing appended yet", "at least one mechanism")
-        tree = Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
-        return compose(tree, self.relation, direction=self.direction)
+        return compose(self._whole(), self.relation, direction=self.direction)
+
+    def _whole(self) -> Composition:
+        return Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
 
     def _tree(self, what: Composable) -> Composition:
         tree, _, direction = tree_of(what, self.relation)
@@ -169,7 +169,8 @@ class Accountant:
         found = running.epsilon(floor)
         if found is not None:
             return found
-        return epsilon_interval(Ingredients(running.parts(), (), _NOTHING_FAILS), self.delta)
+        (what,) = read_losses(self._whole(), self.relation, side)  # once more, as its Gaussians are one there
+        return epsilon_interval(what, self.delta, floor)
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
 
