@@ -176,7 +176,8 @@ def memory(report: Report) -> None:
     """Of one call, configuration A."""
     print("\npeak memory, configuration A")
     work, truth = MAIN[0], ours(MAIN[0])
-    for peer in (Peer("dpledger", lambda work, _: ours(work.unlike(1))), *PEERS):
+    peers = (peer for peer in PEERS if not peer.slow or peer is MATCHED)
+    for peer in (Peer("dpledger", lambda work, _: ours(work.unlike(1))), *peers):
         told(f"memory: {peer.name}")
         try:
             report.megabytes[peer.name] = peak_memory(lambda peer=peer: peer.answer(work, truth))

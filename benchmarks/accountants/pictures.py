@@ -27,14 +27,14 @@ class Picture:
 
 STEPS = Picture(
     "time_against_steps.png",
-    "Poisson-sampled Gaussian, noise multiplier 1, rate min(0.01, 10 / sqrt(T)), delta 1e-5",
+    "Poisson-sampled Gaussian: sigma 1, rate min(0.01, 1/√T), delta 1e-5",
     "steps T",
     tuple(10**k for k in range(2, 11)),
-    lambda x, i: dp_sgd("", 1.0, min(0.01, 10 / x**0.5), x, 1e-5).unlike(i),
+    lambda x, i: dp_sgd("", 1.0, min(0.01, 1 / x**0.5), x, 1e-5).unlike(i),
 )
 DISTINCT = Picture(
     "time_against_distinct.png",
-    "distinct Poisson-sampled Gaussians, 20 steps of each, delta 1e-5",
+    "Distinct Poisson-sampled Gaussians: 20 steps of each, delta 1e-5",
     "distinct mechanisms",
     (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000),
     lambda x, i: distinct(x, i),
@@ -71,7 +71,7 @@ def draw(picture: Picture, folder: Path, told: Callable[[str], None]) -> Path:
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.0, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     lines: dict[str, list[tuple[int, float]]] = {}
