@@ -32,6 +32,7 @@ LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
 LONGEST = 1 << 16  # of a transform
+MOST_LAWS = 1024  # each is put on the lattice anew at every try
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
 LESS = math.log(1e4)  # by this much less of the losses each further try leaves out
@@ -40,8 +41,10 @@ Counted = tuple[Steps, int]
 
 
 def profiles_of(composed: Composed) -> list[Part] | None:
-    """The profile of every loss, with counts; None where one has no tails."""
+    """The profile of every loss, with counts; None where one has no tails, or where they are too many."""
     parts: list[Part] = []
+    if len(composed.parts) > MOST_LAWS:
+        return None
     for loss, count in composed.parts:
         profile = profile_of(loss)
         if profile is None:

@@ -161,6 +161,15 @@ def test_a_thousand_distinct_leaves_without_noise_curves(leaf: Callable[[int], C
     assert found.upper - found.lower < 2e-4 * found.upper
 
 
+@pytest.mark.slow
+def test_ten_thousand_distinct_leaves_without_noise_curves() -> None:
+    tree = Sequence(tuple(LaplaceLaw(f"{0.002 + i * 1e-6:.8f}") for i in range(10_000)))
+    start = time.process_time()
+    found = compose(tree).epsilon("1e-8")
+    assert time.process_time() - start < 15
+    assert found.upper - found.lower < 2e-4 * found.upper
+
+
 def test_few_losses_are_left_alone() -> None:
     for few in (Composed(laws(FEWEST - 1, "remove", 1)), Composed(responses(FEWEST_FINITE - 1, 1))):
         assert bundled(few) is few
