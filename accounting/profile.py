@@ -27,7 +27,7 @@ from dpledger.accounting.engine.anchors import delta_bounds, epsilon_bounds
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.engine.tradeoff import power_interval
+from dpledger.accounting.engine.tradeoff import power_bounds
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
@@ -191,16 +191,21 @@ class Profile:
         return 1.0
 
     def tradeoff(self, alpha: Number) -> Bounds:
-        """The trade-off function of the composition at `alpha`: the largest convex, symmetric f for which it is f-DP; that
-        of the ordered pair, where the composition is for one direction.
+        """The trade-off function of the composition at `alpha`: the largest convex, symmetric f for which it is f-DP;
+        that of the ordered pair, where the composition is for one direction.
 
         No test of false-positive rate at most `alpha` has a false-negative rate below `lower`, in either direction;
         where the two directions differ, none need reach `upper`.
         Claim: lower <= f(alpha) <= upper. Source: Dong-Roth-Su 2022, Proposition 2.13 (f from the profile: the
         supremum over epsilon of 1 - delta - e^epsilon alpha, and its mirror image); docs/proofs/engine.md, section 9.
         """
-        found = self._power(_exact(alpha, "alpha", Decimal(1)))
-        return Bounds(max(0.0, math.nextafter(1 - found.upper, 0.0)), min(1.0, math.nextafter(1 - found.lower, 2.0)))
+        return self.tradeoffs((alpha,))[0]
+
+    def tradeoffs(self, alphas: Iterable[Number]) -> tuple[Bounds, ...]:
+        """`tradeoff` at each alpha: many at once, for little more than one. Claim, Source: those of `tradeoff`."""
+        found = self._powers([_exact(alpha, "alpha", Decimal(1)) for alpha in alphas])
+        ends = ((math.nextafter(1 - power.upper, 0.0), math.nextafter(1 - power.lower, 2.0)) for power in found)
+        return tuple(Bounds(max(0.0, low), min(1.0, high)) for low, high in ends)
 
     def true_positives(self, false_positives: Number) -> Bounds:
         """The greatest true-positive rate of a membership test with a false-positive rate of at most so much: of a test
@@ -208,20 +213,19 @@ class Profile:
 
         Claim: lower <= rate <= upper. Source: it is 1 - `tradeoff`; Carlini et al. 2022 (TPR at a low FPR).
         """
-        return self._power(_exact(false_positives, "false_positives", Decimal(1)))
+        return self._powers([_exact(false_positives, "false_positives", Decimal(1))])[0]
 
-    def _power(self, rate: Decimal) -> Bounds:
-        low, high = float_down(rate), float_up(rate)
-        least = self._power_at(low)
-        return Bounds(least.lower, (least if low == high else self._power_at(high)).upper)
-
-    def _power_at(self, rate: float) -> Bounds:
-        key = ("power", rate)
-        if key not in self._seen:
-            back = self if self.symmetric else Profile(self.opposite)
-            found = power_interval(self._deltas_at, back._deltas_at, self._reach(), rate)
-            self._seen[key] = Bounds(found.lower, found.upper)
-        return self._seen[key]
+    def _powers(self, rates: list[Decimal]) -> tuple[Bounds, ...]:
+        """Bounds of the greatest true-positive rates at false-positive rates."""
+        back = self._deltas_at if self.symmetric else Profile(self.opposite)._deltas_at
+        there = back if self.symmetric else self._deltas_at
+        places = sorted({end for rate in rates for end in (float_down(rate), float_up(rate))})
+        if not places:
+            return ()
+        lower, upper = power_bounds(there, back, self._reach(), np.array(places))
+        at = {place: i for i, place in enumerate(places)}
+        ends = ((float(lower[at[float_down(rate)]]), float(upper[at[float_up(rate)]])) for rate in rates)
+        return tuple(Bounds(low, high) for low, high in ends)
 
     def posterior(self, prior: Number, false_positives: Number) -> Bounds:
         """How sure an attacker may become: the greatest probability that a unit is in the data, given that a test with

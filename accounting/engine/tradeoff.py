@@ -1,146 +1,146 @@
 """What a test may reach, from bounds of a profile, by duality.
 
-For P and Q let delta(y) = sup_S P(S) - y Q(S) and back(y) = sup_S Q(S) - y P(S). A test whose false-positive rate, under
-Q, is alpha has a true-positive rate, under P, of at most delta(y) + y alpha and at most 1 - (1 - back(y) - alpha)/y, for
-every y >= 1, and the least of these lines is reached. A line with an upper bound of delta lies above. Between two known
-points delta is convex in y and lies above the lines through its neighbours, so the rate lies above the least value that
-those allow. The trade-off function is what is missing to 1.
+For P and Q let delta(y) = sup_S P(S) - y Q(S) and back(y) = sup_S Q(S) - y P(S). A test whose false-positive rate, that
+under Q, is alpha has a true-positive rate, that under P, of at most delta(y) + y alpha and 1 - (1 - back(y) - alpha)/y,
+for every y >= 1, and the least of these lines is reached. A line with an upper bound of delta lies above. Between two
+known points delta is convex in y and lies above the lines through its neighbours, so the rate lies above the least
+value that those allow. The trade-off function is what is missing to 1.
 Source: Dong-Roth-Su 2022, Proposition 2.13; docs/proofs/engine.md, section 9.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import Array
-from dpledger.accounting.engine.solve import Interval
 
-__all__ = ["Deltas", "power_interval"]
+__all__ = ["Deltas", "power_bounds"]
 
 Deltas: TypeAlias = Callable[[Array], tuple[list[float], list[float]]]
 """Lower and upper bounds of delta at several epsilons >= 0 that rise."""
+Line: TypeAlias = Callable[[Array, Array, Array], Array]
+"""The value of a line, from y, delta(y) and alpha, which broadcast."""
 
 _SLACK = 1e-11  # relative: more than the roundings of e^epsilon and of the lines
 _ROUNDING = 1e-14  # more than a few roundings
-_LOST = 1e-14  # absolute: those of 1 - (1 - ...)
 _FARTHEST = 690.0  # e^690 is a float
 _BEYOND = 1e300  # an epsilon at which only what is lost at infinity is left
-_FIRST, _MORE, _ROUNDS = 37, 12, 5  # points at first, new ones in a segment and round, rounds
+_FIRST, _MORE, _ROUNDS = 97, 12, 6  # points at first, new ones in a segment and round, rounds
 _NARROW = 1e-6  # relative width at which no more points are asked
 _DROP = 1e-3  # of alpha: what is left beyond the last point
+_APART = 1e-9  # relative distance of two y at which they count as one
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    y: float
-    delta: Interval
+def power_bounds(there: Deltas, back: Deltas, reach: float, alphas: Array) -> tuple[Array, Array]:
+    """Bounds of the greatest true-positive rate at each false-positive rate in `alphas`, 0 <= alpha <= 1. `there` and
+    `back` bound the two profiles: one function, where they are the same; beyond an epsilon of `reach` little is left.
 
-
-Curve: TypeAlias = list[_Known]
-Line: TypeAlias = Callable[[float, float], float]
-
-
-def power_interval(there: Deltas, back: Deltas, reach: float, alpha: float) -> Interval:
-    """Bounds of the greatest true-positive rate at a false-positive rate of at most `alpha`, 0 <= alpha <= 1; `there`
-    and `back` bound the two profiles; beyond an epsilon of `reach` little is left of them.
-
-    Claim: lower <= rate <= upper. Source: the module.
+    Claim: lower[i] <= rate <= upper[i]. Source: the module.
     """
-    if alpha >= 1:
-        return Interval(1.0, 1.0)
-    if alpha <= 0:  # what only P shows
-        (lower,), (upper,) = there(np.array([_BEYOND]))
-        return Interval(lower, upper)
+    (least,), (most,) = there(np.array([_BEYOND]))
+    inner = np.clip(alphas, np.min(alphas, initial=1.0, where=alphas > 0), 1.0)
+    reach = _far_enough(there, min(reach, _FARTHEST), float(np.min(inner)))
+    if back is there:
+        lower, upper = _least(there, (_steep, _flat), reach, inner)
+    else:
+        ends = _least(there, (_steep,), reach, inner), _least(back, (_flat,), reach, inner)
+        lower, upper = (np.minimum(*sides) for sides in zip(*ends, strict=True))
+    lower, upper = np.maximum(lower, inner), np.clip(upper, inner, 1.0)
+    lower, upper = np.where(alphas <= 0, least, lower), np.where(alphas <= 0, most, upper)  # what only P shows
+    return np.where(alphas >= 1, 1.0, lower), np.where(alphas >= 1, 1.0, upper)
 
-    def steep(y: float, delta: float) -> float:
-        return delta + y * alpha
 
-    def flat(y: float, delta: float) -> float:
-        return (y - 1 + delta + alpha) / y
+def _steep(y: Array, delta: Array, alpha: Array) -> Array:
+    return delta + y * alpha
 
-    sides: tuple[tuple[Deltas, Line, float], ...] = ((there, steep, 0.0), (back, flat, _LOST))
-    reach = _far_enough(there, min(reach, _FARTHEST), alpha)
-    found = [_least(deltas, line, reach, lost) for deltas, line, lost in sides]
-    lower, upper = (min(ends) for ends in zip(*((f.lower, f.upper) for f in found), strict=True))
-    return Interval(max(alpha, lower), max(alpha, min(1.0, upper)))
+
+def _flat(y: Array, delta: Array, alpha: Array) -> Array:
+    return (y - 1 + delta + alpha) / y
+
+
+_LOST: dict[Line, float] = {_steep: 0.0, _flat: _ROUNDING}  # absolute: the roundings of y - 1
 
 
 def _far_enough(deltas: Deltas, reach: float, alpha: float) -> float:
     """`reach`, or more, until delta is far below alpha there."""
-    while reach < _FARTHEST and deltas(np.array([reach]))[1][0] > _DROP * alpha > 0:
+    while reach < _FARTHEST and deltas(np.array([reach]))[1][0] > _DROP * alpha:
         reach = min(_FARTHEST, 1.5 * reach)
     return reach
 
 
-def _least(deltas: Deltas, line: Line, reach: float, lost: float) -> Interval:
-    """Bounds of the least value of `line` along the profile."""
-    floor = deltas(np.array([_BEYOND]))[0][0]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Curve:
+    """Bounds of delta at points y that rise."""
+
+    y: Array
+    lower: Array
+    upper: Array
+
+    def with_points(self, deltas: Deltas, epsilons: Array) -> _Curve:
+        fresh = _asked(deltas, epsilons)
+        y = np.concatenate([self.y, fresh.y])
+        order = np.argsort(y, kind="stable")
+        order = order[np.concatenate([[True], np.diff(y[order]) > _APART * y[order[1:]]])]
+        lower, upper = np.concatenate([self.lower, fresh.lower]), np.concatenate([self.upper, fresh.upper])
+        return _Curve(y[order], lower[order], upper[order])
+
+
+def _asked(deltas: Deltas, epsilons: Array) -> _Curve:
+    lower, upper = deltas(epsilons)
+    return _Curve(np.exp(epsilons), np.array(lower), np.array(upper))
+
+
+def _least(deltas: Deltas, lines: tuple[Line, ...], reach: float, alphas: Array) -> tuple[Array, Array]:
+    """Bounds of the least value of the lines along the profile, at each alpha."""
+    floor, alpha = np.array(deltas(np.array([_BEYOND]))[0]), alphas[:, None]
     curve = _asked(deltas, np.linspace(0.0, reach, _FIRST))
-    for final in (*(False for _ in range(_ROUNDS)), True):
-        upper = min(line(known.y, known.delta.upper) for known in curve)
-        lowest = [min(line(y, low) for y, low in corners) for corners in _corners(curve)]
-        beyond = line(curve[-1].y, floor)
-        lower = min(*lowest, beyond)
-        if final or upper - lower <= _NARROW * upper:
+    for left in range(_ROUNDS, -1, -1):
+        y, low = _corners(curve)
+        upper = np.min([np.min(line(curve.y, curve.upper, alpha), axis=1) + _LOST[line] for line in lines], axis=0)
+        valleys = [np.min(line(y[:, None], low[:, None], alpha), axis=0) for line in lines]  # an alpha and a segment
+        beyond = [line(curve.y[-1:], floor, alpha)[:, 0] for line in lines]
+        depths = (np.minimum(np.min(valley, axis=1), end) for valley, end in zip(valleys, beyond, strict=True))
+        lower = np.min([depth - _LOST[line] for depth, line in zip(depths, lines, strict=True)], axis=0)
+        wide = upper - lower > _NARROW * upper
+        if left == 0 or not wide.any():
             break
-        curve = _refined(deltas, curve, lowest.index(min(lowest)))
-    return Interval(lower * (1 - _SLACK) - lost, upper * (1 + _SLACK) + lost)
+        worst = np.unique([np.argmin(valley, axis=1)[wide] for valley in valleys])
+        curve = curve.with_points(deltas, _between(curve, worst))
+    return lower * (1 - _SLACK), upper * (1 + _SLACK)
 
 
-def _asked(deltas: Deltas, epsilons: Array) -> Curve:
-    bounds = zip(*deltas(epsilons), strict=True)
-    return [_Known(math.exp(at), Interval(*pair)) for at, pair in zip(epsilons.tolist(), bounds, strict=True)]
+def _between(curve: _Curve, segments: Array) -> Array:
+    """More points in some segments and their neighbours, rising."""
+    logs = np.log(curve.y)
+    low, high = logs[np.maximum(segments - 1, 0)], logs[np.minimum(segments + 2, logs.size - 1)]
+    inside = np.linspace(0, 1, _MORE + 2)[1:-1]
+    points: Array = np.unique(low[:, None] + (high - low)[:, None] * inside)
+    return points
 
 
-def _refined(deltas: Deltas, curve: Curve, segment: int) -> Curve:
-    """With more points in a segment and its neighbours."""
-    low, high = math.log(curve[max(0, segment - 1)].y), math.log(curve[min(len(curve) - 1, segment + 2)].y)
-    fresh = _asked(deltas, np.linspace(low, high, _MORE + 2)[1:-1])
-    ordered = sorted([*curve, *fresh], key=lambda known: known.y)
-    return [known for i, known in enumerate(ordered) if i == 0 or known.y > ordered[i - 1].y * (1 + 1e-9)]
+def _corners(curve: _Curve) -> tuple[Array, Array]:
+    """For each segment between neighbours, its two ends and where the two lines that bound delta from below meet:
+    points (y, delta), three rows. A line's value is least at one of them.
 
-
-def _corners(curve: Curve) -> list[list[tuple[float, float]]]:
-    """For each segment between neighbours, where the lower bound that convexity gives is lowest: its ends and where the
-    two lines meet. A line's value is least at one of them."""
-    found = []
-    for i, (left, right) in enumerate(pairwise(curve)):
-        before = curve[i - 1] if i > 0 else None
-        after = curve[i + 2] if i + 2 < len(curve) else None
-        ends = [(left.y, left.delta.lower), (right.y, right.delta.lower)]
-        found.append([*ends, _lowest_corner(before, left, right, after)])
-    return found
-
-
-def _lowest_corner(before: _Known | None, left: _Known, right: _Known, after: _Known | None) -> tuple[float, float]:
-    """Where the two lines that bound delta from below between `left` and `right` meet, less their roundings: a slope is
-    known as well as its ends are far apart."""
-    width, falling, rising, error = right.y - left.y, -math.inf, 0.0, _ROUNDING * left.delta.upper
-    if before is not None:
-        falling, lost = _slope((before.y, before.delta.upper), (left.y, left.delta.lower), width)
-        error += lost
-    if after is not None:
-        slope, lost = _slope((right.y, right.delta.lower), (after.y, after.delta.upper), width)
-        rising, error = min(slope, 0.0), error + lost
-    if before is None:
-        return left.y, max(0.0, right.delta.lower + rising * (left.y - right.y) - error)
-    if falling >= rising:
-        return left.y, right.delta.lower  # rounding of bounds: fall back to monotony
-    meet = (left.delta.lower - right.delta.lower + rising * right.y - falling * left.y) / (rising - falling)
-    y = min(max(meet, left.y), right.y)
-    low = max(left.delta.lower + falling * (y - left.y), right.delta.lower + rising * (y - right.y))
-    return y, max(0.0, low - error)
-
-
-def _slope(low: tuple[float, float], high: tuple[float, float], width: float) -> tuple[float, float]:
-    """The slope between two points (y, delta), the first with the smaller y; and what its rounding, and that of the two
-    y, make at most over a `width`."""
-    apart = high[0] - low[0]
-    slope = (high[1] - low[1]) / apart
-    return slope, _ROUNDING * (1 + width / apart) * (low[1] + high[1] + abs(slope) * high[0])
+    A slope is known as well as its points are far apart: what its rounding, and that of the two y, may make over the
+    segment is taken off."""
+    y, low, high = curve.y, curve.lower, curve.upper
+    left, right, width = y[:-1], y[1:], np.diff(y)
+    falling, lost = np.full(width.shape, -np.inf), _ROUNDING * high[:-1]
+    falling[1:] = (low[1:-1] - high[:-2]) / width[:-1]
+    lost[1:] += _ROUNDING * (1 + width[1:] / width[:-1]) * (2 * high[:-2] + np.abs(falling[1:]) * left[1:])
+    rising = np.zeros(width.shape)
+    rising[:-1] = np.minimum((high[2:] - low[1:-1]) / width[1:], 0.0)
+    lost[:-1] += _ROUNDING * (1 + width[:-1] / width[1:]) * (2 * high[1:-1] + np.abs(rising[:-1]) * y[2:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meet = left + (low[1:] - rising * width - low[:-1]) / (falling - rising)
+        at = np.where(falling < rising, np.clip(meet, left, right), left)
+        deep = np.maximum(low[:-1] + falling * (at - left), low[1:] + rising * (at - right))
+    first = np.isneginf(falling)
+    deep = np.where(first, low[1:] - rising * width, np.where(falling < rising, deep, low[1:]))  # or monotony
+    at = np.where(first, left, at)
+    return np.stack([left, right, at]), np.stack([low[:-1], low[1:], np.maximum(deep - lost, 0.0)])

@@ -34,7 +34,7 @@ def draw_profile(made: Profile, curve: tuple[tuple[float, Bounds], ...], path: P
     left.set_ylabel("delta")
     left.legend(frameon=False)
     right.plot((0, 1), (1, 0), color=BAND, label="no information")
-    bounds = [made.tradeoff(alpha) for alpha in ALPHAS]
+    bounds = made.tradeoffs(ALPHAS)
     right.fill_between(ALPHAS, [b.lower for b in bounds], [b.upper for b in bounds], color=BAND, linewidth=0)
     right.plot(ALPHAS, [b.lower for b in bounds], color=INK, label="no test does better than this")
     right.set_xlabel("false positives")
