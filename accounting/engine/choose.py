@@ -61,6 +61,7 @@ NOTHING = Interval(0.0, 0.0)
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
+RARE = 1e-9  # of delta: the mass of a value that need not be counted
 FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
@@ -175,7 +176,8 @@ def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
     """By counting, where that is some work: for an epsilon on a heavy atom the contour smooths to first order only."""
-    outcomes = enumerated(composed.parts, MANY_OUTCOMES)
+    runs = sum(count for _, count in composed.parts)
+    outcomes = enumerated(composed.parts, MANY_OUTCOMES, RARE * down / runs)
     return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
 
 

@@ -8,7 +8,7 @@ binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,22 +47,38 @@ class Outcomes:
     log_beyond: float = -math.inf
 
 
-def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES) -> Outcomes | None:
-    """Every outcome, where all losses are finite and the outcomes at most `most`; None otherwise."""
-    size = 1
+def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, rare: float = 0.0) -> Outcomes | None:
+    """Every outcome, where all losses are finite and the outcomes at most `most`; None otherwise. Values of a loss with
+    a mass below `rare` are not listed."""
+    size, beyond = 1, 0.0
     finite: list[tuple[FiniteLoss, int]] = []
-    for loss, count in parts:
-        if not isinstance(loss, FiniteLoss) or count + loss.losses.size > 2 * most:
+    for part, count in parts:
+        if not isinstance(part, FiniteLoss):
+            return None
+        loss, left_out = _without_rare(part, rare)
+        if count + loss.losses.size > 2 * most:
             return None
         ways = math.comb(count + loss.losses.size - 1, min(loss.losses.size - 1, count))
         size *= ways
         if size > most or (count > 1 and ways * loss.losses.size > MOST_TALLIES):
             return None
         finite.append((loss, count))
+        beyond += count * left_out
     whole = _outcomes(*finite[0])
     for loss, count in finite[1:]:
         whole = _joined(whole, _outcomes(loss, count))
-    return whole
+    return whole if beyond == 0 else replace(whole, log_beyond=math.log(beyond) + 1e-9)
+
+
+def _without_rare(loss: FiniteLoss, rare: float) -> tuple[FiniteLoss, float]:
+    """The loss without its rare values, and at least their mass, given that the loss is finite."""
+    kept = loss.masses >= rare
+    if kept.all() or not kept.any():
+        return loss, 0.0
+    left_out = float(np.sum(loss.masses[~kept])) / (1 - loss.infinite_mass) * (1 + 2 * loss.mass_error + 1e-12)
+    return replace(
+        loss, losses=loss.losses[kept], masses=loss.masses[kept], loss_errors=loss.loss_errors[kept]
+    ), left_out
 
 
 def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:

@@ -127,3 +127,22 @@ def check(epsilon: Callable[..., Any], exact: Callable[[Any], Any]) -> None:
     for delta in ("0.1", "1e-3", "1e-6", "1e-10", "1e-16"):
         at = epsilon(delta)
         assert holds_epsilon(at.lower, at.upper, exact, real(delta)), (delta, at)
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_rare_values_are_not_listed_and_added(seed: int) -> None:
+    """A value with a mass below `rare` may have any loss: above it counts whole, below not at all."""
+    rng = np.random.default_rng(seed)
+    loss, pair = random_loss(rng)
+    runs, rare = int(rng.integers(1, 5)), float(np.sort(loss.masses)[0]) * 1.001
+    outcomes = enumerated(((loss, runs),), rare=rare)
+    whole = enumerated(((loss, runs),))
+    assert outcomes is not None
+    assert whole is not None
+    assert outcomes.losses.size < whole.losses.size
+    for epsilon in rng.uniform(-1, 4, 4):
+        found, full = ratio(outcomes, float(epsilon), 0.0), ratio(whole, float(epsilon), 0.0)
+        exact = finite_delta([(pair, runs)], mp.mpf(float(epsilon)))
+        assert found.lower <= exact <= found.upper
+        assert found.lower <= full.upper
+        assert found.upper - full.upper <= runs * rare * (1 + 1e-9)
