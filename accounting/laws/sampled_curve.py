@@ -13,9 +13,10 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 
-__all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step"]
+__all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step", "step_of_few"]
 
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
+_LOW_HEIGHTS = np.geomspace(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
 _SHARES = (0.6, 0.8, 1.0)  # of the height that would be best for a parabola: heights tried
 _FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
@@ -97,3 +98,21 @@ def quadrature_step(
 
     longest = max(step_of(min(share * best, farthest)) for share in _SHARES)
     return short_step(min(longest, 0.7 * sigma))
+
+
+def step_of_few(
+    sigma: float, cut_width: float, frequency: float, digits: float, slopes: Array, log_beyond: Array
+) -> float:
+    """A step as that of `quadrature_step` for a power w > 0 and a cut, where large slopes are rare: s is at most
+    `slopes[i]` but on a share of at most e^`log_beyond[i]` of I(w), for each i.
+
+    Claim: |rule - integral| <= 1.01 e^-digits I(w) for every |t| <= frequency. Source: docs/proofs/engine.md,
+    section 10.
+    """
+    heights = _LOW_HEIGHTS * (math.pi * sigma**2)
+    v = heights / sigma**2
+    s = slopes[:, None]
+    turned = np.arctan2(s * np.sin(v), 1 - s + s * np.cos(v)) * (1 + 1e-12)
+    turns = np.logaddexp(frequency * turned, log_beyond[:, None] + frequency * v).min(axis=0)
+    exponents = heights * heights / 2 * (1 / sigma**2 + 1 / cut_width**2) + turns + (math.log(2) + digits)
+    return short_step(min(float(np.max(2 * math.pi * heights / exponents)), 0.7 * sigma))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants
-from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step
+from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step, step_of_few
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.errors import WorkLimit
 
@@ -28,6 +28,7 @@ __all__ = [
     "Grid",
     "Weighted",
     "cumulants",
+    "fine_grid",
     "grid_up_to",
     "log_moments",
     "make_grid",
@@ -44,6 +45,7 @@ REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density
 SHARED = 10.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
+_BEHIND = np.geomspace(1.0, 64.0, 13)  # widths of a cut
 FAINT = 1e-300  # more than what underflows
 
 
@@ -134,13 +136,15 @@ def _kept_grid(pair: Pair, c_top: float) -> Grid:
     return make_grid(pair, c_top, 0.0)
 
 
-def make_grid(pair: Pair, c_top: float, t_top: float) -> Grid:
-    """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top.
+def make_grid(pair: Pair, c_top: float, t_top: float, step: float | None = None) -> Grid:
+    """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top; `step`: known to be short
+    enough.
 
     Raises WorkLimit where it needs more than MOST_POINTS points (MOST_CUT_POINTS while a cut is being placed).
     """
     sigma, cut = pair.sigma, pair.cut
-    step = quadrature_step(sigma, pair.power(c_top), t_top, DIGITS, cut_width=cut.width if cut else math.inf)
+    if step is None:
+        step = quadrature_step(sigma, pair.power(c_top), t_top, DIGITS, cut_width=cut.width if cut else math.inf)
     low, high = _range(pair, c_top)
     most = MOST_CUT_POINTS if cut and t_top == 0 else MOST_POINTS
     if not (high - low) / step < most:
@@ -176,6 +180,22 @@ def make_grid(pair: Pair, c_top: float, t_top: float) -> Grid:
         shift=float(shifts.sum()),
         from_one=from_one,
     )
+
+
+def fine_grid(base: Weighted, at: Cumulants, t_top: float) -> Grid:
+    """The grid for one tilt and frequencies up to t_top. Behind a cut, where the loss is still flat, it is coarser."""
+    pair, cut = base.grid.pair, base.grid.pair.cut
+    if cut is None:
+        return make_grid(pair, base.c, t_top)
+    x = cut.point + cut.width * _BEHIND
+    curve = loss_curve(pair.rate, pair.sigma, x)
+    fall = (x - base.power) / pair.sigma**2 + (x - cut.point) / cut.width**2
+    log_terms = base.power * curve.values - x * x / (2 * pair.sigma**2) + cut.log_kept(x)
+    log_share = log_terms - math.log(pair.sigma * math.sqrt(2 * math.pi)) - (at.value - at.error) + 1e-6
+    log_beyond = np.where(fall > 0, log_share - np.log(np.where(fall > 0, fall, 1.0)), math.inf)
+    step = step_of_few(pair.sigma, cut.width, t_top, DIGITS, curve.slopes * (1 + 1e-9), log_beyond)
+    general = quadrature_step(pair.sigma, base.power, t_top, DIGITS, cut_width=cut.width)
+    return make_grid(pair, base.c, t_top, max(step, general))
 
 
 def _range(pair: Pair, c: float) -> tuple[float, float]:

@@ -28,9 +28,9 @@ from dpledger.accounting.laws.sampled_grid import (
     Direction,
     Weighted,
     cumulants,
+    fine_grid,
     grid_up_to,
     log_moments,
-    make_grid,
     weighted,
 )
 from dpledger.accounting.laws.sampled_price import divergence_upper
@@ -111,7 +111,7 @@ class TiltedSampled:
         return self._layers.log_decay(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
-        grid = make_grid(self.law, self.c, step * (count - 1))
+        grid = fine_grid(self.base, self.cumulants, step * (count - 1))
         if grid.x.size * count > work:
             raise WorkLimit(f"the nodes of a sampled Gaussian need more than {work} terms")
         fine = weighted(grid, self.c)

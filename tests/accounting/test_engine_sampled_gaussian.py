@@ -14,6 +14,7 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
 from dpledger.accounting.profile import compose
@@ -235,3 +236,24 @@ def test_prices_at_fractional_orders_against_quadrature(rate: str, sigma: str, o
 def test_the_price_of_everyone_is_the_gaussian_price() -> None:
     assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) == pytest.approx(3 / 8, rel=1e-12)
     assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) >= 3 / 8
+
+
+@pytest.mark.parametrize("seed", seeds(12, 200))
+def test_behind_a_cut_a_coarser_grid_integrates_as_well(seed: int) -> None:
+    """Against the grid whose step holds for every slope, node by node; and it is coarser where the loss is flat."""
+    rng = np.random.default_rng(seed)
+    rate, sigma = 10 ** rng.uniform(-5, -2), rng.uniform(0.6, 3)
+    tilt, width = 10 ** rng.uniform(1, 2.5), rng.uniform(0.03, 0.3)
+    law = SampledGaussianLoss(rate, sigma, "remove", cut=Cut(rng.uniform(2, 7) * sigma, width))
+    tilted = law.tilted(tilt)
+    frequency = 10 ** rng.uniform(1, 3)
+    fine = fine_grid(tilted.base, tilted.cumulants, frequency)
+    plain = make_grid(law, tilt, frequency)
+    assert fine.step >= plain.step
+    t = frequency * np.array([0.0, 0.3, 0.7, 1.0])
+    sums = [
+        (weighted(grid, tilt).weights * np.exp(1j * np.multiply.outer(t, grid.losses))).sum(axis=1)
+        for grid in (fine, plain)
+    ]
+    rounding = 1e-13 + 1e-15 * frequency * float(np.abs(fine.losses).max())
+    assert np.abs(sums[0] - sums[1]).max() <= rounding
