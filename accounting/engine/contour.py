@@ -221,7 +221,7 @@ class Contour:
         phases = self._phases(epsilon)
         upper = float(self._upper @ phases)
         lower = float(self._lower @ phases) if self.mu_squared else upper
-        error = self._rounding + 4 * UNIT * (self._shift[1] + abs(epsilon)) * self._position_size
+        error = self._rounding + 6 * UNIT * (self._shift[1] + abs(epsilon)) * self._position_size
         front = self._log_front - self.c * epsilon
         front_error = self._log_front_error + 8 * UNIT * abs(self.c * epsilon)
         most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
@@ -254,7 +254,7 @@ class Contour:
         cosines, sines = np.cos(angles), np.sin(angles)
         upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
         lower = cosines @ self._lower[: self.count] + sines @ self._lower[self.count :] if self.mu_squared else upper
-        error = self._rounding + 4 * UNIT * (self._shift[1] + np.abs(epsilons)) * self._position_size
+        error = self._rounding + 6 * UNIT * (self._shift[1] + np.abs(epsilons)) * self._position_size
         front = self._log_front - self.c * epsilons
         front_error = self._log_front_error + 8 * UNIT * np.abs(self.c * epsilons)
         most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
