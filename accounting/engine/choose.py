@@ -58,6 +58,7 @@ __all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
+SHARP = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
@@ -205,7 +206,14 @@ def _smoothed(composed: Composed) -> bool:
 
 
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
-    return finite_epsilon(composed, *_logs(down, up), floor)
+    """Where nothing but sampled Gaussians is summed, and digits are lost all the same, after a cut too."""
+    found = finite_epsilon(composed, *_logs(down, up), floor)
+    sharp = found.relative_width() <= SHARP or found.upper <= floor
+    if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS:
+        return found
+    if all(isinstance(loss, SampledGaussianLoss) for loss, _ in composed.parts):
+        return found.meet(cut_epsilon(composed, down, up))
+    return found
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
