@@ -14,9 +14,10 @@ dpledger.errors.ParameterError: PmfPair.left: expected probabilities that add up
 from __future__ import annotations
 
 from decimal import Decimal
+from numbers import Integral
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from dpledger.decimals import Exact, Exacts, Noise, Positive, Probability, total
 from dpledger.schema import given, record, tag
@@ -36,9 +37,15 @@ __all__ = [
     "Tally",
 ]
 
-Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+
+def _whole(value: object) -> object:
+    """A whole number of another library as Python's own; anything else as it is."""
+    return value if isinstance(value, bool | str) or not isinstance(value, Integral) else int(value)
+
+
+Count = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=1, le=10**12)]
 """How many times something is run: 1 to 10^12."""
-Tally = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Tally = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=0, lt=2**53)]
 """How many times something happened."""
 Categories = Annotated[int, Field(strict=True, ge=2, le=10**12)]
 """How many values a randomised answer chooses from: 2 to 10^12."""

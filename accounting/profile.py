@@ -13,9 +13,10 @@ rounding included. Both directions of a neighbour pair are composed, and the lar
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Decimal
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, TypeAlias
@@ -41,8 +42,8 @@ Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition
 """What can be composed: a tree, a mechanism, a document, or counts of trees and mechanisms."""
 Verify: TypeAlias = Literal["arb"]
 
-_ANY_SIZE = Context(prec=4000, Emin=-999999, Emax=999999, traps=[])
-_SMALLEST_EXPONENT = -(10**5)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?", re.ASCII)
+_MOST_RUNS = 10**100  # of one leaf, that nested counts may say
 _MANY = 8  # answers that are worth contours for the whole profile
 
 
@@ -264,8 +265,11 @@ def compose(
     """
     if verify not in (None, "arb"):
         raise ParameterError("verify", verify, "'arb' or nothing")
-    tree, given, direction = tree_of(what, relation, direction)
-    removed, added = (read_losses(tree, given, side) for side in ("remove", "add"))
+    try:
+        tree, given, direction = tree_of(what, relation, direction)
+        removed, added = _cases(tree, given, "remove"), _cases(tree, given, "add")
+    except RecursionError:
+        raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
     match direction:
         case "remove":
             return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree)
@@ -274,6 +278,18 @@ def compose(
         case _:
             cases = (*removed, *(case for case in added if case not in removed))
             return Profile(cases, verify=verify, tree=tree)
+
+
+def _cases(tree: Composition, relation: Relation, side: Direction) -> tuple[Ingredients, ...]:
+    """What the engine is asked for one direction. ParameterError where nested counts are no number of runs."""
+    try:
+        cases = read_losses(tree, relation, side)
+    except OverflowError:
+        cases = ()
+    counts = [count for case in cases for _, count in (*case.losses, *case.curves)]
+    if not cases or max(counts, default=0) > _MOST_RUNS:
+        raise ParameterError("times", "nested counts that multiply to more", "at most 10^100 runs of one mechanism")
+    return cases
 
 
 def tree_of(
@@ -323,12 +339,22 @@ def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
 
 def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
     """The exact number that `value` says, not negative and at most `most`; of any size, unlike a promise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise ParameterError(name, value, "a number")
-    try:
-        number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
-    except (InvalidOperation, ValueError):
-        raise ParameterError(name, value, "a number, like 1e-6") from None
+    number: Decimal
+    match value:
+        case bool() | np.bool_():
+            raise ParameterError(name, value, "a number")
+        case Decimal():
+            number = value
+        case float() | np.floating():
+            number = Decimal(repr(float(value)))
+        case str():
+            if not _NUMBER.fullmatch(value):
+                raise ParameterError(name, value, "a number, like 1e-6")
+            number = Decimal(value)
+        case int() | np.integer():
+            number = Decimal(int(value))
+        case _:
+            raise ParameterError(name, value, "a number")
     if number.is_nan():
         raise ParameterError(name, value, "a number (this is not one)")
     if not number.is_finite() or number < 0 or (most is not None and number > most):
