@@ -145,14 +145,14 @@ class Profile:
 
         Claim: each lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        exact = [_exact(epsilon, "epsilons", None) for epsilon in epsilons]
-        order = sorted({end for epsilon in exact for end in (float_down(epsilon), float_up(epsilon))})
+        exact = (_exact(epsilon, "epsilons", None) for epsilon in epsilons)
+        ends = [(float_down(epsilon), float_up(epsilon)) for epsilon in exact]
+        order = sorted({end for pair in ends for end in pair})
         if not order:
             return ()
         lower, upper = self._deltas_at(np.array(order))
         place = {epsilon: i for i, epsilon in enumerate(order)}
-        ends = ((place[float_up(epsilon)], place[float_down(epsilon)]) for epsilon in exact)
-        return tuple(Bounds(lower[above], upper[below]) for above, below in ends)
+        return tuple(Bounds(lower[place[above]], upper[place[below]]) for below, above in ends)
 
     def _deltas_at(self, epsilons: Array) -> tuple[list[float], list[float]]:
         """Lower and upper bounds of delta at floats that rise."""
