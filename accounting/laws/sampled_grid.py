@@ -16,7 +16,7 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants
-from dpledger.accounting.laws.sampled_curve import loss_curve, quadrature_step, step_of_few
+from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadrature_step, step_of_few
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.errors import WorkLimit
 
@@ -67,31 +67,55 @@ class Pair(Protocol):
     def __hash__(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Points x and all that depends on x alone; good for every tilt in (0, c_top] and frequency up to t_top.
 
-    `values`: L(x); `losses`: of this direction, +-L(x). `squares`: x^2 / 2 sigma^2 - log chi(x). `scale`: step /
-    (sigma sqrt(2 pi)). `slack`: bounds of the error of w L(x), over |w|. `masses`: those of P; `doubts`: bounds of
-    their errors and of those of a sum of them; `shifts`: masses times slack, and their sum. `from_one`: up to which
-    c M may be summed from 1; 0 for none.
+    `curve`: L(x). `squares`: x^2 / 2 sigma^2 - log chi(x). `from_one`: up to which c M may be summed from 1; 0: none.
     """
 
     pair: Pair
     step: float
-    scale: float
     x: Array
-    values: Array
-    losses: Array
-    slopes: Array
-    errors: Array
+    curve: LossCurve
     squares: Array
-    slack: Array
-    masses: Array
-    doubts: Array
-    shifts: Array
-    shift: float
     from_one: float
+
+    @functools.cached_property
+    def losses(self) -> Array:
+        """Of this direction: +-L(x)."""
+        return self.curve.values if self.pair.direction == "remove" else -self.curve.values
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """The step times the largest value of the normal density."""
+        return self.step / (self.pair.sigma * math.sqrt(2 * math.pi))
+
+    @functools.cached_property
+    def slack(self) -> Array:
+        """Bounds of the error of w L(x), over |w|."""
+        bounds: Array = self.curve.errors + (8 * UNIT) * np.abs(self.curve.values)
+        return bounds
+
+    @functools.cached_property
+    def masses(self) -> Array:
+        """The terms of the rule for P itself."""
+        exponents = self.curve.values - self.squares if self.pair.direction == "remove" else -self.squares
+        terms: Array = np.exp(exponents) * self.scale
+        return terms
+
+    @functools.cached_property
+    def doubts(self) -> Array:
+        """Bounds of the errors of the masses, and of those of a sum of them."""
+        relative = _relative(self.slack, self.squares, self.pair.power(0.0), 0.0)
+        bounds: Array = self.masses * (relative + (self.x.size + 40) * UNIT)
+        return bounds
+
+    @functools.cached_property
+    def shifts(self) -> tuple[Array, float]:
+        """The masses times `slack`, and their sum."""
+        products = self.masses * self.slack
+        return products, float(products.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,35 +175,12 @@ def make_grid(pair: Pair, c_top: float, t_top: float, step: float | None = None)
         raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
     curve = loss_curve(pair.rate, sigma, x)
-    scale = step / (sigma * math.sqrt(2 * math.pi))
     squares = x * x / (2 * sigma**2)
     largest = max(abs(float(curve.values[0])), abs(float(curve.values[-1])))
     from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= FAINTEST else 0.0
     if cut:
         squares -= cut.log_kept(x)
-    slack = curve.errors + (8 * UNIT) * np.abs(curve.values)
-    forward = pair.direction == "remove"
-    losses = curve.values if forward else -curve.values
-    masses = np.exp(curve.values - squares if forward else -squares) * scale
-    shifts = masses * slack
-    doubts = masses * (_relative(slack, squares, pair.power(0.0), 0.0) + (x.size + 40) * UNIT)
-    return Grid(
-        pair=pair,
-        step=step,
-        scale=scale,
-        x=x,
-        values=curve.values,
-        losses=losses,
-        slopes=curve.slopes,
-        errors=curve.errors,
-        squares=squares,
-        slack=slack,
-        masses=masses,
-        doubts=doubts,
-        shifts=shifts,
-        shift=float(shifts.sum()),
-        from_one=from_one,
-    )
+    return Grid(pair, step, x, curve, squares, from_one)
 
 
 def fine_grid(base: Weighted, at: Cumulants, t_top: float) -> Grid:
@@ -226,7 +227,7 @@ def weighted(grid: Grid, c: float) -> Weighted:
     if c <= grid.from_one:
         top, weights = 0.0, grid.masses * np.exp(c * grid.losses)
     else:
-        exponents = power * grid.values - grid.squares
+        exponents = power * grid.curve.values - grid.squares
         top = float(exponents.max())
         weights = np.exp(exponents - top)
     total = float(weights.sum())
@@ -262,7 +263,7 @@ def log_moments(grid: Grid, c: Array) -> Array:
         values, errors = _from_one(grid, c, largest)
         return values + errors
     w = c + 1 if grid.pair.direction == "remove" else -c
-    exponents = np.multiply.outer(w, grid.values) - grid.squares
+    exponents = np.multiply.outer(w, grid.curve.values) - grid.squares
     top = np.max(exponents, axis=1)
     weights = np.exp(exponents - top[:, None])
     total = np.sum(weights, axis=1)
@@ -279,8 +280,8 @@ def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Arra
     """K(c) = log1p(E_P(e^{cL} - 1)), and bounds of the error; `largest`: of the c. Source: docs/proofs/engine.md,
     section 6."""
     growth = np.expm1(np.multiply.outer(c, grid.losses))
-    excess = growth @ grid.masses
-    rounding = np.abs(growth) @ grid.doubts + c * (growth @ grid.shifts + grid.shift)
+    excess, (shifts, shift) = growth @ grid.masses, grid.shifts
+    rounding = np.abs(growth) @ grid.doubts + c * (growth @ shifts + shift)
     before, after = _geometric(grid, grid.pair.power(largest))
     first, last = float(grid.masses[0]), float(grid.masses[-1])
     missing = ((2 + growth[..., 0]) * first + FAINT) * before + ((2 + growth[..., -1]) * last + FAINT) * after
@@ -297,7 +298,7 @@ def _geometric(grid: Grid, power: float) -> tuple[float, float]:
     """
     pair, scale, rise = grid.pair, grid.step / grid.pair.sigma**2, 1.0
     right = float(grid.x[-1]) - max(power, 0.0)
-    left = -float(grid.x[0]) + min(power, 0.0) * float(grid.slopes[0])
+    left = -float(grid.x[0]) + min(power, 0.0) * float(grid.curve.slopes[0])
     if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
         right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
         rise = math.exp(-float(pair.cut.log_kept(grid.x[:1])[0]))

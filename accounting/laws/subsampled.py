@@ -124,7 +124,7 @@ def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, co
     """Bounds of |computed - exact| phi(t) - 1. Source: docs/proofs/engine.md, section 6 (phi - 1)."""
     sizes = fine.weights * np.abs(points)
     size = float(sizes.sum())
-    moved = float(fine.weights @ (fine.grid.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
+    moved = float(fine.weights @ (fine.grid.curve.errors + 2 * UNIT * (np.abs(points) + abs(mean))))
     normal = 1.01 * (ALIAS + fine.defect)
     relative = float(sizes @ fine.relative_errors()) + size * normal
     t = step * np.arange(count, dtype=np.float64)
