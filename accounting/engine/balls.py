@@ -4,20 +4,27 @@ The contour sum of `contour`, its kernels, its aliases and the quadrature of the
 python-flint (Arb) at `BITS` bits, every ball with its radius; sections 1, 2 and 4 of docs/proofs/engine.md say what is
 added for what is left out. Taken from the engine: where the line lies, which may be anywhere, and the proven decay of
 the last node (section 3), a bound with a margin of 1e-9. Parameters are those that the engine holds, as doubles.
+Gaussians only, and one run of a Laplace, a bounded range or a sampled Gaussian, need no line: their closed forms
+(section 7) are evaluated instead, and nothing is taken from the engine.
+
+Covered: Gaussian, Laplace, bounded range and sampled Gaussian losses and those of finitely many outcomes, in any list
+whose transform falls within the work allowed. Everything else is CannotCertify: Renyi curves, a sampled Laplace, a
+discrete Gaussian, few runs of a sampled Gaussian, a delta that is not above the mass at infinity.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import WIDTH, Interval
-from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -35,6 +42,7 @@ DIGITS = 100.0  # the discretisation error of a quadrature is below e^-DIGITS, r
 TOLERANCE = 1e-11
 MOST_TERMS = 1 << 21
 RUN = 64  # nodes
+FAR = 1000  # from here on erfc by its asymptotic series
 FIRST_STEP, STEPS = 1e-10, 14  # relative: how far an end is moved at first, then fourfold
 Ball = Any  # an arb or an acb
 
@@ -67,8 +75,7 @@ def checked_epsilon(what: Ingredients, found: Interval, delta: Any) -> Interval:
     composed = _composed(what)
     with _precision() as flint:
         wanted = _finite_delta(flint, composed, delta)
-        saddle = saddle_for_delta(composed, float(wanted.log().mid()), WIDTH)
-        line = _Line(flint, composed, saddle)
+        line = _profile(flint, composed, lambda: saddle_for_delta(composed, float(wanted.log().mid()), WIDTH))
         upper = _moved(found.upper, 1.0, lambda at: line.bounds(at)[1] <= wanted)
         if found.lower == 0:
             return Interval(0.0, upper)
@@ -82,7 +89,7 @@ def checked_delta(what: Ingredients, found: Interval, epsilon: float) -> Interva
     """
     composed = _composed(what)
     with _precision() as flint:
-        line = _Line(flint, composed, saddle_for_epsilon(composed, epsilon))
+        line = _profile(flint, composed, lambda: saddle_for_epsilon(composed, epsilon))
         finite = line.bounds(epsilon)
         kept = _log_finite(flint, composed).exp()
         lower, upper = (1 - kept + kept * side for side in finite)
@@ -122,6 +129,65 @@ def _moved(end: float, sign: float, holds: Any) -> float:
         if holds(at):
             return at
     raise CannotCertify(f"ball arithmetic does not confirm the bound {end}")
+
+
+def _profile(flint: Any, composed: Composed, saddle: Callable[[], Saddle]) -> _Closed | _Line:
+    """What bounds delta of the finite loss: its closed form, where there is one, or a contour at the saddle."""
+    formula = _closed_form(flint, composed)
+    try:
+        return _Closed(flint, formula) if formula is not None else _Line(flint, composed, saddle())
+    except WorkLimit as error:
+        raise CannotCertify(f"too much work for ball arithmetic: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A profile in closed form: a ball that holds delta(epsilon)."""
+
+    flint: Any
+    formula: Callable[[Ball], Ball]
+
+    def bounds(self, epsilon: float) -> tuple[Ball, Ball]:
+        """Balls whose lower (upper) end is a lower (upper) bound of delta of the finite loss."""
+        at = self.formula(self.flint.arb(epsilon))
+        return self.flint.arb(at.lower()), self.flint.arb(at.upper())
+
+
+def _closed_form(flint: Any, composed: Composed) -> Callable[[Ball], Ball] | None:
+    """docs/proofs/engine.md, section 7."""
+    squares = [flint.arb(loss.mu_squared) * n for loss, n in composed.parts if isinstance(loss, GaussianLoss)]
+    if len(squares) == len(composed.parts):
+        return _gaussian_form(flint, sum(squares, flint.arb(0)))
+    match composed.parts:
+        case ((LaplaceLoss(epsilon=e0), 1),):
+            return lambda at: -((at - e0) / 2).expm1() if at < e0 else flint.arb(0)
+        case ((BoundedRangeLoss(eta=eta), 1),):
+            whole = -flint.arb(-eta).expm1()
+            return lambda at: ((at - eta) / 2).expm1() ** 2 / whole if at < eta else flint.arb(0)
+        case ((SampledGaussianLoss(rate=rate, sigma=sigma, direction=direction), 1),):
+            base, q = _gaussian_form(flint, 1 / flint.arb(sigma) ** 2), flint.arb(rate)
+            if direction == "remove":
+                return lambda at: q * base((at.expm1() / q).log1p())
+            left: Callable[[Ball], Ball] = lambda at: q - (1 - q) * at.expm1()  # noqa: E731
+            return lambda at: left(at) * base(at + (q / left(at)).log()) if left(at) > 0 else flint.arb(0)
+        case _:
+            return None
+
+
+def _gaussian_form(flint: Any, mu_squared: Ball) -> Callable[[Ball], Ball]:
+    """Balle-Wang 2018, Theorem 8, with digits for what cancels where mu is small."""
+    flint.ctx.prec = BITS + 4 * abs(math.frexp(float(mu_squared.mid()))[1])
+    mu, root = mu_squared.sqrt(), flint.arb(2).sqrt()
+
+    def delta(at: Ball) -> Ball:
+        first, second = (at / mu - mu / 2) / root, (at / mu + mu / 2) / root
+        if not second > FAR:
+            return (first.erfc() - at.exp() * second.erfc()) / 2
+        h = 1 / (2 * second**2)  # erfc x = e^-x^2 / (x sqrt(pi)) (1 - h + r), 0 <= r <= 3 h^2
+        series = 1 - h + flint.arb(1.5, 1.5) * h**2
+        return (first.erfc() - (-(first**2)).exp() * series / (second * flint.arb.pi().sqrt())) / 2
+
+    return delta
 
 
 class _Line:

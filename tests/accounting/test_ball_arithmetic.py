@@ -77,6 +77,31 @@ def test_a_bound_that_is_wrong_is_not_confirmed() -> None:
         checked_delta(what, Interval(2e-12, 3e-12), 14.93)
 
 
+CLOSED = [
+    GaussianLaw("1e-15"),
+    GaussianLaw(1),
+    GaussianLaw("1e9"),
+    Repeated(GaussianLaw(1), times=10**12),
+    LaplaceLaw(1),
+    BoundedRange(1),
+    PoissonSampled(GaussianLaw("0.5"), rate="0.01"),
+]
+
+
+@pytest.mark.parametrize("tree", CLOSED, ids=str)
+@pytest.mark.parametrize("delta", ["1e-5", "1e-50"])
+def test_closed_forms_are_confirmed_as_they_are(tree: Composition, delta: str) -> None:
+    """Two evaluations that share no code: neither end is moved."""
+    assert compose(tree, verify="arb").epsilon(delta) == compose(tree).epsilon(delta)
+
+
+@pytest.mark.parametrize("tree", CLOSED, ids=str)
+def test_a_closed_form_that_is_wrong_is_not_confirmed(tree: Composition) -> None:
+    (what, *_), found = compose(tree).cases, compose(tree, direction="remove").epsilon("1e-40")
+    with pytest.raises(CannotCertify, match="does not confirm"):
+        checked_epsilon(what, Interval(0.0, 0.99 * found.lower), Decimal("1e-40"))
+
+
 def test_what_has_no_contour_says_so() -> None:
     for tree, delta in ((ZCDP("0.1"), "1e-5"), (ApproxDP(1, "1e-5"), "1e-6"), (PureDP(1), "0")):
         with pytest.raises(CannotCertify):
