@@ -91,6 +91,8 @@ def test_two_runs_by_quadrature(rate: str, sigma: str, epsilon: str, direction: 
 CONTOURS = [
     (("0.01", "1", 1000), "remove", 1.8282366657, 5.0, 30.0, 260),
     (("0.1", "3", 400), "add", 1.1, 7.0, 14.0, 120),
+    (("0.00001", "2", 10**10), "remove", 3.11557, 10.5, 12.0, 120),
+    (("0.0001", "1", 10**8), "add", 8.3, 4.2, 24.0, 160),
 ]
 MORE_CONTOURS = [
     (("0.004", "0.8", 14063), "remove", 4.3, 3.0, 30.0, 300),
@@ -126,6 +128,15 @@ def compare(
     assert at.lower <= exact * (1 + 1e-11)
     assert at.upper >= exact * (1 - 1e-11)
     assert at.upper - at.lower <= 1e-6 * at.upper
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "times"), [("0.00001", "2", 10**10), ("0.0001", "1", 10**8), ("0.3", "4", 10**10)]
+)
+def test_rounding_hardly_grows_with_the_runs(rate: str, sigma: str, times: int) -> None:
+    """What a run adds to K and phi is small, and so is its rounding."""
+    at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=times)).epsilon("1e-9")
+    assert at.upper - at.lower <= 1e-8 * at.upper
 
 
 def test_a_mix_lies_between_its_parts_and_does_not_depend_on_order() -> None:
