@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -48,19 +49,20 @@ def curve_bracket(
     deltas[j] for every j <= i. Source: docs/proofs/amplification.md, section 8. Raises CannotCertify above
     LARGEST_EPSILON.
     """
-    ceilings = _points(epsilons, deltas, "above", 1.0)
-    above = _pair(*_hull(*ceilings), "above")
+    higher, ceilings = _points(epsilons, tuple(accumulate(deltas, min)), "above", 1.0)
+    above = _pair(*_hull(higher, ceilings), "above")
     if not reached:
-        return Bracket(above, _pair(*_hull(*_points(epsilons, deltas, "below", 1.0)), "below"))
-    at, least = _points(epsilons, reached, "below", float_down(reached[0]))
-    return Bracket(above, _pair(*_hull(*_lines(at, least, ceilings[1])), "below"))
+        return Bracket(above, _pair(*_hull(*_points(epsilons, tuple(accumulate(deltas, min)), "below", 1.0)), "below"))
+    known = tuple(accumulate(reversed(reached), max))[::-1]  # a later value holds before as well: delta falls
+    lower, floors = _points(epsilons, known, "below", float_down(known[0]))
+    return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
 
 
 def _points(
     epsilons: tuple[Decimal, ...], deltas: tuple[Decimal, ...], side: Side, first: float
 ) -> tuple[Array, Array]:
-    """e^epsilon and falling bounds of delta, both rounded to the side, which keeps delta on it. The first point is at
-    epsilon 0, with the bound `first` where none is given there."""
+    """e^epsilon and bounds of delta that fall, both rounded to the side, which keeps delta on it. The first point is
+    at epsilon 0, with the bound `first` where none is given there."""
     if float_up(epsilons[-1]) > LARGEST_EPSILON:
         raise CannotCertify(f"a privacy curve is certified up to an epsilon of {LARGEST_EPSILON:g}")
     rounded, sign = (float_up, 1) if side == "above" else (float_down, -1)
@@ -74,9 +76,7 @@ def _points(
         raise CannotCertify(
             f"the points of a privacy curve are to be more than {CLOSEST:g} apart, and above 0 or at it"
         )
-    if side == "above":
-        return ratios, np.minimum.accumulate(bounds)
-    return ratios, np.maximum.accumulate(bounds[::-1])[::-1]
+    return ratios, bounds
 
 
 def _hull(ratios: Array, bounds: Array) -> tuple[Array, Array]:

@@ -94,15 +94,46 @@ def test_a_promise_is_kept_by_the_pair_itself(seed: int) -> None:
     and equal where the points are convex."""
     rng = np.random.default_rng(seed)
     epsilons = np.cumsum(rng.exponential(0.4, 6)).tolist()
-    deltas = np.sort(rng.uniform(0, 0.6, 6))[::-1].tolist()
+    deltas = rng.uniform(0, 0.6, 6)
+    if seed % 3:  # else in any order: what holds for a smaller epsilon holds for a larger one
+        deltas = np.sort(deltas)[::-1]
+    deltas = deltas.tolist()
     leaf = PrivacyCurve(tuple(map(repr, epsilons)), tuple(map(repr, deltas)))
     bracket = curve_bracket(leaf.epsilons, leaf.deltas)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         ratio = mp.exp(mp.mpf(epsilon))
         assert profile_of(bracket.above, ratio) <= mp.mpf(delta) * (1 + mp.mpf("1e-12")) + mp.mpf("1e-15")
         assert profile_of(bracket.below, ratio) <= profile_of(bracket.above, ratio)
+    for epsilon in rng.uniform(-4, 5, 8).tolist():
+        at = mp.exp(mp.mpf(epsilon))
+        above, below = profile_of(bracket.above, at), profile_of(bracket.below, at)
+        assert below <= above <= below * (1 + mp.mpf("1e-11")) + mp.mpf("1e-14")
     for pair in (bracket.above, bracket.below):
         assert math.fsum([*pair.left, pair.only_left]) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", seeds(30, 400))
+def test_whatever_the_points_the_bounds_are_in_order(seed: int) -> None:
+    """Points of any size, in any order of delta, known from below or not: an interval, or no certificate."""
+    rng = np.random.default_rng(seed)
+    size, scale = int(rng.integers(1, 8)), 10 ** rng.uniform(-10, 2.7)
+    epsilons = np.sort(rng.uniform(0, scale, size))
+    epsilons[0] *= seed % 2
+    deltas = 10 ** -rng.uniform(0, rng.choice([1, 5, 30]), size)
+    deltas[rng.integers(size)] = rng.choice([0.0, 1.0, 0.5])
+    written = tuple(f"{delta:.40f}" for delta in deltas)
+    least = np.minimum.accumulate([float(delta) for delta in written]) * rng.choice([0, 0.5], size)
+    reached = tuple(f"{delta:.40f}" for delta in least) if seed % 3 else ()
+    try:
+        profile = compose(Repeated(PrivacyCurve(tuple(map(repr, epsilons.tolist())), written, reached), times=3))
+    except CannotCertify:
+        return
+    for delta in ("0", "1e-9", "0.01", "0.5", "1"):
+        at = profile.epsilon(delta)
+        assert 0 <= at.lower <= at.upper
+    for epsilon in (0.0, 0.1 * scale, 2 * scale):
+        of = profile.delta(epsilon)
+        assert 0 <= of.lower <= of.upper <= 1
 
 
 def test_one_point_is_what_the_worst_mechanism_of_it_has() -> None:
