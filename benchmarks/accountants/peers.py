@@ -14,6 +14,7 @@ from accountants.work import Part, Work
 from dpledger.accounting.profile import compose
 
 Interval = tuple[float, float]
+ANY = math.inf
 REFUSALS = (ValueError, RuntimeError, ArithmeticError, AssertionError, MemoryError)
 """What the libraries raise where they cannot answer."""
 
@@ -31,7 +32,7 @@ class Peer:
     answer: Callable[[Work, Interval], Interval]
     slow: bool = False
     most_runs: float = 1e6
-    most_epsilon: float = math.inf
+    most_epsilon: float = ANY
 
     def reason(self, work: Work, truth: Interval) -> str:
         """Why it is not asked; empty where it is."""
@@ -168,16 +169,16 @@ def _opacus(kind: str) -> Callable[[Work, Interval], Interval]:
     return answer
 
 
-DP_ACCOUNTING = Peer("dp_accounting PLD, above", _upper(1e-4))
+DP_ACCOUNTING = Peer("dp_accounting PLD, above", _upper(1e-4), most_runs=ANY)
 PRV = Peer("prv_accountant", _prv(lambda _: 0.1), most_epsilon=100)
 MATCHED = Peer("prv_accountant, 1e-3", _prv(lambda truth: 0.5e-3 * truth[1]), slow=True)
 OPACUS_PRV = Peer("Opacus PRV", _opacus("PRVAccountant"), most_epsilon=100)
 PEERS = (
     DP_ACCOUNTING,
-    Peer("dp_accounting PLD, both", _both(1e-4)),
-    Peer("dp_accounting RDP", _dp_accounting_rdp),
+    Peer("dp_accounting PLD, both", _both(1e-4), most_runs=ANY),
+    Peer("dp_accounting RDP", _dp_accounting_rdp, most_runs=ANY),
     PRV,
-    Peer("Opacus RDP", _opacus("RDPAccountant"), most_runs=1e12),
+    Peer("Opacus RDP", _opacus("RDPAccountant"), most_runs=ANY),
     OPACUS_PRV,
     Peer("dp_accounting PLD 1e-5", _both(1e-5), slow=True),
     MATCHED,

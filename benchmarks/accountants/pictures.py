@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from accountants.peers import PEERS, REFUSALS, Interval, NotCovered, Peer, ours
+from accountants.peers import ANY, PEERS, REFUSALS, Interval, NotCovered, Peer, ours
 from accountants.timing import repeated
 from accountants.work import Work, distinct, dp_sgd
 
@@ -51,7 +51,7 @@ STYLES = {
 
 def points(picture: Picture, told: Callable[[str], None]) -> Iterator[tuple[str, int, float]]:
     """(library, size, seconds); a library that is not installed, refuses or takes too long ends its line."""
-    libraries = (Peer("dpledger", lambda work, _: ours(work), most_runs=1e12), *PEERS)
+    libraries = (Peer("dpledger", lambda work, _: ours(work), most_runs=ANY), *PEERS)
     for peer in (peer for peer in libraries if peer.name in STYLES):
         told(f"{picture.file}: {peer.name}")
         for size in picture.sizes:
