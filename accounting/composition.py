@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
     Count,
     DiscreteGaussianLaw,
@@ -38,6 +38,7 @@ from dpledger.schema import JsonValue, complete, given, record, tag, validated
 
 __all__ = [
     "Composition",
+    "Converted",
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "Document",
@@ -201,6 +202,17 @@ class PostProcessed:
 
 
 @record
+class Converted:
+    """`of`, read as a weaker promise: `to`, which a conversion formula gives it under the inner `relation`; so that
+    what follows needs no more than that (a sample amplifies (epsilon, delta), not zCDP)."""
+
+    of: Part
+    to: Guarantee
+    relation: Relation
+    kind: Literal["converted"] = tag(default="converted")
+
+
+@record
 class Filtered:
     """Admitted one by one under a named filter, parameters chosen adaptively: its budget is the guarantee."""
 
@@ -234,6 +246,7 @@ Composition: TypeAlias = (
     | Group
     | Parallel
     | PostProcessed
+    | Converted
     | Filtered
 )
 """The closed union of leaves and nodes; told apart by `kind`."""
@@ -275,6 +288,7 @@ _RECURSIVE: tuple[Any, ...] = (
     Group,
     Parallel,
     PostProcessed,
+    Converted,
     Filtered,
     Entry,
     Document,
@@ -311,7 +325,7 @@ def children(tree: Composition) -> tuple[Composition, ...]:
             return parts
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return (part,)
-        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part):
+        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
             return (part,)
         case _:
             return ()
@@ -340,6 +354,8 @@ def planned(tree: Composition) -> Composition:
             return RandomAllocation(planned(of), steps=steps)
         case PostProcessed(of=of):
             return PostProcessed(planned(of))
+        case Converted(of=of, to=to, relation=relation):
+            return Converted(planned(of), to=to, relation=relation)
         case Filtered(filter=filter_, of=parts):
             return Filtered(filter_, tuple(planned(part) for part in parts))
         case _:

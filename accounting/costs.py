@@ -21,6 +21,7 @@ from typing import assert_never
 from dpledger.accounting import filters, outward, prices, sparse_vectors
 from dpledger.accounting.composition import (
     Composition,
+    Converted,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
@@ -42,6 +43,7 @@ from dpledger.accounting.composition import (
     planned,
 )
 from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.laws.subsampled import rdp_upper
 from dpledger.accounting.prices import Cost
@@ -49,7 +51,7 @@ from dpledger.decimals import ZERO, multiply, round_down, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["admitted_guarantee", "cost", "priced", "require_group"]
+__all__ = ["admitted_guarantee", "converted_guarantee", "cost", "priced", "require_group"]
 
 Orders = tuple[Decimal, ...]
 HALF = Decimal("0.5")
@@ -131,6 +133,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _of_parallel(parts, relation, orders)
         case PostProcessed(of=part):
             return priced(part, relation, orders)
+        case Converted():
+            return priced(converted_guarantee(tree, relation), relation, orders)
         case Filtered():
             return priced(admitted_guarantee(tree, relation), relation, orders)
         case _:
@@ -365,6 +369,12 @@ def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
         mu_squared=None if inner.mu_squared is None else multiply(inner.mu_squared, square),
         rdp={order: None if rho is None else round_up(multiply(rho, order)) for order in orders},
     )
+
+
+def converted_guarantee(tree: Converted, relation: Relation) -> Guarantee:
+    """What a converted node promises, once its part is shown to keep it; else CannotCertify."""
+    require_kept(tree, relation, priced(planned(tree.of), tree.relation, orders_for(tree.to, tree.of)))
+    return tree.to
 
 
 def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dpledger.accounting import filters
 from dpledger.accounting.composition import (
     Composition,
+    Converted,
     ExponentialLaw,
     Filtered,
     RandomAllocation,
@@ -39,9 +40,12 @@ def _found(tree: Composition) -> Iterator[str]:
             yield _RENYI
         case BoundedRange() | ExponentialLaw():
             yield _RANGE
-        case Filtered(filter=admitting):
+        case Filtered(filter=admitting):  # its guarantee is its budget, whatever it admitted
             yield from _found(filters.budget_guarantee(admitting))
-            return  # its guarantee is its budget, whatever it admitted
+            return
+        case Converted(to=promise):
+            yield from _found(promise)
+            return
         case SampledWithoutReplacement(batch=batch, population=population) if batch < population:
             yield _DOMINATED.format(kind=tree.kind)
         case RandomAllocation(steps=several) if several > 1:

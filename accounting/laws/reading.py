@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from dpledger.accounting.composition import (
     Composition,
+    Converted,
     ExponentialLaw,
     Filtered,
     GaussianLaw,
@@ -31,7 +32,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.costs import admitted_guarantee, require_group
+from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
 from dpledger.accounting.laws.bounded_range import range_pair
 from dpledger.accounting.laws.drawn import losses_of
@@ -118,6 +119,8 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
         case Group():
             return [_of_group(tree, relation)]
+        case Converted():
+            return [{Drawn(converted_guarantee(tree, relation)): 1}]
         case Filtered():
             return [{Drawn(admitted_guarantee(tree, relation)): 1}]
         case _:

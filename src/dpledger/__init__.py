@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from dpledger.accounting.composition import (
         Composition as Composition,
+        Converted as Converted,
         DiscreteGaussianLaw as DiscreteGaussianLaw,
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
         Document as Document,
@@ -121,6 +122,7 @@ _HOME = {
     ),
     "dpledger.accounting.composition": (
         "Composition",
+        "Converted",
         "DiscreteGaussianLaw",
         "DiscreteLaplaceLaw",
         "Document",
