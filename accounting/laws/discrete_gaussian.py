@@ -57,12 +57,13 @@ class DiscreteGaussianLoss:
         reach = self._reach()
         points = np.arange(math.floor(centre - reach), math.ceil(centre + reach) + 1, dtype=np.float64)
         exponents = -((points - centre) ** 2) / (2 * self.sigma**2)
-        masses = np.exp(exponents)
+        top = float(np.max(exponents))
+        masses = np.exp(exponents - top)
         total = float(np.sum(masses))
         moved = float(np.max(np.abs(points))) * 4 * UNIT / self.sigma**2  # of centre, which is rounded
         each = 8 * UNIT * (np.abs(exponents) + 1) + moved * np.abs(points - centre)
-        relative = (float(masses @ each) + self._outside(reach)) / total + UNIT * (points.size + 8)
-        return _Window(points, masses / total, math.log(total), relative * (1 + 1e-6))
+        relative = (float(masses @ each) + self._outside(reach, top)) / total + UNIT * (points.size + 8)
+        return _Window(points, masses / total, top + math.log(total), relative * (1 + 1e-6))
 
     def _reach(self) -> float:
         """The half width of a window."""
@@ -71,9 +72,10 @@ class DiscreteGaussianLoss:
             raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
         return reach
 
-    def _outside(self, reach: float) -> float:
-        """What is beyond a window on both sides, at most."""
-        return 2 * math.exp(-((reach - 1) ** 2) / (2 * self.sigma**2)) / -math.expm1(-(reach - 1) / self.sigma**2)
+    def _outside(self, reach: float, top: float) -> float:
+        """What is beyond a window on both sides, at most, in units of e^top."""
+        log_first = -((reach - 1) ** 2) / (2 * self.sigma**2) - top
+        return 2 * math.exp(log_first) / -math.expm1(-(reach - 1) / self.sigma**2)
 
     def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
         """Losses, logarithms of masses, their errors, and log of the mass left out: below e^-(digits + 30)."""

@@ -126,3 +126,19 @@ def test_beside_sampled_gaussians_few_runs_are_narrow() -> None:
         tree = Sequence((Repeated(step, times=3), Repeated(DiscreteGaussianLaw(sigma, 1), times=2)))
         at = compose(tree).epsilon("1e-6")
         assert at.upper - at.lower <= 2e-3 * at.upper
+
+
+@pytest.mark.parametrize("sigma", ["0.003", "0.01", "0.05", "0.1"])
+def test_noise_that_is_mostly_zero(sigma: str) -> None:
+    """Between two integers no mass is a float any more: sums are taken in units of the largest term."""
+    loss = DiscreteGaussianLoss(float(sigma), 1)
+    for c in (0.3, 0.5, 4.0):
+        at, s = loss.cumulants(c), mp.mpf(float(sigma))
+        terms = [mp.exp(-((mp.mpf(k) + c) ** 2) / (2 * s * s)) for k in range(-12, 8)]
+        whole = mp.fsum(mp.exp(-mp.mpf(k * k) / (2 * s * s)) for k in range(-8, 9))
+        exact = mp.mpf(c) * (c + 1) / (2 * s * s) + mp.log(mp.fsum(terms) / whole)
+        assert abs(mp.mpf(at.value) - exact) <= at.error
+    profile = compose(Sequence((Repeated(DiscreteGaussianLaw(sigma, 1), times=5), GaussianLaw(1))))
+    at = profile.epsilon("1e-6")
+    assert 0 <= at.lower <= at.upper < math.inf
+    assert profile.delta(at.upper).lower <= 1e-6 * (1 + 1e-9)
