@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
-from dpledger.accounting.engine.choose import epsilon_interval
+from dpledger.accounting.engine.choose import epsilon_interval, finite_part
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
@@ -61,8 +61,7 @@ class Accountant:
             raise ParameterError("direction", direction, "'add', 'remove' or nothing")
         require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
-        low, high = math.log(float_down(self.delta)), math.log(float_up(self.delta))
-        logs = (low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high))
+        logs = _logs(float_down(self.delta), float_up(self.delta))
         sides: tuple[Side, ...] = ("remove", "add") if direction is None else (direction,)
         self._running = {side: Running(*logs) for side in sides}
         self._items: dict[Composition, _Item] = {}
@@ -140,7 +139,7 @@ class Accountant:
         return tree
 
     def _read(self, tree: Composition) -> _Item:
-        """The losses of each direction; None where the tree is more than one list of finite losses."""
+        """The losses of each direction; None where the tree is more than one list of losses."""
         found: dict[Side, Losses] = {}
         for side in self._running:
             lists = read_losses(tree, self.relation, side)
@@ -156,7 +155,7 @@ class Accountant:
         first = self._leading
         leading = self._one(first, 0.0)
         for side, running in self._running.items():
-            if side == first or self._alike or running.at_most() <= leading.lower:
+            if side == first or self._alike or (self._aimed(running) and running.at_most() <= leading.lower):
                 continue
             other = self._one(side, leading.lower)
             if other.lower > leading.lower:
@@ -166,11 +165,21 @@ class Accountant:
 
     def _one(self, side: Side, floor: float) -> Interval:
         running = self._running[side]
-        found = running.epsilon(floor)
+        found = running.epsilon(floor) if self._aimed(running) else None
         if found is not None:
             return found
         (what,) = read_losses(self._whole(), self.relation, side)  # once more, as its Gaussians are one there
         return epsilon_interval(what, self.delta, floor)
+
+    def _aimed(self, running: Running) -> bool:
+        """Whether the finite losses can be asked: whether the mass at infinity leaves them a delta inside (0, 1)."""
+        mass = running.infinite_mass
+        if mass:
+            down, up = finite_part(float_down(self.delta), mass, -1.0), finite_part(float_up(self.delta), mass, 1.0)
+            if not 0 < down <= up < 1:
+                return False
+            running.aim(*_logs(down, up))
+        return True
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
 
@@ -224,10 +233,16 @@ class _Item:
     count: int = 0
 
 
+def _logs(down: float, up: float) -> tuple[float, float]:
+    """Logarithms, rounded outward."""
+    low, high = math.log(down), math.log(up)
+    return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
+
+
 def _is_plain(what: Ingredients) -> bool:
-    """Whether the losses are all there is to it: finite, exact, without curves and failures."""
-    exact = what.attained and what.covers and not what.curves and not what.failure
-    return exact and all(loss.infinite_mass == 0 for loss, _ in what.losses)
+    """Whether the losses are all there is to it: exact, without curves, and not surely infinite."""
+    exact = what.attained and what.covers and not what.curves
+    return exact and all(loss.infinite_mass < 1 for loss, _ in what.losses)
 
 
 def _written(place: Place) -> JsonValue:

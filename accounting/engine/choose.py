@@ -54,7 +54,7 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few", "with_mass"]
+__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few", "finite_part", "with_mass"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
@@ -94,7 +94,7 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
     mass = composed.infinite_mass
     if up < mass * (1 - _CLOSE):
         return Interval(math.inf, math.inf)
-    below, above = _finite_part(down, mass, -1.0), _finite_part(up, mass, 1.0)
+    below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
     upper = composed.largest if affordable else math.inf
     found = _finite_epsilon(composed, below, above, floor)
@@ -103,7 +103,7 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
     return Interval(found.lower, math.inf)
 
 
-def _finite_part(delta: float, mass: float, side: float) -> float:
+def finite_part(delta: float, mass: float, side: float) -> float:
     """(delta - m)/(1 - m), moved outward by more than its rounding; 0 for a lower value that is not clearly above 0."""
     if mass == 0:
         return delta

@@ -39,13 +39,14 @@ _SPARE = 1.2  # of the distance at which an end was certified last time
 
 
 class Running:
-    """The losses of one direction so far, at one delta; all of them finite."""
+    """The losses of one direction so far, given that all of them are finite, at one delta of that (`aim`)."""
 
     def __init__(self, log_down: float, log_up: float) -> None:
         self._log_down, self._log_up = log_down, log_up
         self._index: dict[Loss, int] = {}
         self._losses: list[Loss] = []
         self._counts: list[int] = []
+        self._failing: dict[int, float] = {}  # the mass at infinity of the losses that have one
         self._runs = 0
         self._next_try = 1.0
         self.place: Place | None = None
@@ -58,6 +59,15 @@ class Running:
         self._narrow = 0.0  # the place is asked for answers while this is above 0, and left for one wider than this
         self._root, self._speed, self._then = math.nan, 0.0, 0
         self._gaps = {1.0: 0.0, -1.0: 0.0}
+
+    def aim(self, log_down: float, log_up: float) -> None:
+        """Ask for another delta, which moves as mass at infinity is added."""
+        self._log_down, self._log_up = log_down, log_up
+
+    @property
+    def infinite_mass(self) -> float:
+        """The probability that some loss is infinite."""
+        return -math.expm1(math.fsum(self._counts[i] * math.log1p(-mass) for i, mass in self._failing.items()))
 
     def parts(self) -> tuple[tuple[Loss, int], ...]:
         """What was added."""
@@ -74,6 +84,8 @@ class Running:
         self._ladder = None
         if i is None:
             self._index[loss] = len(self._losses)
+            if loss.infinite_mass:
+                self._failing[len(self._losses)] = loss.infinite_mass
             self._losses.append(loss)
             self._counts.append(count)
             return
