@@ -140,4 +140,4 @@ def test_what_is_left_out_is_seen(
 def test_aliases_left_out_are_seen(monkeypatch: Patch) -> None:
     """One of them in every run."""
     without_aliases(monkeypatch)
-    assert wrong_answers((soundness.gaussians,), 20) > 0
+    assert wrong_answers((soundness.gaussian_with_responses,), 20) > 0
