@@ -7,6 +7,7 @@ binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -123,6 +124,11 @@ def _joined(left: Outcomes, right: Outcomes) -> Outcomes:
 
 def _shares(count: int, values: int) -> npt.NDArray[np.int64]:
     """Every way to write `count` as an ordered sum of `values` whole numbers, one a row."""
+    if count < values:
+        chosen = np.array(list(itertools.combinations_with_replacement(range(values), count)))
+        tallies = np.zeros((len(chosen), values), dtype=np.int64)
+        np.add.at(tallies, (np.arange(len(chosen))[:, None], chosen), 1)
+        return tallies
     if values == 1:
         return np.array([[count]])
     if values == 2:

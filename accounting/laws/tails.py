@@ -199,9 +199,8 @@ def _slack_of(rate: float, sign: float) -> Callable[[Array], Array]:
     """The inner loss is log1p(expm1(l) / q): its rounding, carried back to l. docs/proofs/lattice.md, Lemma 2."""
 
     def slack(points: Array) -> Array:
-        steep = np.minimum(
-            np.abs(np.expm1(-sign * points)), 1 / (1 - rate)
-        )  # more only where the set is all or nothing
+        lost = np.minimum(-sign * points, _FAR_LOSS)
+        steep = np.minimum(np.abs(np.expm1(lost)), 1 / (1 - rate))  # more only where the set is all or nothing
         return 32 * UNIT * (2 + np.abs(points) - math.log(rate) + steep)
 
     return slack

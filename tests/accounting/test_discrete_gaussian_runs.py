@@ -139,6 +139,6 @@ def test_noise_that_is_mostly_zero(sigma: str) -> None:
         exact = mp.mpf(c) * (c + 1) / (2 * s * s) + mp.log(mp.fsum(terms) / whole)
         assert abs(mp.mpf(at.value) - exact) <= at.error
     profile = compose(Sequence((Repeated(DiscreteGaussianLaw(sigma, 1), times=5), GaussianLaw(1))))
-    at = profile.epsilon("1e-6")
-    assert 0 <= at.lower <= at.upper < math.inf
-    assert profile.delta(at.upper).lower <= 1e-6 * (1 + 1e-9)
+    spent = profile.epsilon("1e-6")
+    assert 0 <= spent.lower <= spent.upper < math.inf
+    assert profile.delta(spent.upper).lower <= 1e-6 * (1 + 1e-9)
