@@ -30,6 +30,7 @@ MOST_WORK = 1 << 24  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
 FEW_NODES = 400  # up to here proven decay is preferred to smoothing
 _COUNTS = np.geomspace(2, MOST_NODES, 36)
+CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
@@ -190,7 +191,8 @@ def _nodes_and_smoothing(
 
 
 def _first_below(values: Array, target: float) -> int:
-    """How many nodes until `values`, at the _COUNTS, fall below the target: between two, by interpolation."""
+    """How many nodes until `values`, at the _COUNTS, fall below the target: between two, by interpolation, but for a
+    fall so steep that it may all lie at the end."""
     below = np.flatnonzero(values <= target)
     if below.size == 0:
         return MOST_NODES
@@ -198,7 +200,7 @@ def _first_below(values: Array, target: float) -> int:
     if i == 0:
         return math.ceil(float(_COUNTS[0]))
     above, under = float(values[i - 1]), float(values[i])
-    share = (above - target) / (above - under)
+    share = (above - target) / (above - under) if above - under < CLIFF else 1.0
     few, many = float(_COUNTS[i - 1]), float(_COUNTS[i])
     return min(MOST_NODES, math.ceil(few + share * (many - few)))
 

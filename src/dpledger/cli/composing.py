@@ -19,7 +19,7 @@ __all__ = ["compose", "document_text"]
 
 LEAST = 1e-300  # below, the bounds are about what a float holds
 WIDE = 1e-3  # share of the upper bound
-WIDE_FOR_WORK = "every part has an exact pair; closer bounds would be more work than the engine allows itself here"
+WIDE_FOR_WORK = "every part has an exact pair; what is left is rounding, or work that the engine does not allow itself"
 LARGEST_DOCUMENT = 64 * 2**20  # bytes
 
 
