@@ -124,8 +124,8 @@ def _joined(left: Outcomes, right: Outcomes) -> Outcomes:
 
 def _shares(count: int, values: int) -> npt.NDArray[np.int64]:
     """Every way to write `count` as an ordered sum of `values` whole numbers, one a row."""
-    if count < values:
-        chosen = np.array(list(itertools.combinations_with_replacement(range(values), count)))
+    if 0 < count < values:
+        chosen = np.array(list(itertools.combinations_with_replacement(range(values), count)), dtype=np.int64)
         tallies = np.zeros((len(chosen), values), dtype=np.int64)
         np.add.at(tallies, (np.arange(len(chosen))[:, None], chosen), 1)
         return tallies
