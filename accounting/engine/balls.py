@@ -20,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import decay_beyond
 from dpledger.accounting.engine.solve import WIDTH, Interval
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta, saddle_for_epsilon
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
@@ -204,7 +203,7 @@ class _Line:
         self._window = 2 * flint.arb.pi() / self._step
         self._moments = self._transform(composed, chosen.c, chosen.step)
         end = chosen.count * chosen.step
-        decay = float(composed.tilted(chosen.c).log_decay(np.array([end]))[0])
+        decay = decay_beyond(composed.tilted(chosen.c), end, chosen.mu_squared)
         self._truncation = self._truncated(flint.arb(decay).exp())
         after = [i for i, c in enumerate(ladder.c.tolist()) if c > chosen.c * 1.05]
         self._ahead = after[:: max(1, len(after) // 4)]

@@ -187,7 +187,7 @@ class TiltedBundle:
             (count, layers) for (_, count), layers in zip(self.law.parts, layers_of(self.base, self.c), strict=True)
         ]
 
-    def log_decay(self, t: Array) -> Array:
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         total = np.zeros(t.shape)
         for count, layers in self._decays:
             total += count * layers.log_decay(t)

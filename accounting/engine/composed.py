@@ -74,12 +74,12 @@ class TiltedComposition:
     def absolute_mean(self) -> float:
         return math.fsum(count * abs(loss.cumulants.mean) for loss, count in self.parts)
 
-    def log_decay(self, t: Array) -> Array:
-        """Upper bounds of log |phi(s)| of the sum, for every s >= t."""
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """Upper bounds of log |phi(s)| of the sum, for every s from t to `horizon`."""
         chosen = self.parts
         if len(chosen) > MOST_DECAYS:
             chosen = tuple(sorted(chosen, key=lambda part: -part[1] * part[0].cumulants.variance)[:MOST_DECAYS])
-        total: Array = np.sum([count * loss.log_decay(t) for loss, count in chosen], axis=0)
+        total: Array = np.sum([count * loss.log_decay(t, horizon) for loss, count in chosen], axis=0)
         return total * (1 - 1e-12)
 
     def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:

@@ -22,7 +22,9 @@ import numpy as np
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import Cumulants
 
-__all__ = ["Contour", "Ladder", "LogBounds", "TiltedSum"]
+__all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "TiltedSum", "decay_beyond", "horizon_of"]
+
+SMOOTHED = 13.0  # deviations of the smoothing beyond which nothing is left of it: e^-84
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +74,33 @@ class TiltedSum(Protocol):
         """The sum of the moduli of the means: what rounds in their sum is at most four units of it."""
         ...
 
-    def log_decay(self, t: Array) -> Array:
-        """Upper bounds of log |phi(s)| of the sum, for every s >= t."""
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """Upper bounds of log |phi(s)| of the sum, for every s from t to `horizon`."""
         ...
 
     def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
         """Real and imaginary part of log Phi, and B: |Phi - computed| <= |computed| (e^B - 1) at each node."""
         ...
+
+
+def horizon_of(mu_squared: float, end: float) -> float:
+    """Up to where decay is asked for, beyond nodes that end at `end`: the smoothing does the rest. Infinite where the
+    smoothing is too little for that."""
+    horizon = SMOOTHED / math.sqrt(mu_squared) if mu_squared else math.inf
+    return horizon if end <= 0.7 * horizon else math.inf
+
+
+def decay_beyond(tilted: TiltedSum, end: float, mu_squared: float) -> float:
+    """log of a bound R of |phi| from `end` on, good enough for what the truncation does with it.
+
+    Claim: section 2's bounds of what is left out hold with it. Source: docs/proofs/engine.md, section 2 (horizon).
+    """
+    at, horizon = np.array([end]), horizon_of(mu_squared, end)
+    everywhere = float(tilted.log_decay(at)[0])
+    if horizon == math.inf:
+        return everywhere
+    near, far = float(tilted.log_decay(at, horizon)[0]), mu_squared / 2 * end * end - SMOOTHED**2 / 2
+    return min(everywhere, float(np.logaddexp(near, far)) + 1e-9)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +156,7 @@ class Contour:
         self.window = 2 * math.pi / step
         self._line = _line(self.c, step, count, mu_squared)
         self._set_nodes(tilted)
-        self._truncation = self._truncations(float(tilted.log_decay(np.array([count * step]))[0]))
+        self._truncation = self._truncations(decay_beyond(tilted, count * step, mu_squared))
         at = tilted.cumulants
         self._log_front = at.value - math.log(self.window)
         self._log_front_error = at.error + 8 * UNIT * (abs(at.value) + 8)

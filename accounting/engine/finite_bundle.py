@@ -13,9 +13,8 @@ import numpy as np
 
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.finite import FiniteLoss, from_one, mean_error, nodes_of_atoms, reach_and_variance
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 from dpledger.errors import WorkLimit
 
 __all__ = ["BundledAtoms"]
@@ -25,10 +24,10 @@ MOST_CELLS = 1 << 17  # rows times nodes formed at once
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Normalised tilted masses, their relative error in the mean, K and its error, mean, variance: row by row."""
+    """Normalised tilted masses, their relative errors before that, K and its error, mean, variance: row by row."""
 
     weights: Array
-    relative: Array
+    each: Array
     value: Array
     error: Array
     mean: Array
@@ -64,15 +63,15 @@ class BundledAtoms:
         return np.array(losses), np.log(np.array(masses)), np.array(errors)
 
     @functools.cached_property
-    def _masses(self) -> tuple[Array, Array]:
-        """The infinite mass and the relative error of the others."""
-        pairs = np.array([(law.infinite_mass, law.mass_error) for law, _ in self.parts])
-        return pairs[:, 0], pairs[:, 1]
+    def _masses(self) -> tuple[Array, Array, Array]:
+        """The infinite mass, the relative error of the others, and by how much they may miss 1 together."""
+        rows = np.array([(law.infinite_mass, law.mass_error, law.imbalance) for law, _ in self.parts])
+        return rows[:, 0], rows[:, 1], rows[:, 2]
 
     def _weights(self, c: float | Array) -> tuple[Array, Array, Array]:
         """As `FiniteLoss._weights`, for each c (if several) and each row."""
         losses, logs, errors = self._values
-        infinite, mass_error = self._masses
+        infinite, mass_error, _ = self._masses
         exponents = logs + np.multiply.outer(c, losses)
         top = exponents.max(axis=-1)
         weights = np.exp(exponents - top[..., None])
@@ -81,16 +80,25 @@ class BundledAtoms:
         moved = np.multiply.outer(c, errors + 4 * UNIT * np.abs(losses))
         each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[..., None])
         fixed = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[1] + 16) * UNIT
-        relative = (weights * each).sum(axis=-1) * (1 + 1e-6) + fixed
-        return weights, top + np.log(total) - np.log1p(-infinite), relative
+        return weights, each + fixed[:, None], top + np.log(total) - np.log1p(-infinite)
+
+    def _from_one(self, c: Array) -> tuple[Array, Array]:
+        """As `FiniteLoss._from_one`, for each c and each row."""
+        losses, _, errors = self._values
+        infinite, mass_error, imbalance = self._masses
+        masses = np.array([law.masses for law, _ in self.parts])
+        return from_one(c, losses, masses, errors, (mass_error, infinite), imbalance)
 
     def _rows(self, c: float) -> _Rows:
         """As `FiniteLoss.tilted`, row by row."""
-        weights, value, relative = self._weights(c)
+        weights, each, value = self._weights(c)
         losses = self._values[0]
         mean = (weights * losses).sum(axis=1)
         variance = (weights * (losses - mean[:, None]) ** 2).sum(axis=1)
-        return _Rows(weights, relative, value, relative + 8 * UNIT * (np.abs(value) + 2), mean, variance)
+        error = mean_error(weights, each) + 8 * UNIT * (np.abs(value) + 2)
+        (other,), (other_error,) = self._from_one(np.array([c]))
+        value = np.where(other_error < error, other, value)
+        return _Rows(weights, each, value, np.minimum(error, other_error), mean, variance)
 
     def cumulants(self, c: float) -> Cumulants:
         return self._added(self._rows(c))
@@ -103,10 +111,10 @@ class BundledAtoms:
         return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        _, values, relative = self._weights(c)
-        sizes = np.abs(values)
-        upper = values + relative + 8 * UNIT * (sizes + 2)
-        bounds: Array = upper @ self._counts + (len(self.parts) + 8) * UNIT * ((sizes + relative) @ self._counts)
+        weights, each, values = self._weights(c)
+        others, other_errors = self._from_one(c)
+        upper = np.minimum(values + mean_error(weights, each) + 8 * UNIT * (np.abs(values) + 2), others + other_errors)
+        bounds: Array = upper @ self._counts + (len(self.parts) + 8) * UNIT * (np.abs(upper) @ self._counts)
         return bounds
 
     def tilted(self, c: float) -> TiltedAtoms:
@@ -133,9 +141,16 @@ class TiltedAtoms:
     def cumulants(self) -> Cumulants:
         return self.law._added(self.rows)
 
-    def log_decay(self, t: Array) -> Array:
-        """Atoms need not decay."""
-        return np.zeros_like(t)
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """Atoms need not decay for ever. As `TiltedFinite.log_decay`, row by row."""
+        rows, total = self.rows, np.zeros_like(t)
+        if horizon == math.inf:
+            return total
+        losses, _, errors = self.law._values
+        bounds = reach_and_variance(losses, errors, rows.each, rows.variance)
+        for reach, variance, count in zip(*(each.tolist() for each in (*bounds, self.law._counts)), strict=True):
+            total += count * decay_of_bounded(reach, variance, t, horizon)
+        return total * (1 - 1e-12)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         rows, counts = self.rows, self.law._counts
@@ -153,13 +168,8 @@ class TiltedAtoms:
     def _nodes_of(self, some: slice, step: float, count: int) -> Nodes:
         """As `TiltedFinite.nodes`, row by row."""
         losses, _, errors = (each[some] for each in self.law._values)
-        weights, relative, mean = self.rows.weights[some], self.rows.relative[some], self.rows.mean[some]
-        points = losses - mean[:, None]
-        phi = node_sums(weights, points, step, count)
-        sizes = np.abs(points) + np.abs(mean)[:, None]
-        displaced = (weights * (errors + 2 * UNIT * sizes)).sum(axis=1)
-        error = 2 * relative[:, None] + rounding_of_node_sums(weights, points, step, count)
-        return spread_of(phi, error + np.multiply.outer(displaced, step * np.arange(count, dtype=np.float64)))
+        rows = self.rows
+        return nodes_of_atoms(losses, errors, rows.weights[some], rows.each[some], rows.mean[some], step, count)
 
 
 def _in_blocks(rows: int, most: int) -> list[slice]:

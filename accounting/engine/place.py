@@ -17,7 +17,7 @@ import numpy as np
 
 from dpledger.accounting.engine.bundle import BundledGaussians, bundles_of
 from dpledger.accounting.engine.composed import log_kappa
-from dpledger.accounting.engine.contour import Contour, Ladder
+from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss
 
@@ -95,8 +95,13 @@ class Place:
         return np.concatenate([real, imaginary, spread, np.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1)
 
     def decay(self, loss: Loss) -> float:
-        """log |phi| of the loss at the last node and beyond, bounded from above."""
-        return float(loss.tilted(self.c).log_decay(np.array([self.count * self.step]))[0])
+        """log |phi| of the loss from the last node to the horizon, bounded from above."""
+        return float(loss.tilted(self.c).log_decay(np.array([self.count * self.step]), self.horizon)[0])
+
+    @property
+    def horizon(self) -> float:
+        """Up to where decay is asked for."""
+        return horizon_of(self.mu_squared, self.count * self.step)
 
     def ladder(self, bounds: Rows) -> Ladder:
         """Chernoff bounds of the list at the points."""
@@ -180,8 +185,9 @@ class Sum:
     def absolute_mean(self) -> float:
         return float(self.sums[-3]) * (self.terms + 8) / 4
 
-    def log_decay(self, t: Array) -> Array:
-        return np.full(t.shape, float(self.sums[-1]) * (1 - 1e-12))
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        known = horizon <= self.place.horizon
+        return np.full(t.shape, float(self.sums[-1]) * (1 - 1e-12) if known else 0.0)
 
     def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
         assert (step, count) == (self.place.step, self.place.count), "rows hold the nodes of one place"

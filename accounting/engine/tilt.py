@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
-from dpledger.accounting.engine.contour import Contour, Ladder
+from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.errors import WorkLimit
 
@@ -179,15 +179,20 @@ def _nodes_and_smoothing(
     plain = math.log(0.3 / (c * (c + 1)) * max(1.0, window / (20 * deviation)))
     target = math.log(tolerance) + min(plain, math.log(window) - max(burnt, 0.0))
     t = step * _COUNTS
-    left_out = tilted.log_decay(t) + np.log(2 / (step * t))
-    decaying = _first_below(left_out, target)
+    everywhere = tilted.log_decay(t)
+    kernel = np.log(2 / (step * t))
+    decaying = _first_below(everywhere + kernel, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
     if decaying <= FEW_NODES:
         return decaying, 0.0
-    smoothed = _first_below(left_out - mu_squared * t * t / 2, target)
+    smooth = kernel - mu_squared / 2 * t * t
+    smoothed = _first_below(everywhere + smooth, target)
     if decaying <= 3 * smoothed and decaying < MOST_NODES:
         return decaying, 0.0
-    return smoothed, mu_squared
+    horizon = horizon_of(mu_squared, 0.0)
+    near = np.logaddexp(tilted.log_decay(t, horizon), mu_squared / 2 * t * t - SMOOTHED**2 / 2)
+    decays = np.where(t <= 0.7 * horizon, np.minimum(everywhere, near), everywhere)
+    return min(smoothed, _first_below(decays + smooth, target)), mu_squared
 
 
 def _first_below(values: Array, target: float) -> int:

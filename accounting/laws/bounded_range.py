@@ -6,14 +6,16 @@ It dominates every eta-bounded-range mechanism, chosen adaptively too: delta(eps
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.finite import FinitePair
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
+from dpledger.accounting.laws.exponential_atoms import RULE, atoms_of, few_turns, nodes_on, settled
+from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 
 __all__ = ["BoundedRangeLoss", "range_pair"]
 
@@ -33,6 +35,7 @@ def range_pair(eta: float, position: float) -> FinitePair:
         0.0,
         (error, error),
         (32 + 16 * min(eta, 800)) * UNIT,
+        0.0,
     )
 
 
@@ -53,6 +56,8 @@ class BoundedRangeLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         eta, a = self.eta, 2 * c + 1
+        if few_turns(eta, c):
+            return settled(_atoms(eta), c)
         ratio = math.log(math.expm1(-a * eta) / (a * math.expm1(-eta)))
         decay = math.exp(-a * eta) / -math.expm1(-a * eta)
         mean = eta + 2 * eta * decay - 2 / a
@@ -62,6 +67,9 @@ class BoundedRangeLoss:
         return Cumulants(c * eta + ratio, 16 * UNIT * (1 + c * eta + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
+        if few_turns(self.eta, float(np.max(c))):
+            sharp: Array = _atoms(self.eta).log_moments(c) + 4 * RULE
+            return sharp
         a = 2 * c + 1
         ratio = np.log(np.expm1(-a * self.eta) / (a * math.expm1(-self.eta)))
         bounds: Array = c * self.eta + ratio + 16 * UNIT * (1 + c * self.eta + np.abs(ratio))
@@ -77,6 +85,11 @@ class BoundedRangeLoss:
         return price(at.value, at.error, c)
 
 
+@functools.lru_cache(maxsize=64)
+def _atoms(eta: float) -> FiniteLoss:
+    return atoms_of(eta, -0.5 / math.expm1(-eta), 12 * UNIT)
+
+
 @dataclass(frozen=True, slots=True)
 class TiltedBoundedRange:
     """Tilted, the density grows like e^{(c + 1/2) l}."""
@@ -85,15 +98,19 @@ class TiltedBoundedRange:
     c: float
     cumulants: Cumulants
 
-    def log_decay(self, t: Array) -> Array:
-        """From |1 - e^{-(2z+1) eta}| <= 1 + e^{-(2c+1) eta}."""
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """From |1 - e^{-(2z+1) eta}| <= 1 + e^{-(2c+1) eta}; up to a horizon, from the least density."""
         damping = math.exp(-(2 * self.c + 1) * self.eta)
         half = self.c + 0.5
         bounds = np.log(half / np.hypot(half, t) * ((1 + damping) / -math.expm1(-2 * half * self.eta))) + 32 * UNIT
-        return np.minimum(0.0, bounds)
+        turn = 2 * half * self.eta
+        variance = self.eta**2 / 3 * turn / math.expm1(turn) * (1 - 1e-9) if turn < 500 else 0.0
+        return np.minimum(bounds, decay_of_bounded(self.eta * (1 + 1e-9), variance, t, horizon))
 
-    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
         eta, a = self.eta, 2 * self.c + 1
+        if few_turns(eta, self.c, step * (count - 1)):
+            return nodes_on(_atoms(eta), self.c, step, count, work)
         t = step * np.arange(count, dtype=np.float64)
         damping = math.exp(-a * eta)
         turned = 1 - damping * (np.cos(2 * t * eta) - 1j * np.sin(2 * t * eta))

@@ -129,14 +129,21 @@ class TiltedDiscreteGaussian:
     c: float
     cumulants: Cumulants
 
-    def log_decay(self, t: Array) -> Array:
-        """A lattice does not decay."""
-        return np.zeros_like(t)
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """That of a Gaussian up to where the waves of Poisson's sum count; then a lattice comes back."""
+        if not self._flat(horizon):
+            return np.zeros_like(t)
+        bounds: Array = t * t * (-self.cumulants.variance / 2 * (1 - 1e-12)) + WAVES
+        return np.minimum(bounds, 0.0)
+
+    def _flat(self, t: float) -> bool:
+        law = self.law
+        return law.sigma >= SMOOTH and 2 * math.pi * (math.pi * law.sigma**2 - t * law.shift) >= FLAT
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """Those of a Gaussian, as far as the waves of Poisson's sum are nothing: docs/proofs/engine.md, section 7."""
-        law, t = self.law, step * np.arange(count, dtype=np.float64)
-        if 2 * math.pi * (math.pi * law.sigma**2 - float(t[-1]) * law.shift) >= FLAT:
+        t = step * np.arange(count, dtype=np.float64)
+        if self._flat(float(t[-1])):
             decay = t * t * (self.cumulants.variance / 2)
             return Nodes((-decay).astype(np.complex128), 16 * UNIT * (decay + t * self.cumulants.mean) + WAVES)
         return self._summed(t, step, work)

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
 
@@ -29,13 +29,16 @@ __all__ = [
     "randomised_response_pair",
 ]
 
+STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
+
 
 @dataclass(frozen=True, slots=True)
 class FinitePair:
     """Outcomes that both hypotheses allow, with losses log P/Q = `losses` and masses `left` (P) and `right` (Q); beside
     them P mass `only_left` where Q has none, and Q mass `only_right` where P has none.
 
-    `loss_errors`: absolute, of each loss. `mass_error`: relative, of each mass.
+    `loss_errors`: absolute, of each loss. `mass_error`: relative, of each mass. `imbalance`: by how much the exact
+    masses of either hypothesis miss 1 at most, all told; infinite where that is not known.
     """
 
     losses: tuple[float, ...]
@@ -45,12 +48,20 @@ class FinitePair:
     only_right: float
     loss_errors: tuple[float, ...]
     mass_error: float
+    imbalance: float = math.inf
 
     def turned(self) -> FinitePair:
         """(Q, P) in place of (P, Q)."""
         losses = tuple(-x for x in self.losses)
         return FinitePair(
-            losses, self.right, self.left, self.only_right, self.only_left, self.loss_errors, self.mass_error
+            losses,
+            self.right,
+            self.left,
+            self.only_right,
+            self.only_left,
+            self.loss_errors,
+            self.mass_error,
+            self.imbalance,
         )
 
     def sampled(self, rate: float) -> FinitePair:
@@ -66,7 +77,9 @@ class FinitePair:
             right.append(self.only_right)
         losses, errors = zip(*mixed, strict=True)
         rounding = self.mass_error + (8 + 4 / kept) * UNIT  # 1 - rate is rounded, and so is the rate
-        return FinitePair(losses, tuple(left), tuple(right), self.only_left * rate, 0.0, errors, rounding)
+        return FinitePair(
+            losses, tuple(left), tuple(right), self.only_left * rate, 0.0, errors, rounding, self.imbalance
+        )
 
     def loss(self) -> FiniteLoss:
         """The law of the loss under P, equal outcomes left apart."""
@@ -74,12 +87,14 @@ class FinitePair:
         left = np.array(self.left)
         errors = np.array(self.loss_errors)
         kept = left > 0
-        return FiniteLoss(losses[kept], left[kept], errors[kept], self.mass_error, self.only_left)
+        imbalance = self.imbalance if kept.all() else math.inf
+        return FiniteLoss(losses[kept], left[kept], errors[kept], self.mass_error, self.only_left, imbalance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteLoss:
-    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`).
+    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`), whose exact
+    sum with `infinite_mass` is 1 within `imbalance`.
 
     Equal laws are equal: the two directions of a symmetric pair are one."""
 
@@ -88,10 +103,11 @@ class FiniteLoss:
     loss_errors: Array
     mass_error: float
     infinite_mass: float
+    imbalance: float = math.inf
 
-    def _key(self) -> tuple[bytes, bytes, bytes, float, float]:
+    def _key(self) -> tuple[bytes, bytes, bytes, float, float, float]:
         arrays = self.losses.tobytes(), self.masses.tobytes(), self.loss_errors.tobytes()
-        return (*arrays, self.mass_error, self.infinite_mass)
+        return (*arrays, self.mass_error, self.infinite_mass, self.imbalance)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FiniteLoss) and (self is other or self._key() == other._key())
@@ -108,8 +124,7 @@ class FiniteLoss:
         return down(float((self.losses - self.loss_errors).max()))
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
-        """For each c: normalised tilted masses (a row); K(c) of the finite part; the relative error of a tilted mass,
-        in the mean."""
+        """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
         exponents = np.log(self.masses) + np.multiply.outer(c, self.losses)
         top = exponents.max(axis=1)
         weights = np.exp(exponents - top[:, None])
@@ -119,24 +134,36 @@ class FiniteLoss:
         each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[:, None])
         odds = self.infinite_mass / (1 - self.infinite_mass)
         fixed = self.mass_error * (1 + 2 * odds) + (self.losses.size + 16) * UNIT
-        relative = (weights * each).sum(axis=1) * (1 + 1e-6) + fixed
-        return weights, top + np.log(total) - math.log1p(-self.infinite_mass), relative
+        return weights, each + fixed, top + np.log(total) - math.log1p(-self.infinite_mass)
+
+    def _from_one(self, c: Array) -> tuple[Array, Array]:
+        """K(c) = log1p(E(e^{cL} - 1)), and bounds of the error, infinite where it does not do. Source:
+        docs/proofs/engine.md, section 6 (K from 1)."""
+        return from_one(
+            c, self.losses, self.masses, self.loss_errors, (self.mass_error, self.infinite_mass), self.imbalance
+        )
 
     def cumulants(self, c: float) -> Cumulants:
         return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        _, values, relative = self._weights(c)
-        bounds: Array = values + relative + 8 * UNIT * (np.abs(values) + 2)
+        weights, each, values = self._weights(c)
+        errors = mean_error(weights, each) + 8 * UNIT * (np.abs(values) + 2)
+        others, other_errors = self._from_one(c)
+        bounds: Array = np.minimum(values + errors, others + other_errors)
         return bounds
 
     def tilted(self, c: float) -> TiltedFinite:
-        (weights,), (value,), (relative,) = self._weights(np.array([c]))
+        at = np.array([c])
+        (weights,), (each,), (value,) = self._weights(at)
         mean = float(weights @ self.losses)
         apart = self.losses - mean
         variance = float(weights @ (apart * apart))
-        at = Cumulants(float(value), float(relative + 8 * UNIT * (abs(value) + 2)), mean, variance)
-        return TiltedFinite(self, weights, float(relative), at)
+        error = mean_error(weights, each) + 8 * UNIT * (abs(value) + 2)
+        (other,), (other_error,) = self._from_one(at)
+        if other_error < error:
+            value, error = other, other_error
+        return TiltedFinite(self, weights, each, Cumulants(float(value), float(error), mean, variance))
 
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence; infinite where the loss can be. Source: Mironov 2017, Definition 3."""
@@ -149,26 +176,83 @@ class FiniteLoss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedFinite:
-    """A finite loss tilted: its masses are `weights`, their relative error in the mean `relative`."""
+    """A finite loss tilted: its masses are `weights`, their relative errors before they are normalised `each`."""
 
     law: FiniteLoss
     weights: Array
-    relative: float
+    each: Array
     cumulants: Cumulants
 
-    def log_decay(self, t: Array) -> Array:
-        """Atoms need not decay."""
-        return np.zeros_like(t)
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """Atoms need not decay for ever."""
+        reach, variance = reach_and_variance(self.law.losses, self.law.loss_errors, self.each, self.cumulants.variance)
+        return decay_of_bounded(float(reach), float(variance), t, horizon)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         if self.weights.size * count > work:
             raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
-        points = self.law.losses - self.cumulants.mean
-        phi = node_sums(self.weights, points, step, count)
-        sizes = np.abs(points) + abs(self.cumulants.mean)
-        displaced = float(np.sum(self.weights * (self.law.loss_errors + 2 * UNIT * sizes)))
-        error = 2 * self.relative + rounding_of_node_sums(self.weights, points, step, count)
-        return spread_of(phi, error + np.arange(count, dtype=np.float64) * (step * displaced))
+        mean = np.array(self.cumulants.mean)
+        return nodes_of_atoms(self.law.losses, self.law.loss_errors, self.weights, self.each, mean, step, count)
+
+
+def mean_error(weights: Array, each: Array) -> Array:
+    """Of a sum of tilted masses, relative, the errors of its terms being `each`; row by row."""
+    bounds: Array = (weights * each).sum(axis=-1) * (1 + 1e-6)
+    return bounds
+
+
+def from_one(
+    c: Array,
+    losses: Array,
+    masses: Array,
+    loss_errors: Array,
+    errors: tuple[Array | float, Array | float],
+    imbalance: Array | float,
+) -> tuple[Array, Array]:
+    """K(c) = log1p(E(e^{cL} - 1)) for each c and each row, and bounds of the error. `errors`: relative, of the masses;
+    and the infinite mass. Source: docs/proofs/engine.md, section 6 (K from 1)."""
+    mass_error, infinite = errors
+    exponents = np.multiply.outer(c, losses)
+    growth = np.expm1(np.minimum(exponents, STEEPEST))
+    excess = (growth * masses).sum(axis=-1) / (1 - infinite)
+    relative = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[-1] + 24) * UNIT
+    rounding = (np.abs(growth) * masses).sum(axis=-1) * relative
+    moved = ((growth + 1.001) * (masses * (loss_errors + UNIT * np.abs(losses)))).sum(axis=-1)
+    rounding = rounding + np.multiply.outer(c, np.ones(losses.shape[:-1])) * (1.1 * moved)
+    whole = np.maximum(1 + excess, 1e-300)
+    lost = (rounding + imbalance) / ((1 - infinite) * whole) * (1 + 1e-6)
+    values = np.log1p(np.maximum(excess, -0.99))
+    sound = (lost < 0.05) & (np.max(np.abs(exponents), axis=-1) < STEEPEST) & (excess > -0.9)
+    return values, np.where(sound, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
+
+
+def reach_and_variance(losses: Array, errors: Array, each: Array, variance: Array | float) -> tuple[Array, Array]:
+    """Bounds of |L| from above and, for what `variance` was computed as, of the variance from below; row by row.
+    Source: docs/proofs/engine.md, section 3 (bounded losses)."""
+    reach = np.max(np.abs(losses) + errors, axis=-1) * (1 + 1e-9)
+    moved = np.max(errors + 4 * UNIT * np.abs(losses), axis=-1)
+    sound = (moved * moved < 1e-8 * variance) & (np.max(each, axis=-1) < 1e-4)
+    return reach, np.where(sound, 0.998 * variance, 0.0)
+
+
+def nodes_of_atoms(
+    losses: Array, errors: Array, weights: Array, each: Array, mean: Array, step: float, count: int
+) -> Nodes:
+    """phi of the atoms at `losses` (within `errors`) with normalised `weights` (before that within `each`, relative),
+    the means being exact; row by row. Source: docs/proofs/engine.md, section 6 (atoms)."""
+    points = losses - mean[..., None]
+    deviations = node_deviations(weights, points, step, count)
+    sizes = weights * np.abs(points)
+    size = sizes.sum(axis=-1)[..., None]
+    displaced = (weights * (errors + 2 * UNIT * (np.abs(points) + np.abs(mean)[..., None]))).sum(axis=-1)[..., None]
+    relative = mean_error(weights, each)[..., None]
+    relative = np.where(relative < 0.005, relative, math.inf)
+    weighed = (sizes * each).sum(axis=-1)[..., None] + size * relative
+    t = step * np.arange(count, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        lost = np.fmin(3.1 * relative, t * (1.02 * weighed))
+    rounding = rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
+    return nodes_of_deviations(deviations, lost + t * displaced * (1 + 1e-6) + rounding)
 
 
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
@@ -192,7 +276,7 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
     shift = 3 * UNIT * epsilon
     rounding = (12 + 6 * min(epsilon, 800) + 4 / (1 - delta)) * UNIT
     return FinitePair(
-        (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding
+        (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding, 0.0
     )
 
 
@@ -208,7 +292,7 @@ def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
     rounding = (16 + 6 * min(epsilon, 800)) * UNIT
     if categories == 2:
         losses, left, right, errors = (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), (shift, shift)
-        return FinitePair(losses, left, right, 0.0, 0.0, errors, rounding)
+        return FinitePair(losses, left, right, 0.0, 0.0, errors, rounding, 0.0)
     return FinitePair(
         (epsilon, 0.0, -epsilon),
         (likely, others, unlikely),
@@ -217,6 +301,7 @@ def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
         0.0,
         (shift, 0.0, shift),
         rounding,
+        0.0,
     )
 
 
@@ -242,6 +327,7 @@ def listed_pair(left: tuple[Decimal, ...], right: tuple[Decimal, ...]) -> Finite
         float(only_right),
         tuple(8 * UNIT * abs(loss) for loss in losses),
         4 * UNIT,
+        0.0,
     )
 
 
@@ -269,4 +355,4 @@ def discrete_laplace_pair(scale: float, sensitivity: int) -> FinitePair:
     losses = tuple((sensitivity - 2 * k) / scale for k in range(sensitivity + 1))
     errors = tuple(3 * UNIT * abs(x) for x in losses)
     rounding = (24 + 8 * min(sensitivity / scale, 800)) * UNIT
-    return FinitePair(losses, left, tuple(reversed(left)), 0.0, 0.0, errors, rounding)
+    return FinitePair(losses, left, tuple(reversed(left)), 0.0, 0.0, errors, rounding, 0.0)

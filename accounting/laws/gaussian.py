@@ -50,7 +50,7 @@ class TiltedGaussian:
     mu_squared: float
     cumulants: Cumulants
 
-    def log_decay(self, t: Array) -> Array:
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         bounds: Array = t**2 * (-self.mu_squared / 2 * (1 - 1e-12))
         return bounds
 

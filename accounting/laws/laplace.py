@@ -6,13 +6,16 @@ Source: Mironov 2017, Proposition 6, for real z; the identity holds for all comp
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
+from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on, settled
+from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 
 __all__ = ["LaplaceLoss"]
 
@@ -34,6 +37,8 @@ class LaplaceLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         e0 = self.epsilon
+        if few_turns(e0, c):
+            return settled(_atoms(e0), c)
         b = math.exp(-(2 * c + 1) * e0)
         ratio = math.log1p(c / (2 * c + 1) * math.expm1(-(2 * c + 1) * e0))
         whole = 1 + c + c * b
@@ -60,6 +65,11 @@ class LaplaceLoss:
         return price(at.value, at.error, c)
 
 
+@functools.lru_cache(maxsize=64)
+def _atoms(e0: float) -> FiniteLoss:
+    return atoms_of(e0, 0.25, 0.0, (math.exp(-e0) / 2, 0.5))
+
+
 @dataclass(frozen=True, slots=True)
 class TiltedLaplace:
     """The Laplace loss tilted at c."""
@@ -68,16 +78,20 @@ class TiltedLaplace:
     c: float
     cumulants: Cumulants
 
-    def log_decay(self, t: Array) -> Array:
-        """The atom at e0 does not decay; the density does. docs/proofs/engine.md, section 3."""
-        c = self.c
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """The atom at e0 does not decay for ever; the density does. docs/proofs/engine.md, section 3."""
+        c, at = self.c, self.cumulants
         b = math.exp(-(2 * c + 1) * self.epsilon)
         moduli = np.hypot(1 + c, t) / np.hypot(1 + 2 * c, 2 * t)
-        bounds: Array = np.minimum(0.0, np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT)
+        everywhere = np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
+        variance = self.epsilon**2 * math.exp(-self.epsilon - 2 * (at.value + at.error)) * (1 - 1e-9)
+        bounds: Array = np.minimum(everywhere, decay_of_bounded(self.epsilon * (1 + 1e-9), variance, t, horizon))
         return bounds
 
-    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - one term a node
+    def nodes(self, step: float, count: int, work: int) -> Nodes:
         c, e0 = self.c, self.epsilon
+        if few_turns(e0, c, step * (count - 1)):
+            return nodes_on(_atoms(e0), c, step, count, work)
         t = step * np.arange(count, dtype=np.float64)
         z = c + 1j * t
         damping = math.exp(-(2 * c + 1) * e0)

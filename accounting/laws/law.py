@@ -15,7 +15,7 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
 
-__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "excess", "price", "spread_of"]
+__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "price", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Tilted(Protocol):
     @property
     def cumulants(self) -> Cumulants: ...
 
-    def log_decay(self, t: Array) -> Array:
-        """Upper bounds of log |phi(s)|, for every s >= t."""
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        """Upper bounds of log |phi(s)|, for every s from t to `horizon`."""
         ...
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -97,6 +97,18 @@ def price(value: float, error: float, c: float) -> float:
     the order); docs/proofs/engine.md, section 5.
     """
     return math.nextafter((value + error) / c * (1 + 8 * UNIT), math.inf)
+
+
+def decay_of_bounded(reach: float, variance: float, t: Array, horizon: float) -> Array:
+    """Of a law on [-reach, reach] whose variance is at least `variance`: 0 where the horizon is beyond half a turn.
+
+    Claim: at least log |phi(s)|, t <= s <= horizon. Source: docs/proofs/engine.md, section 3 (bounded losses).
+    """
+    if not 2 * reach * horizon <= math.pi * (1 - 1e-9):
+        return np.zeros_like(t)
+    fallen = variance * np.minimum(0.91 * t * t, 0.1 / reach**2)
+    bounds: Array = np.log1p(-np.minimum(fallen, 0.999)) / 2
+    return bounds
 
 
 def spread_of(phi: ComplexArray, error: Array) -> Nodes:

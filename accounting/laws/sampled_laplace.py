@@ -198,7 +198,7 @@ class TiltedSampledLaplace:
     def cumulants(self) -> Cumulants:
         return self.base.cumulants
 
-    def log_decay(self, t: Array) -> Array:
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if self._layers is None:
             self._layers = _layers(self.law, self.law.power(self.c), self.base)
         return self._layers.log_decay(t)

@@ -105,7 +105,7 @@ class TiltedSampled:
     cumulants: Cumulants
     _layers: Layers | None = None
 
-    def log_decay(self, t: Array) -> Array:
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if self._layers is None:
             self._layers = _layers(self.law, self.base, self.cumulants)
         return self._layers.log_decay(t)
