@@ -13,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.exponential_atoms import RULE, atoms_of, few_turns, nodes_on, settled
+from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 
 __all__ = ["BoundedRangeLoss", "range_pair"]
+
+NEAR = 1.0  # the largest (c + 1/2) eta for which K is summed from 1
+TERMS = 14
 
 
 def range_pair(eta: float, position: float) -> FinitePair:
@@ -56,19 +59,20 @@ class BoundedRangeLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         eta, a = self.eta, 2 * c + 1
-        if few_turns(eta, c):
-            return settled(_atoms(eta), c)
         ratio = math.log(math.expm1(-a * eta) / (a * math.expm1(-eta)))
         decay = math.exp(-a * eta) / -math.expm1(-a * eta)
         mean = eta + 2 * eta * decay - 2 / a
         variance = 4 / a**2 - 4 * eta**2 * decay * (1 + decay)
         if a * eta < 1e-2 or variance <= 0:
             variance = eta**2 / 3 * min(1.0, 4 * math.exp(-a * eta))
+        if (c + 0.5) * eta <= NEAR:
+            value = float(_near(eta, np.array(c)))
+            return Cumulants(value, 80 * UNIT * value, mean, variance)
         return Cumulants(c * eta + ratio, 16 * UNIT * (1 + c * eta + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        if few_turns(self.eta, float(np.max(c))):
-            sharp: Array = _atoms(self.eta).log_moments(c) + 4 * RULE
+        if (float(np.max(c)) + 0.5) * self.eta <= NEAR:
+            sharp: Array = _near(self.eta, c) * (1 + 80 * UNIT)
             return sharp
         a = 2 * c + 1
         ratio = np.log(np.expm1(-a * self.eta) / (a * math.expm1(-self.eta)))
@@ -83,6 +87,21 @@ class BoundedRangeLoss:
         c = excess(order)
         at = self.cumulants(c)
         return price(at.value, at.error, c)
+
+
+def _near(eta: float, c: Array) -> Array:
+    """K(c) = log(h((c + 1/2)^2 eta^2) / h(eta^2/4)), h(x) = sinh(sqrt x)/sqrt x, from the difference of two series, all
+    of whose terms are positive: within 80 units, relative. Source: docs/proofs/engine.md, section 6 (K from 1)."""
+    far, near = ((c + 0.5) * eta) ** 2, eta * eta / 4
+    terms, power, factor = np.ones_like(far), 1.0, 1 / 6
+    change, whole = terms * factor, 1 + near / 6
+    for k in range(2, TERMS):
+        power *= near
+        terms = far * terms + power  # (far^k - near^k) / (far - near)
+        factor /= 2 * k * (2 * k + 1)
+        change, whole = change + factor * terms, whole + factor * power * near
+    values: Array = np.log1p(c * (c + 1) * (eta * eta) * change / whole)
+    return values
 
 
 @functools.lru_cache(maxsize=64)
@@ -107,10 +126,10 @@ class TiltedBoundedRange:
         variance = self.eta**2 / 3 * turn / math.expm1(turn) * (1 - 1e-9) if turn < 500 else 0.0
         return np.minimum(bounds, decay_of_bounded(self.eta * (1 + 1e-9), variance, t, horizon))
 
-    def nodes(self, step: float, count: int, work: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
         eta, a = self.eta, 2 * self.c + 1
         if few_turns(eta, self.c, step * (count - 1)):
-            return nodes_on(_atoms(eta), self.c, step, count, work)
+            return nodes_on(_atoms(eta), self.c, self.cumulants, step, count)
         t = step * np.arange(count, dtype=np.float64)
         damping = math.exp(-a * eta)
         turned = 1 - damping * (np.cos(2 * t * eta) - 1j * np.sin(2 * t * eta))

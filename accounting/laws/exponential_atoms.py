@@ -15,7 +15,7 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import Cumulants, Nodes
 
-__all__ = ["RULE", "atoms_of", "few_turns", "nodes_on", "settled"]
+__all__ = ["atoms_of", "few_turns", "nodes_on"]
 
 POINTS = 24
 LONGEST = 7.0  # the largest h
@@ -24,7 +24,7 @@ RULE = 1e-38
 """More than the rule errs by for e^{zl}, in units of the integral for z = 0."""
 
 
-def few_turns(half: float, c: float, t: float = 0.0) -> bool:
+def few_turns(half: float, c: float, t: float) -> bool:
     """Whether the rule does for z = c + it."""
     return half <= LONGEST and (c + t) * half <= TURNED
 
@@ -42,13 +42,7 @@ def atoms_of(half: float, scale: float, scale_error: float, ends: tuple[float, f
     return FiniteLoss(losses, masses, errors, (24 + 8 * half) * UNIT + scale_error, 0.0, RULE)
 
 
-def settled(atoms: FiniteLoss, c: float) -> Cumulants:
-    """K and its derivatives of what the atoms stand for."""
-    at = atoms.cumulants(c)
-    return replace(at, error=at.error + 4 * RULE)
-
-
-def nodes_on(atoms: FiniteLoss, c: float, step: float, count: int, work: int) -> Nodes:
-    """phi of what the atoms stand for, about the mean that `settled` gives."""
-    nodes = atoms.tilted(c).nodes(step, count, work)
+def nodes_on(atoms: FiniteLoss, c: float, at: Cumulants, step: float, count: int) -> Nodes:
+    """phi of what the atoms stand for, tilted at c, about the mean of `at`."""
+    nodes = replace(atoms.tilted(c), cumulants=at).nodes(step, count, POINTS * count * 2)
     return Nodes(nodes.log_phi, nodes.spread + 8 * RULE)

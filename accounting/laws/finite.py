@@ -246,11 +246,10 @@ def nodes_of_atoms(
     size = sizes.sum(axis=-1)[..., None]
     displaced = (weights * (errors + 2 * UNIT * (np.abs(points) + np.abs(mean)[..., None]))).sum(axis=-1)[..., None]
     relative = mean_error(weights, each)[..., None]
-    relative = np.where(relative < 0.005, relative, math.inf)
     weighed = (sizes * each).sum(axis=-1)[..., None] + size * relative
     t = step * np.arange(count, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        lost = np.fmin(3.1 * relative, t * (1.02 * weighed))
+    known = each.max(axis=-1)[..., None] < 0.01
+    lost = np.where(known, np.minimum(3.1 * relative, t * (1.02 * weighed)), math.inf)
     rounding = rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
     return nodes_of_deviations(deviations, lost + t * displaced * (1 + 1e-6) + rounding)
 

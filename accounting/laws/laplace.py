@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on, settled
+from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 
@@ -37,8 +37,6 @@ class LaplaceLoss:
 
     def cumulants(self, c: float) -> Cumulants:
         e0 = self.epsilon
-        if few_turns(e0, c):
-            return settled(_atoms(e0), c)
         b = math.exp(-(2 * c + 1) * e0)
         ratio = math.log1p(c / (2 * c + 1) * math.expm1(-(2 * c + 1) * e0))
         whole = 1 + c + c * b
@@ -88,10 +86,10 @@ class TiltedLaplace:
         bounds: Array = np.minimum(everywhere, decay_of_bounded(self.epsilon * (1 + 1e-9), variance, t, horizon))
         return bounds
 
-    def nodes(self, step: float, count: int, work: int) -> Nodes:
+    def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
         c, e0 = self.c, self.epsilon
         if few_turns(e0, c, step * (count - 1)):
-            return nodes_on(_atoms(e0), c, step, count, work)
+            return nodes_on(_atoms(e0), c, self.cumulants, step, count)
         t = step * np.arange(count, dtype=np.float64)
         z = c + 1j * t
         damping = math.exp(-(2 * c + 1) * e0)
