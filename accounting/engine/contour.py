@@ -24,7 +24,7 @@ from dpledger.accounting.laws.law import Cumulants
 
 __all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "TiltedSum", "decay_beyond", "horizon_of"]
 
-SMOOTHED = 13.0  # deviations of the smoothing beyond which nothing is left of it: e^-84
+SMOOTHED = 10.0  # deviations of the smoothing beyond which nothing is left of it: e^-50
 
 
 @dataclass(frozen=True, slots=True, eq=False)

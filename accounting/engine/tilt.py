@@ -189,10 +189,29 @@ def _nodes_and_smoothing(
     smoothed = _first_below(everywhere + smooth, target)
     if decaying <= 3 * smoothed and decaying < MOST_NODES:
         return decaying, 0.0
-    horizon = horizon_of(mu_squared, 0.0)
+    most = _most_smoothing(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), c)
+    count = min(smoothed, _nodes_to_horizon(tilted, (everywhere, kernel), t, target, mu_squared))
+    if count == MOST_NODES and most > mu_squared:
+        return _nodes_to_horizon(tilted, (everywhere, kernel), t, target, most), most
+    return count, mu_squared
+
+
+def _nodes_to_horizon(
+    tilted: TiltedComposition, known: tuple[Array, Array], t: Array, target: float, mu_squared: float
+) -> int:
+    """How many nodes, where decay is asked for up to the horizon of the smoothing, which does the rest. `known`: the
+    decay for ever, and the kernel."""
+    (everywhere, kernel), horizon = known, horizon_of(mu_squared, 0.0)
     near = np.logaddexp(tilted.log_decay(t, horizon), mu_squared / 2 * t * t - SMOOTHED**2 / 2)
     decays = np.where(t <= 0.7 * horizon, np.minimum(everywhere, near), everywhere)
-    return min(smoothed, _first_below(decays + smooth, target)), mu_squared
+    return _first_below(decays + kernel - mu_squared / 2 * t * t, target)
+
+
+def _most_smoothing(share: float, c: float) -> float:
+    """The largest mu^2, about, whose bump mu^2 e^{mu^2/8} is at most `share`, and which moves K little."""
+    if share < 100:
+        return 0.0
+    return min(8 * math.log(share / (8 * math.log(share))), 0.2 / (c * (c + 1)))
 
 
 def _first_below(values: Array, target: float) -> int:
