@@ -104,9 +104,9 @@ def decay_of_bounded(reach: float, variance: float, t: Array, horizon: float) ->
 
     Claim: at least log |phi(s)|, t <= s <= horizon. Source: docs/proofs/engine.md, section 3 (bounded losses).
     """
-    if not 2 * reach * horizon <= math.pi * (1 - 1e-9):
+    if not (2 * reach * horizon <= math.pi * (1 - 1e-9) and variance > TINIEST):
         return np.zeros_like(t)
-    fallen = variance * np.minimum(0.91 * t * t, 0.1 / reach**2)
+    fallen = variance / reach / reach * np.minimum(0.91 * np.minimum(t * reach, 1.0) ** 2, 0.1)
     bounds: Array = np.log1p(-np.minimum(fallen, 0.999)) / 2
     return bounds
 
@@ -118,5 +118,7 @@ def spread_of(phi: ComplexArray, error: Array) -> Nodes:
     return Nodes(log_phi, np.log1p((error + FLOOR) / modulus) + 4 * UNIT * (np.abs(log_phi) + 2))
 
 
+TINIEST = 1e-280
+"""Below this a variance may be all rounding."""
 FLOOR = 1e-300
 """|phi| below this is taken as this, and the difference counted as an error: no logarithm of zero."""
