@@ -19,7 +19,7 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, exc
 
 __all__ = ["BoundedRangeLoss", "range_pair"]
 
-NEAR = 1.0  # the largest (c + 1/2) eta for which K is summed from 1
+SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
 
 
@@ -65,13 +65,13 @@ class BoundedRangeLoss:
         variance = 4 / a**2 - 4 * eta**2 * decay * (1 + decay)
         if a * eta < 1e-2 or variance <= 0:
             variance = eta**2 / 3 * min(1.0, 4 * math.exp(-a * eta))
-        if (c + 0.5) * eta <= NEAR:
+        if c * eta <= SLIGHT and eta <= NEAR:
             value = float(_near(eta, np.array(c)))
             return Cumulants(value, 80 * UNIT * value, mean, variance)
         return Cumulants(c * eta + ratio, 16 * UNIT * (1 + c * eta + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        if (float(np.max(c)) + 0.5) * self.eta <= NEAR:
+        if float(np.max(c)) * self.eta <= SLIGHT and self.eta <= NEAR:
             sharp: Array = _near(self.eta, c) * (1 + 80 * UNIT)
             return sharp
         a = 2 * c + 1

@@ -29,7 +29,7 @@ __all__ = [
     "randomised_response_pair",
 ]
 
-STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
+SLIGHT = 0.02  # the largest c |L| for which e^{cL} is summed from 1: with larger ones runs are few
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +213,17 @@ def from_one(
     and the infinite mass. Source: docs/proofs/engine.md, section 6 (K from 1)."""
     mass_error, infinite = errors
     exponents = np.multiply.outer(c, losses)
-    growth = np.expm1(np.minimum(exponents, STEEPEST))
+    if max(float(exponents.max()), -float(exponents.min())) > SLIGHT:
+        shape = exponents.shape[:-1]
+        return np.zeros(shape), np.full(shape, math.inf)
+    growth = np.expm1(exponents)
     excess = (growth * masses).sum(axis=-1) / (1 - infinite)
     relative = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[-1] + 24) * UNIT
     rounding = (np.abs(growth) * masses).sum(axis=-1) * relative
-    moved = ((growth + 1.001) * (masses * (loss_errors + UNIT * np.abs(losses)))).sum(axis=-1)
-    rounding = rounding + np.multiply.outer(c, np.ones(losses.shape[:-1])) * (1.1 * moved)
-    whole = np.maximum(1 + excess, 1e-300)
-    lost = (rounding + imbalance) / ((1 - infinite) * whole) * (1 + 1e-6)
-    values = np.log1p(np.maximum(excess, -0.99))
-    sound = (lost < 0.05) & (np.max(np.abs(exponents), axis=-1) < STEEPEST) & (excess > -0.9)
-    return values, np.where(sound, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
+    moved = 1.1 * (masses * (loss_errors + UNIT * np.abs(losses))).sum(axis=-1)
+    lost = (rounding + np.multiply.outer(c, moved) + imbalance) / (1 - infinite)
+    values = np.log1p(excess)
+    return values, np.where(lost < 0.01, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
 
 
 def reach_and_variance(losses: Array, errors: Array, each: Array, variance: Array | float) -> tuple[Array, Array]:
