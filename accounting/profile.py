@@ -109,7 +109,10 @@ class Profile:
 
     def _delta_of(self, case: Ingredients, epsilon: float) -> Interval:
         found = delta_interval(case, epsilon)
-        return found if self.verify is None else found.meet(_balls().checked_delta(case, found, epsilon))
+        if self.verify is None:
+            return found
+        checked: Interval = _balls().checked_delta(case, found, epsilon)
+        return checked
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:
         """The largest answer of all cases; each is told the lower bound that those before it gave."""

@@ -29,6 +29,7 @@ from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_losses
 from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
@@ -61,14 +62,18 @@ class Accountant:
             raise ParameterError("direction", direction, "'add', 'remove' or nothing")
         require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
+        self._begin()
+        self._bounds = Bounds(0.0, 0.0)
+
+    def _begin(self) -> None:
+        """With nothing appended."""
         logs = _logs(float_down(self.delta), float_up(self.delta))
-        sides: tuple[Side, ...] = ("remove", "add") if direction is None else (direction,)
+        sides: tuple[Side, ...] = ("remove", "add") if self.direction is None else (self.direction,)
         self._running = {side: Running(*logs) for side in sides}
         self._items: dict[Composition, _Item] = {}
         self._contours = True
         self._alike = True
         self._leading: Side = sides[0]
-        self._bounds = Bounds(0.0, 0.0)
 
     @property
     def epsilon(self) -> Bounds:
@@ -79,10 +84,14 @@ class Accountant:
         """The bounds of epsilon for everything so far and `count` runs of `what`.
 
         Claim: lower <= epsilon(delta) of the whole composition <= upper. Source: docs/proofs/engine.md.
-        Raises CannotCertify, or RelationError, where `what` does not compose; then nothing was appended.
+        Raises CannotCertify, or RelationError, where `what` does not compose; whatever it raises, nothing was appended.
         """
-        self._add(what, count)
-        return self._answered()
+        tree = self._add(what, count)
+        try:
+            return self._answered()
+        except BaseException:
+            self._take_back(tree, count)
+            raise
 
     def merge(self, other: Accountant) -> Bounds:
         """The bounds of epsilon for everything of both, which is appended here.
@@ -107,8 +116,10 @@ class Accountant:
         if type(count) is not int or not 1 <= count <= MOST_RUNS - (item.count if item else 0):
             raise ParameterError("count", count, "a whole number from 1 on, at most 10^12 runs of one mechanism in all")
 
-    def _add(self, what: Composable, count: int) -> None:
-        item = self._items.get(cast(Composition, what)) if isinstance(what, Hashable) else None
+    def _add(self, what: Composable, count: int) -> Composition:
+        """The tree that was added."""
+        tree = cast(Composition, what)
+        item = self._items.get(tree) if isinstance(what, Hashable) else None
         if item is None:
             tree = self._tree(what)
             item = self._items.get(tree)
@@ -122,6 +133,15 @@ class Accountant:
             for side, losses in item.losses.items():
                 for loss, times in losses:
                     self._running[side].add(loss, times * count)
+        return tree
+
+    def _take_back(self, tree: Composition, count: int) -> None:
+        counts = {kept: item.count for kept, item in self._items.items()}
+        counts[tree] -= count
+        self._begin()
+        for kept, left in counts.items():
+            if left:
+                self._add(kept, left)
 
     def profile(self) -> Profile:
         """The whole profile of everything so far."""
@@ -240,9 +260,11 @@ def _logs(down: float, up: float) -> tuple[float, float]:
 
 
 def _is_plain(what: Ingredients) -> bool:
-    """Whether the losses are all there is to it: exact, without curves, and not surely infinite."""
+    """Whether the losses are all there is to it, however often it runs and beside whatever: exact, without curves, not
+    surely infinite. A bounded range is attained alone only: beside others no mechanism has all of its losses."""
     exact = what.attained and what.covers and not what.curves
-    return exact and all(loss.infinite_mass < 1 for loss, _ in what.losses)
+    additive = not any(isinstance(loss, BoundedRangeLoss) for loss, _ in what.losses)
+    return exact and additive and all(loss.infinite_mass < 1 for loss, _ in what.losses)
 
 
 def _written(place: Place) -> JsonValue:

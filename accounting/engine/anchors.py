@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.engine.floating import SUBNORMAL, UNIT, Array, require_assumptions
 from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
@@ -59,8 +59,9 @@ def delta_bounds(what: Ingredients, epsilons: Array, floors: Array) -> tuple[Arr
         lower, upper = _with_mass(*_from_logs(*logs), composed.log_finite)
         lower = np.where(near < epsilons, 0.0, lower)
         wide = _wide(lower, upper, floors)
-        if few(composed) and np.count_nonzero(wide) > 1:
-            _from_lattices(composed, epsilons, np.flatnonzero(wide), lower, upper)
+        asked = np.flatnonzero(wide & (epsilons <= FAR))
+        if few(composed) and asked.size > 1:
+            _from_lattices(composed, epsilons, asked, lower, upper)
             wide = _wide(lower, upper, floors)
     for i in np.flatnonzero(wide).tolist():
         alone = delta_interval(what, float(epsilons[i]))
@@ -116,8 +117,14 @@ def _for_contours(what: Ingredients) -> Composed | None:
 
 def _from_logs(lower: Array, upper: Array) -> tuple[Array, Array]:
     """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
-    below, above = np.exp(lower) * (1 - 16 * UNIT) - 1e-322, np.exp(np.minimum(upper, 0.0)) * (1 + 16 * UNIT) + 1e-322
-    return np.maximum(0.0, below), np.where(upper == -math.inf, 0.0, np.minimum(1.0, above))
+    below, above = _rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
+    return below, np.where(upper == -math.inf, 0.0, above)
+
+
+def _rounded_out(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Bounds of what is in [0, 1], moved by a few roundings: `lowered` and `raised`, for many."""
+    below, above = lower * (1 - 16 * UNIT) - SUBNORMAL, upper * (1 + 16 * UNIT) + SUBNORMAL
+    return np.maximum(0.0, below), np.minimum(1.0, above)
 
 
 def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
@@ -125,8 +132,7 @@ def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Ar
     if log_finite == 0:
         return lower, upper
     mass, kept = -math.expm1(log_finite), math.exp(log_finite)
-    above: Array = np.minimum(1.0, (mass + kept * upper) * (1 + 16 * UNIT))
-    return (mass + kept * lower) * (1 - 16 * UNIT), above
+    return _rounded_out(mass + kept * lower, mass + kept * upper)
 
 
 def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:

@@ -82,7 +82,8 @@ def checked_epsilon(what: Ingredients, found: Interval, delta: Any) -> Interval:
 
 
 def checked_delta(what: Ingredients, found: Interval, epsilon: float) -> Interval:
-    """Bounds of delta(epsilon) in ball arithmetic. CannotCertify if they contradict `found`, which they confirm.
+    """`found`, confirmed in ball arithmetic: each end where the balls have it, if that is further out. CannotCertify if
+    they contradict it. Never further in: the balls know parameters as doubles, `found` holds for what those round.
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1, 2 and 4.
     """
@@ -97,7 +98,8 @@ def checked_delta(what: Ingredients, found: Interval, epsilon: float) -> Interva
         raise CannotCertify(
             f"ball arithmetic gives delta in [{low}, {high}], the engine [{found.lower}, {found.upper}]"
         )
-    return Interval(max(0.0, math.nextafter(low, 0.0)), min(1.0, math.nextafter(high, 2.0)))
+    low, high = max(0.0, math.nextafter(low, 0.0)), min(1.0, math.nextafter(high, 2.0))
+    return Interval(min(found.lower, low), max(found.upper, high))
 
 
 def _composed(what: Ingredients) -> Composed:

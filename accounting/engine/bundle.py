@@ -220,7 +220,7 @@ class TiltedBundle:
         sizes = np.abs(grids.losses) + np.abs(self.base.mean)[:, None]
         displaced = np.einsum("ij,ij->i", fine.weights, grids.errors + 2 * UNIT * sizes) * (1 + 1e-6)
         turned = np.einsum("ij,ij->i", fine.weights, np.abs(points)) * (1 + 1e-6)
-        fixed = ALIAS + fine.defect + 1.01 * (fine.error + self.base.error)
+        fixed = 2 * (ALIAS + fine.defect) + 1.01 * (fine.error + self.base.error)
         products = UNIT * (8 * grids.x.shape[1] + 40 * (k + block))
         reach = t + (t[1] if t.size > 1 else 0.0) * block
         moved = np.multiply.outer(displaced, t) + np.multiply.outer(4 * UNIT * turned, reach)

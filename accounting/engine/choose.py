@@ -40,7 +40,7 @@ from dpledger.accounting.engine.closed_forms import (
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
-from dpledger.accounting.engine.floating import UNIT, require_assumptions
+from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -319,7 +319,7 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
     if not what.curves:
         return alone
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
-    together = math.nextafter(chernoff * (1 + 1e-12), 2.0) + _mass_beside_curves(composed, what)
+    together = raised(chernoff, 1e-12) + _mass_beside_curves(composed, what)
     return Interval(alone.lower, min(1.0, together * (1 + 4 * UNIT)))
 
 
@@ -327,7 +327,7 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
     """What is lost before a Renyi bound speaks: added in full to its delta. The bound is of what is left, a sub-measure
     where the lost mass depends on the path (a filter's delta), so that no factor 1 - mass may be taken off."""
     log_finite = log_finite_of_curves(what.curves) + (composed.log_finite if composed else 0.0)
-    return -math.expm1(log_finite) * (1 + 1e-14)
+    return raised(-math.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
 
 
 def _finite_delta(composed: Composed, epsilon: float) -> Interval:
@@ -376,4 +376,4 @@ def with_mass(finite: Interval, log_finite: float) -> Interval:
         return finite
     mass, kept = -math.expm1(log_finite), math.exp(log_finite)
     lower, upper = mass + kept * finite.lower, mass + kept * finite.upper
-    return Interval(lower * (1 - 16 * UNIT), min(1.0, upper * (1 + 16 * UNIT)))
+    return Interval(lowered(lower, 16 * UNIT), min(1.0, raised(upper, 16 * UNIT)))

@@ -36,11 +36,11 @@ _FINE = 1e-10  # relative width at which a bracket is narrow enough
 
 def laplace_delta(e0: float, epsilon: float) -> Interval:
     """delta(epsilon) of one Laplace release, epsilon >= 0."""
-    if epsilon >= e0 * (1 + 4 * UNIT):
+    if epsilon >= up(e0 * (1 + 4 * UNIT)):
         return Interval(0.0, 0.0)
     error = 4 * UNIT * (e0 + epsilon)  # of the exponent, the rounding of e0 included
     lower, upper = -math.expm1(min(0.0, (epsilon - e0) / 2 + error)), -math.expm1((epsilon - e0) / 2 - error)
-    return Interval(lower * (1 - 8 * UNIT), min(1.0, upper * (1 + 8 * UNIT)))
+    return Interval(lowered(lower, 8 * UNIT), min(1.0, raised(upper, 8 * UNIT)))
 
 
 def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
-from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray, lowered, raised
 from dpledger.accounting.engine.staircase import Mesh, Steps
 from dpledger.errors import WorkLimit
 
@@ -69,7 +69,7 @@ class Convolved:
     def upper(self, j: int) -> float:
         """Claim: at least delta at the lattice point j. Source: docs/proofs/lattice.md, Lemma 5."""
         value = float(self.values[j % self.values.size]) + self.error
-        return self.infinite + self._front(self.position(j), 1.0) * value * (1 + 8 * UNIT)
+        return self.infinite + raised(self._front(self.position(j), 1.0) * value, 8 * UNIT)
 
     def lower(self, j: int) -> float:
         """Claim: at most delta at the lattice point j. Source: docs/proofs/lattice.md, Lemma 5."""
@@ -77,7 +77,7 @@ class Convolved:
         if value <= 0:
             return 0.0
         at = self.position(j)
-        found = self._front(at, -1.0) * value * (1 - 8 * UNIT) - math.exp(min(self._log_alias(at), 700.0))
+        found = lowered(self._front(at, -1.0) * value, 8 * UNIT) - math.exp(min(self._log_alias(at), 700.0))
         return found if found > 0 else 0.0
 
     def _log_alias(self, epsilon: float) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -207,6 +207,8 @@ def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
     moved = outcomes.loss_errors + 2 * UNIT * (np.abs(outcomes.losses) + abs(epsilon))
     most = np.exp(np.minimum(scaled + slack, 700.0)) * -np.expm1(np.minimum(gap - moved, 0.0))
     least = np.exp(np.minimum(scaled - slack, 700.0)) * -np.expm1(np.minimum(gap + moved, 0.0))
-    rounding = UNIT * (gap.size + 16)
     beyond = math.exp(min(outcomes.log_beyond - log_scale, 700.0))
-    return Interval(float(np.sum(least)) * (1 - rounding), (float(np.sum(most)) + beyond) * (1 + rounding))
+    rounding = UNIT * (gap.size + 16)
+    terms = int(np.count_nonzero(gap < moved)) + (outcomes.log_beyond > -math.inf)
+    lower, upper = float(np.sum(least)) * (1 - rounding), (float(np.sum(most)) + beyond) * (1 + rounding)
+    return Interval(max(0.0, lower - terms * SUBNORMAL), upper + terms * SUBNORMAL)

@@ -22,6 +22,7 @@ from dpledger.errors import CannotCertify
 
 __all__ = [
     "CIRCULAR",
+    "SUBNORMAL",
     "ULPS",
     "UNIT",
     "Array",

@@ -17,7 +17,7 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
-from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.floating import UNIT, lowered, raised
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
@@ -280,7 +280,7 @@ def _delta_above(sums: Convolved, epsilon: float) -> float:
     """Claim: at least the profile at epsilon. Source: docs/proofs/lattice.md, section 6."""
     j, share, slack = _place(sums, epsilon)
     above, below = sums.upper(j), sums.upper(j + 1)
-    return (above - max(0.0, share - slack) * max(0.0, above - below)) * (1 + 8 * UNIT)
+    return raised(above - max(0.0, share - slack) * max(0.0, above - below), 8 * UNIT)
 
 
 def _delta_below(sums: Convolved, epsilon: float) -> float:
@@ -289,7 +289,7 @@ def _delta_below(sums: Convolved, epsilon: float) -> float:
     above, below = sums.lower(j), sums.lower(j + 1)
     if above <= below:
         return above
-    return max(0.0, above - min(1.0, share + slack) * (above - below)) * (1 - 1e-12)
+    return lowered(max(0.0, above - min(1.0, share + slack) * (above - below)), 1e-12)
 
 
 def _place(sums: Convolved, epsilon: float) -> tuple[int, float, float]:

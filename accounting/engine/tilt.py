@@ -57,7 +57,7 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
         at = composed.moments(c)
         chernoff = (at.value + _log_kappa(c) - log_delta) / c
         best = min(best, chernoff) if chernoff > 0 else best
-        cap = 5 / (width * best) if composed.largest < math.inf and best > 0 else math.inf
+        cap = 5 / (width * best) if composed.largest < math.inf and width * best > 0 else math.inf
         height = c * at.mean - at.value + math.log1p(c)
         low, high = (c, high) if height < -log_delta else (low, c)
         if c >= min(cap, most) and height < -log_delta:

@@ -21,23 +21,26 @@ __all__ = ["BoundedRangeLoss", "range_pair"]
 
 SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
+_RAREST = -700.0  # products with a mass of its exponential are not yet below the normal floats
 
 
 def range_pair(eta: float, position: float) -> FinitePair:
     """A pair with two losses that lie `eta` apart, the larger one at `position` times eta, 0 < position < 1: a
-    mechanism of this range. Source: Dong-Durfee-Rogers 2020, Lemma 4.1 (the worst pairs have two losses)."""
+    mechanism of this range. A lower loss that P meets with a mass below e^_RAREST is one of Q alone, which costs less.
+    Source: Dong-Durfee-Rogers 2020, Lemma 4.1 (the worst pairs have two losses)."""
     whole, high = -math.expm1(-eta), position * eta
-    low = high - eta
-    likely, unlikely = -math.expm1(low) / whole, math.exp(-eta) * math.expm1(high) / whole
-    error = 8 * UNIT * eta
+    low, error = high - eta, 8 * UNIT * eta
+    likely, shown = -math.expm1(low) / whole, -math.expm1(-high) / whole  # to P, to Q
+    if low < _RAREST:
+        return FinitePair((high,), (likely,), (likely * math.exp(-high),), 0.0, shown, (error,), 32 * UNIT)
     return FinitePair(
         (high, low),
-        (likely, unlikely),
-        (likely * math.exp(-high), unlikely * math.exp(-low)),
+        (likely, shown * math.exp(low)),
+        (likely * math.exp(-high), shown),
         0.0,
         0.0,
         (error, error),
-        (32 + 16 * min(eta, 800)) * UNIT,
+        (32 + 16 * eta) * UNIT,
         0.0,
     )
 
