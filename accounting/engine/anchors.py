@@ -136,7 +136,10 @@ def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Ar
 
 
 def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:
-    """(delta - m)/(1 - m), m the mass at infinity, outward; nothing where delta is not clearly above m."""
+    """(delta - m)/(1 - m), m the mass at infinity, outward; nothing where delta is not clearly above m, as
+    where m is 1."""
+    if mass >= 1:
+        return np.zeros(down.shape), np.ones(up.shape)
     below, above = ((delta - mass) / (1 - mass) for delta in (down, up))
     error = 16 * UNIT * (up + mass) / (1 - mass)
     return np.where(below > 1e6 * error, below - error, 0.0), above + error

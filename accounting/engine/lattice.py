@@ -20,7 +20,7 @@ from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_o
 from dpledger.accounting.engine.floating import UNIT, lowered, raised
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
+from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
 from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
@@ -32,6 +32,7 @@ LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
 LONGEST = 1 << 16  # of a transform
+_ROOM = 1.02  # a first spacing is not as fine as may be laid out: some cells are left for rounding
 MOST_LAWS = 1024  # each is put on the lattice anew at every try
 _RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
@@ -193,7 +194,9 @@ def _plan_at(
     c, window = tilt_and_window
     log_share = math.log(WIDTH / sketch.runs) - tries * LESS
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
-    return Plan(c, window, math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1))), epsilon, ranges)
+    spacing = math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1)))
+    finest = max(window / LONGEST, *((high - low) / MOST_CELLS for low, high in ranges))
+    return Plan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

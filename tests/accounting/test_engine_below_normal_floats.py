@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from dpledger.accounting.composition import ExponentialLaw, PmfPair, Repeated, Sequence
+from dpledger.accounting.composition import ExponentialLaw, GaussianLaw, PmfPair, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.choose import with_mass
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.guarantees import BoundedRange, PureDP
+from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
 
@@ -75,3 +76,17 @@ def test_the_trade_off_where_the_other_direction_loses_mass(alpha: str) -> None:
     assert bounds.upper - bounds.lower <= 1e-6
     rate = pair.true_positives(alpha)
     assert rate.lower - 1e-12 <= 1 - exact <= rate.upper + 1e-12
+
+
+def test_a_mass_at_infinity_that_rounds_to_one() -> None:
+    """A hundred failures of 0.999 leave nothing that a float tells from 1."""
+    steps = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=1000)
+    profile = compose(Sequence((steps, Repeated(ApproxDP(1, "0.999"), times=100))))
+    for bounds in profile.epsilons(["1e-5", "0.9", "0.999"] * 4):
+        assert bounds.upper == math.inf
+
+
+def test_a_lattice_that_would_be_too_fine_is_laid_out_as_fine_as_may_be() -> None:
+    steps = Repeated(PoissonSampled(GaussianLaw("0.835858"), rate="5.09457678324e-9"), times=340065)
+    bounds = compose(steps, direction="remove").epsilon("5.40119e-15")
+    assert 2e-6 < bounds.lower < bounds.upper < 1e-4
