@@ -9,7 +9,8 @@
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
                                                        beside noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, the contour after a
-                                                       smooth cut (`cut`), the lattice, the parts one by one
+                                                       smooth cut (`cut`), with few large losses apart from the many
+                                                       small ones (`jumps`), the lattice, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -41,6 +42,7 @@ from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions
+from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -169,10 +171,10 @@ def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     lattice, contour = partial(lattice_epsilon, floor=floor), partial(_contour, floor=floor)
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not few(composed):
-        return (contour, cut_epsilon, _many_outcomes, lattice, *parts)
+        return (contour, cut_epsilon, jumps_epsilon, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
         return (contour, lattice, cut_epsilon, *parts)
-    return (lattice, contour, cut_epsilon, *parts)
+    return (lattice, contour, cut_epsilon, jumps_epsilon, *parts)
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
@@ -361,6 +363,8 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
                 if result.relative_width() <= NARROW or result.upper == 0:
                     break
                 result = result.meet(cut_delta(composed, epsilon, result.upper))
+            if result.relative_width() > NARROW and result.upper > 0:
+                result = result.meet(jumps_delta(composed, epsilon, result.upper))
             if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
                 result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
             return result

@@ -277,8 +277,10 @@ def layers_of(tilts: Tilts, c: float) -> list[Layers]:
     loss, errors = _curve(laws.rate, (ends - 0.5) / variance)
     edges, middles, slopes = ends[:, ::2], ends[:, 1::2], _slope(laws, ends)
     log_constant = (tilts.value + tilts.error)[:, None] + np.log(laws.sigma * math.sqrt(2 * math.pi))
-    log_density = w * loss[:, 1::2] - middles**2 / (2 * variance) - log_constant
-    log_density -= np.log(np.maximum(slopes[:, 1::2], 1e-300) / variance)
+    powers, squares = w * loss[:, 1::2], middles**2 / (2 * variance)
+    thinned = np.log(np.maximum(slopes[:, 1::2], 1e-300) / variance)
+    rounding = 8 * UNIT * (np.abs(powers) + squares + np.abs(thinned) + np.abs(log_constant))
+    log_density = powers - squares - log_constant - thinned - rounding - abs(w) * errors[:, 1::2]
     bends = (w + 1) * slopes[:, ::2]
     most = np.abs(np.maximum(bends[:, :-1], bends[:, 1:]) - edges[:, :-1] - 1)
     least = np.abs(np.minimum(bends[:, :-1], bends[:, 1:]) - edges[:, 1:] - 1)

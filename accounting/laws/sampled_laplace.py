@@ -227,8 +227,10 @@ def _layers(law: SampledLaplaceLoss, w: float, base: Weighted) -> Layers:
     curve = mixed_curve(law.rate, ends)
     middles, slopes = ends[1::2], curve.slopes[::2]
     at = base.cumulants
-    log_density = w * curve.values[1::2] - (law.epsilon + middles) / 2 - math.log(4) - at.value - at.error
-    log_density -= np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    powers, spent = w * curve.values[1::2], (law.epsilon + middles) / 2 + math.log(4)
+    thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    rounding = 8 * UNIT * (np.abs(powers) + law.epsilon + np.abs(thinned) + abs(at.value) + 4)
+    log_density = powers - spent - thinned - at.value - at.error - rounding - abs(w) * curve.errors[1::2]
     bends = np.abs((w + 1) * slopes - 1.5)
     slack = np.maximum(bends[:-1], bends[1:]) * np.diff(ends[::2]) / 2
     floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))

@@ -148,7 +148,9 @@ def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
     spent = (middles * middles + (last - first) / CELLS * steepest) / (2 * variance)
     thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
     constant = at.value + at.error + math.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
-    log_floor = w * curve.values[1::2] - spent - thinned - constant
+    powers = w * curve.values[1::2]
+    rounding = 8 * UNIT * (np.abs(powers) + spent + np.abs(thinned) + abs(constant)) + abs(w) * curve.errors[1::2]
+    log_floor = powers - spent - thinned - constant - rounding
     if law.cut:
         log_floor += law.cut.log_kept(edges[1:])  # the least on the cell
     loss = curve.values[::2]
