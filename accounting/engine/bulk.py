@@ -101,8 +101,8 @@ class RememberedTilt:
     def cumulants(self) -> Cumulants:
         return self.tilted.cumulants
 
-    def log_decay(self, t: Array) -> Array:
-        return self.tilted.log_decay(t)
+    def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
+        return self.tilted.log_decay(t, horizon)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         if (step, count) not in self._nodes:
