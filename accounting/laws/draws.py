@@ -30,6 +30,7 @@ __all__ = [
     "Poisson",
     "Shuffle",
     "Subset",
+    "mirrors_itself",
     "mu_squared_of",
 ]
 
@@ -101,6 +102,11 @@ class Drawn:
 
     leaf: Leaf
     how: Draw = EVERYONE
+
+
+def mirrors_itself(drawn: Drawn) -> bool:
+    """Whether the pair is the same in both directions, up to the order of its outcomes."""
+    return drawn.how == EVERYONE and not isinstance(drawn.leaf, PmfPair | PrivacyCurve)
 
 
 def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
