@@ -260,25 +260,31 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
     for drawn, count in leaves.items():
-        leaf = drawn.leaf
-        if isinstance(leaf, ZCDP | RDP) and drawn.how == EVERYONE:
-            curves.append((leaf, count))
-            failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
-        elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and drawn.how == EVERYONE:
-            squares += count * mu_squared_of(leaf, relation)
-        elif (losses := losses_of(drawn, relation, direction)) is not None:
-            if isinstance(leaf, BoundedRange | ExponentialLaw) and drawn.how == EVERYONE and len(leaves) + count > 2:
+        leaf, everyone = drawn.leaf, drawn.how == EVERYONE
+        match leaf:
+            case ZCDP() | RDP() if everyone:
+                curves.append((leaf, count))
+                failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
+                continue
+            case GaussianLaw() | GDP() | JointGaussian() if everyone:
+                squares += count * mu_squared_of(leaf, relation)
+                continue
+        losses = losses_of(drawn, relation, direction)
+        if losses is None:
+            continue
+        match leaf:
+            case BoundedRange() | ExponentialLaw() if everyone and len(leaves) + count > 2:
                 ranges.append((leaf, count))
                 losses = replace(losses, below=None)
-            elif losses.below is not losses.above:
+            case _ if losses.below is not losses.above:
                 approached = False
-            above.append((losses.above, count))
-            if losses.failure:
-                failure += count * losses.failure
-            if losses.below is not None:
-                below.append((losses.below, count))
-                if losses.failure and losses.below is losses.above:
-                    failure_below += count * losses.failure
+        above.append((losses.above, count))
+        if losses.failure:
+            failure += count * losses.failure
+        if losses.below is not None:
+            below.append((losses.below, count))
+            if losses.failure and losses.below is losses.above:
+                failure_below += count * losses.failure
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
