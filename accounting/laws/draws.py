@@ -32,6 +32,7 @@ __all__ = [
     "Subset",
     "mirrors_itself",
     "mu_squared_of",
+    "shift_of",
 ]
 
 
@@ -115,6 +116,10 @@ def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -
         return leaf.mu_squared
     if isinstance(leaf, GDP):
         return Fraction(leaf.mu) ** 2
-    shift = 2 if relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP) else 1
     top, bottom = leaf.noise_multiplier.as_integer_ratio()
-    return Fraction((shift * bottom) ** 2, top**2)
+    return Fraction((shift_of(relation) * bottom) ** 2, top**2)
+
+
+def shift_of(relation: Relation) -> int:
+    """By how many sensitivities a release may move."""
+    return 2 if relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP) else 1

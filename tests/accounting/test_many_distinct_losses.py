@@ -48,7 +48,7 @@ def laws(count: int, direction: Direction, seed: int, times: int = 20) -> tuple[
 def test_the_transform_is_that_of_the_losses_one_by_one(direction: Direction, seed: int, tilt: float) -> None:
     parts = laws(8, direction, seed)
     bundle, single = BundledGaussians(parts), Composed(parts)
-    here, there = bundle.cumulants(tilt), single.moments(tilt)
+    here, there = bundle.tilted(tilt).cumulants, single.tilted(tilt).cumulants
     assert abs(here.value - there.value) <= here.error + there.error
     assert here.error <= 20 * there.error + 1e-12
     assert here.mean == pytest.approx(there.mean, rel=1e-6, abs=1e-9)
