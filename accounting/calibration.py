@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.profile import Composable, compose, tree_of
-from dpledger.decimals import Number, read, text
+from dpledger.decimals import Number, read, round_down, round_up, text
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
@@ -112,12 +112,16 @@ class _Decimals:
 
     def between(self, low: Decimal, high: Decimal) -> Decimal | None:
         """One strictly between, near the geometric mean; None if there is none."""
-        middle = Decimal(math.sqrt(low) * math.sqrt(high))
-        for rounding in (ROUND_FLOOR, ROUND_CEILING):
-            value = Context(prec=self.digits, rounding=rounding).plus(middle).normalize()
+        middle = math.sqrt(low) * math.sqrt(high)
+        for rounded in (round_down, round_up):
+            value = rounded(middle, digits=self.digits)
             if low < value < high:
                 return value
         return None
+
+    def shrunk(self, value: Decimal, factor: int) -> Decimal:
+        """About value / factor, below it."""
+        return round_down(value / factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,10 @@ class _Wholes:
         middle = Decimal(math.floor(math.sqrt(low) * math.sqrt(high)))
         middle = min(max(middle, low + 1), high - 1)
         return middle if low < middle < high else None
+
+    def shrunk(self, value: Decimal, factor: int) -> Decimal:
+        """About value / factor, below the value, 1 or more."""
+        return (value / factor).to_integral_value(ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +172,11 @@ class _Search:
         the end both are the end."""
         at, factor = start, 2
         while at != end:
-            following = min(at * factor, end) if end > at else max(self._shrunk(at, factor), end)
+            following = min(at * factor, end) if end > at else max(self.values.shrunk(at, factor), end)
             if self.holds(following) != found:
                 return at, following
             at, factor = following, factor * 2
         return end, end
-
-    def _shrunk(self, value: Decimal, factor: int) -> Decimal:
-        smaller = value / factor
-        return smaller.to_integral_value(ROUND_CEILING) if isinstance(self.values, _Wholes) else smaller
 
 
 def _words(target: Guarantee) -> str:

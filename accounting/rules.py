@@ -82,7 +82,7 @@ def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) ->
     for name, claimed, found in numbers:
         if found is None:
             raise CannotCertify(
-                f"no theorem gives these parts a {name}, so the claim of {claim.kind} cannot be checked"
+                f"no theorem prices these parts in {name}, so the claim of {claim.kind} cannot be checked"
             )
         if found > claimed:
             raise ClaimTooSmall(f"claimed {name} {text(claimed)}, the parts compose to {name} {round_up(found)}")

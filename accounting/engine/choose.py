@@ -19,11 +19,11 @@ are intersected, never averaged. docs/proofs/engine.md, section 8.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting.engine.closed_forms import (
@@ -51,6 +51,7 @@ from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
@@ -68,6 +69,7 @@ RARE = 1e-9  # of delta: the mass of a value that need not be counted
 FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
+ALMOST_SURE = (0.9999, 0.99, 0.5)  # values of delta
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 FAR = 1e140  # an epsilon beyond which products of floats overflow
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
@@ -168,7 +170,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
 
 def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
-    lattice, contour = partial(lattice_epsilon, floor=floor), partial(_contour, floor=floor)
+    lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
     parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
     if not few(composed):
         return (contour, cut_epsilon, jumps_epsilon, _many_outcomes, lattice, *parts)
@@ -367,7 +369,21 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
                 result = result.meet(jumps_delta(composed, epsilon, result.upper))
             if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
                 result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
-            return result
+            return _from_below(composed, epsilon, result)
+
+
+def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
+    """`known`, with a lower bound where epsilon is far below the mean loss: delta falls, and where it is almost 1 a
+    contour knows the epsilon of a smaller delta better."""
+    for delta in ALMOST_SURE if known.relative_width() > NARROW else ():
+        if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
+            return known.meet(Interval(delta, 1.0))
+    return known
+
+
+@functools.lru_cache(maxsize=64)
+def _least_epsilon(parts: tuple[tuple[Loss, int], ...], delta: float) -> float:
+    return _finite_epsilon(Composed(parts), delta, delta).lower
 
 
 def _contour_delta(composed: Composed, epsilon: float) -> Interval:

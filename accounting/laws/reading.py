@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from dpledger.accounting.composition import (
     Composition,
@@ -30,6 +30,7 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
+    children,
 )
 from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
@@ -124,7 +125,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
                 raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
         case Group():
-            return [_of_group(tree, relation)]
+            return _of_group(tree, relation)
         case Converted():
             return [{Drawn(converted_guarantee(tree, relation)): 1}]
         case Filtered():
@@ -141,19 +142,33 @@ def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
     return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
 
 
-def _of_group(tree: Group, relation: Relation) -> Leaves:
-    """Each leaf of the one list, for k steps of the inner relation: pairs at that distance compose as all pairs do."""
+def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
+    """Each leaf of a list, for k steps of the inner relation: pairs at that distance compose as all pairs do."""
     require_group(tree, relation)
-    lists = _lists(tree.of, tree.relation)
-    if len(lists) > 1:
+    if tree.k > 1 and _deals_units(tree.of):
         raise CannotCertify("a group whose units may be in different parallel parts has no certified bound")
+    return _distinct([_for_steps(leaves, tree) for leaves in _lists(tree.of, tree.relation)])
+
+
+def _for_steps(leaves: Leaves, tree: Group) -> Leaves:
     changed: Leaves = {}
-    for drawn, count in lists[0].items():
+    for drawn, count in leaves.items():
         if drawn.how != EVERYONE:
             raise CannotCertify("a group in a secret batch has no certified bound: state the guarantee of the batch")
         leaf = Drawn(grouped(drawn.leaf, tree.k, tree.relation))
         changed[leaf] = changed.get(leaf, 0) + count
     return changed
+
+
+def _deals_units(tree: Composition) -> bool:
+    """Whether two units may be in different parallel parts, equal ones too: a change of both is seen in both."""
+    match tree:
+        case Parallel(of=parts) if len(parts) > 1:
+            return True
+        case Converted() | Filtered():  # a promise about the whole
+            return False
+        case _:
+            return any(_deals_units(part) for part in children(tree))
 
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
@@ -250,6 +265,18 @@ def _attained(leaf: BoundedRange | ExponentialLaw, position: float) -> Loss:
     return range_pair(float(eta), position).loss()
 
 
+def _shows_nothing(leaf: ZCDP | RDP) -> bool:
+    """Whether a Renyi divergence is 0, which is so of equal distributions only. Source: van Erven-Harremoes 2014,
+    Theorem 8."""
+    match leaf:
+        case ZCDP(rho=rho, delta=delta):
+            return not (rho or delta)
+        case RDP(epsilons=epsilons):
+            return not min(epsilons)
+        case _:
+            assert_never(leaf)
+
+
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
@@ -263,8 +290,9 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
         leaf, everyone = drawn.leaf, drawn.how == EVERYONE
         match leaf:
             case ZCDP() | RDP() if everyone:
-                curves.append((leaf, count))
-                failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
+                if not _shows_nothing(leaf):
+                    curves.append((leaf, count))
+                    failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
                 continue
             case GaussianLaw() | GDP() | JointGaussian() if everyone:
                 squares += count * mu_squared_of(leaf, relation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,7 @@ def profile(
 
         made = compose(parse_document(read_json(document_text(file))))
         curve = made.curve(points)
-        rates = [(rate, made.true_positives(rate)) for rate in FALSE_POSITIVES]
+        rates = list(zip(FALSE_POSITIVES, _true_positives(made), strict=True))
         every = max(1, (len(curve) - 1) // (FEWEST_ROWS - 1))
         shown = [(f"{at:.6g}", share_below(b.lower, 6), share_above(b.upper, 6)) for at, b in curve[::every]]
         voice.table("privacy profile", ["epsilon", "delta, lower", "delta, upper"], shown)
@@ -58,6 +59,16 @@ def profile(
                 **({"plot": str(plot)} if plot is not None else {}),
             }
         )
+
+
+def _true_positives(made: Profile) -> list[Bounds]:
+    """At FALSE_POSITIVES: what a false-negative rate is missing to 1, outward. All at once, for the work of one."""
+    from dpledger.accounting.profile import Bounds
+
+    return [
+        Bounds(max(0.0, math.nextafter(1 - missed.upper, 0.0)), min(1.0, math.nextafter(1 - missed.lower, 2.0)))
+        for missed in made.tradeoffs(FALSE_POSITIVES)
+    ]
 
 
 def _bounds(bounds: Bounds) -> dict[str, float | str]:

@@ -128,12 +128,16 @@ def number(value: float | Decimal) -> float | str:
 
 
 def bounds_in_words(lower: float, upper: float | Decimal) -> str:
-    """Two bounds for people, rounded outward to ten digits."""
-    from dpledger.decimals import round_down, round_up, text
+    """Two bounds for people, rounded outward to ten digits; with an exponent where they are beyond all promises."""
+    from dpledger.decimals import round_down, round_up
 
-    high = "infinite" if math.isinf(upper) else text(round_up(upper, digits=10))
-    low = "infinite" if math.isinf(lower) else text(round_down(lower, digits=10))
-    return f"[{low}, {high}]"
+    return f"[{_in_words(round_down(lower, digits=10))}, {_in_words(round_up(upper, digits=10))}]"
+
+
+def _in_words(value: Decimal) -> str:
+    if value.is_infinite():
+        return "infinite"
+    return format(value, "f" if value < 10**18 else "e")
 
 
 def share_below(value: float, digits: int = 10) -> str:

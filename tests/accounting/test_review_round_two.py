@@ -1,0 +1,106 @@
+"""Cases that a second adversarial reader tried: those that were wrong once, and random ones against other oracles."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from dpledger.accounting.calibration import calibrate, meets
+from dpledger.accounting.composition import (
+    ExponentialLaw,
+    GaussianLaw,
+    Group,
+    LaplaceLaw,
+    Parallel,
+    PmfPair,
+    PostProcessed,
+    RandomizedResponseLaw,
+    Repeated,
+    Sequence,
+)
+from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, PureDP
+from dpledger.accounting.profile import Bounds, compose
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+# ---- groups and parallel parts --------------------------------------------------------------------------------------
+
+RESPONSE = RandomizedResponseLaw(1)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        Parallel((RESPONSE, RESPONSE)),
+        Sequence((GaussianLaw(3), Parallel((RESPONSE, RESPONSE)))),
+        Repeated(PostProcessed(Parallel((RESPONSE, RESPONSE))), times=3),
+        Parallel((RESPONSE, LaplaceLaw(1))),
+    ],
+    ids=lambda tree: tree.kind,
+)
+def test_two_units_may_be_in_two_parts_that_are_alike(parts: Parallel) -> None:
+    """Each part then answers differently: two randomised responses lose twice what one does."""
+    with pytest.raises(CannotCertify, match="different parallel parts"):
+        compose(Group(parts, k=2, relation=Relation.ADD_REMOVE), "add_remove")
+
+
+def test_a_group_of_one_is_what_it_holds_in_parallel_too() -> None:
+    parts = Parallel((RESPONSE, LaplaceLaw("0.5"), GaussianLaw(2)))
+    alone = compose(parts).epsilon("1e-4")
+    assert compose(Group(parts, k=1, relation=Relation.ADD_REMOVE)).epsilon("1e-4") == alone
+
+
+def test_one_part_alone_may_hold_a_group() -> None:
+    one = Group(Parallel((LaplaceLaw("0.5"),)), k=2, relation=Relation.ADD_REMOVE)
+    assert compose(one).epsilon(0) == compose(LaplaceLaw(1)).epsilon(0)
+    promised = Group(ApproxDP("0.5", "1e-6"), k=2, relation=Relation.ADD_REMOVE)
+    assert compose(promised).epsilon("0.1").upper <= 1
+
+
+# ---- nothing, and almost everything ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leaf", [ZCDP(0), RDP((2, 5), (0, 3))], ids=lambda leaf: leaf.kind)
+def test_a_divergence_of_zero_shows_nothing(leaf: ZCDP | RDP) -> None:
+    nothing = Bounds(0.0, 0.0)
+    profile = compose(Repeated(leaf, times=10))
+    assert (profile.epsilon(0), profile.epsilon("1e-9"), profile.delta(0)) == (nothing, nothing, nothing)
+    beside = compose(Sequence((leaf, GaussianLaw(2)))).epsilon("1e-6")
+    assert beside == compose(GaussianLaw(2)).epsilon("1e-6")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        Repeated(RandomizedResponseLaw("0.1"), times=10**6),
+        Repeated(PmfPair(("0.7", "0.2", "0.1"), ("0.1", "0.3", "0.6")), times=1000),
+        Repeated(ExponentialLaw("0.03"), times=10**12),
+    ],
+    ids=["responses", "pmf", "exponential"],
+)
+def test_where_almost_everything_is_lost_the_profile_says_so(tree: Repeated) -> None:
+    """The losses are in the hundreds at least: whoever looks is sure."""
+    profile = compose(tree)
+    for epsilon in (0, 1, 50):
+        assert profile.delta(epsilon).lower >= 0.9999
+
+
+# ---- calibration ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["1e-40", "1e-58", "0.3333333333"])
+def test_the_least_decimals_are_within_reach(target: str) -> None:
+    """Every value that is tried is one that a parameter may have: 60 digits after the point."""
+    found = calibrate(lambda epsilon: PureDP(epsilon), PureDP(target), seek="most", within=("1e-60", 1))
+    assert Decimal(target) * Decimal("0.99999") <= found <= Decimal(target)
+
+
+def test_a_target_that_is_met_here_and_there_is_met_by_the_result() -> None:
+    """The search assumes that more noise costs less; the result is checked all the same."""
+
+    def trap(noise: Decimal) -> GaussianLaw:
+        return GaussianLaw("0.1") if 4 < noise < 10 else GaussianLaw(noise)
+
+    target = ApproxDP(1, "1e-5")
+    assert meets(trap(calibrate(trap, target)), target)
