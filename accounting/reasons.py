@@ -25,7 +25,7 @@ from dpledger.accounting.guarantees import RDP, ZCDP, BoundedRange
 __all__ = ["reasons"]
 
 _RENYI = "zcdp and rdp bound the loss from above only: the lower bound leaves them out"
-_RANGE = "a bounded range run more than once is bounded by its envelope, which no one mechanism attains in every run"
+_RANGE = "bounded ranges run more than 64 times, or beside others, are bounded by more than is known to be attained"
 _DOMINATED = "the pair of {kind} dominates what is released, and no mechanism is known that is as bad"
 
 

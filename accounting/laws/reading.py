@@ -12,7 +12,8 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -34,7 +35,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
-from dpledger.accounting.laws.bounded_range import range_pair
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, range_pair
 from dpledger.accounting.laws.drawn import losses_of
 from dpledger.accounting.laws.draws import (
     EVERYONE,
@@ -50,6 +51,7 @@ from dpledger.accounting.laws.draws import (
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.grouped import grouped
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.range_runs import dominated_runs, dominating_runs
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
@@ -237,18 +239,32 @@ def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
 # ---- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _attained(leaf: BoundedRange | ExponentialLaw, position: float) -> Loss:
-    """Two losses, eta apart: the envelope is the supremum over their positions at each epsilon by itself. Run once it
-    is attained, run twice no single position is as bad. The worst for a small delta is further up, the fewer runs."""
-    eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
-    return range_pair(float(eta), position).loss()
+MOST_RANGES = 8
+"""Bounded ranges of different eta that are run several times and laid out: each takes some hundredths of a second."""
+
+
+def _ranges(ranges: dict[Decimal, int], alone: bool) -> tuple[list[tuple[Loss, int]], list[tuple[Loss, int]]]:
+    """Losses above and below bounded ranges that are run several times, or beside other leaves: from a programme over
+    adaptive positions. Below, beside others, each is at one position, the further up the fewer they are: what a run may
+    see of the others is not known here. docs/proofs/bounded_range.md."""
+    above: list[tuple[Loss, int]] = []
+    for eta, count in ranges.items():
+        few = len(ranges) <= MOST_RANGES
+        above.extend(dominating_runs(float(eta), count) if few else [(BoundedRangeLoss(float(eta)), count)])
+    if alone and len(ranges) == 1:
+        ((eta, count),) = ranges.items()
+        worst = dominated_runs(float(eta), count)
+        if worst is not None:
+            return above, [(worst, 1)]
+    position = 0.5 + 0.6 / math.sqrt(max(2, sum(ranges.values())))
+    return above, [(range_pair(float(eta), position).loss(), count) for eta, count in ranges.items()]
 
 
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
-    ranges: list[tuple[BoundedRange | ExponentialLaw, int]] = []
+    ranges: dict[Decimal, int] = {}
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
@@ -262,9 +278,10 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
             squares += count * mu_squared_of(leaf, relation)
         elif (losses := losses_of(drawn, relation, direction)) is not None:
             if isinstance(leaf, BoundedRange | ExponentialLaw) and drawn.how == EVERYONE and len(leaves) + count > 2:
-                ranges.append((leaf, count))
-                losses = replace(losses, below=None)
-            elif losses.below is not losses.above:
+                eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
+                ranges[eta] = ranges.get(eta, 0) + count
+                continue
+            if losses.below is not losses.above:
                 approached = False
             above.append((losses.above, count))
             if losses.failure:
@@ -274,10 +291,11 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
                 if losses.failure and losses.below is losses.above:
                     failure_below += count * losses.failure
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
+    if ranges:
+        laid_above, laid_below = _ranges(ranges, alone=not (above or squares or curves))
+        above, below = [*above, *laid_above], [*below, *laid_below]
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    position = 0.5 + 0.6 / math.sqrt(max(2, sum(count for _, count in ranges)))
-    below.extend((_attained(leaf, position), count) for leaf, count in ranges)
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),

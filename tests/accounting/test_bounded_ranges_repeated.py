@@ -1,4 +1,4 @@
-"""Bounded ranges run several times: the lower bound is that of mechanisms that exist, and close to the worst."""
+"""Bounded ranges run several times: what fixed positions of the interval reach is within the bounds, or close below."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ def worst_epsilon(eta: float, runs: int, delta: float) -> float:
 @pytest.mark.parametrize(
     ("eta", "runs", "delta"), [(0.14, 12, 2e-8), (0.024, 5, 6e-7), (1.5, 18, 1e-5), (0.1, 2, 1e-5), (0.5, 50, 1e-6)]
 )
-def test_below_is_near_the_worst_position(eta: float, runs: int, delta: float) -> None:
+def test_adaptive_positions_reach_a_little_more_than_the_worst_fixed_one(eta: float, runs: int, delta: float) -> None:
     at = compose(Repeated(BoundedRange(str(eta)), times=runs)).epsilon(delta)
     worst = worst_epsilon(eta, runs, delta)
-    assert 0.93 * worst <= at.lower <= worst * 1.01
-    assert worst <= at.upper <= 1.2 * worst
+    assert 0.999 * worst <= at.lower
+    assert worst <= at.upper <= 1.1 * worst
+    assert at.upper - at.lower <= 0.03 * at.upper
 
 
 def test_several_bounded_ranges_beside_others_are_a_few_percent_wide() -> None:
     for other in (GaussianLaw(2), Repeated(PureDP("0.1"), times=10)):
         at = compose(Sequence((Repeated(BoundedRange("0.3"), times=5), other))).epsilon("1e-6")
-        assert at.upper - at.lower <= 0.08 * at.upper
+        assert at.upper - at.lower <= 0.03 * at.upper
