@@ -69,7 +69,9 @@ def cost(tree: Composition, relation: Relation, *, orders: Orders = ()) -> Cost:
     _require_orders(orders)
     result = priced(tree, relation, orders)
     if result.is_unknown():
-        raise CannotCertify(f"no theorem prices this {tree.kind} under {relation.value}")
+        raise CannotCertify(
+            f"no theorem prices this {tree.kind} under {relation.value}: state what the whole guarantees, as approx_dp"
+        )
     return result
 
 
