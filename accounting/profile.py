@@ -29,7 +29,7 @@ from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import power_bounds
-from dpledger.accounting.laws.reading import Ingredients, read_losses
+from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, float_down, float_up
@@ -270,7 +270,7 @@ def compose(
         raise ParameterError("verify", verify, "'arb' or nothing")
     try:
         tree, given, direction = tree_of(what, relation, direction)
-        removed, added = _cases(tree, given, "remove"), _cases(tree, given, "add")
+        removed, added = _cases(tree, given)
     except RecursionError:
         raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
     match direction:
@@ -283,16 +283,17 @@ def compose(
             return Profile(cases, verify=verify, tree=tree)
 
 
-def _cases(tree: Composition, relation: Relation, side: Direction) -> tuple[Ingredients, ...]:
-    """What the engine is asked for one direction. ParameterError where nested counts are no number of runs."""
+def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+    """What the engine is asked for the directions remove and add. ParameterError where nested counts are no number of
+    runs."""
     try:
-        cases = read_losses(tree, relation, side)
+        removed, added = read_both_ways(tree, relation)
     except OverflowError:
-        cases = ()
-    counts = [count for case in cases for _, count in (*case.losses, *case.curves)]
-    if not cases or max(counts, default=0) > _MOST_RUNS:
+        removed, added = (), ()
+    counts = [count for case in removed for _, count in (*case.losses, *case.curves)]
+    if not removed or max(counts, default=0) > _MOST_RUNS:
         raise ParameterError("times", "nested counts that multiply to more", "at most 10^100 runs of one mechanism")
-    return cases
+    return removed, added
 
 
 def tree_of(

@@ -15,6 +15,7 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.laplace_bundle import BundledLaplace
 from dpledger.accounting.engine.quadratures import (
     Grids,
     Laws,
@@ -26,6 +27,7 @@ from dpledger.accounting.engine.quadratures import (
     tilted_on,
 )
 from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, excess, price
 from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
@@ -36,25 +38,30 @@ __all__ = ["BundledGaussians", "bundled", "bundles_of"]
 CHUNK = 256  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_FINITE = 2  # and finite losses
+FEWEST_LAPLACE = 4  # and Laplace losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
 
 def bundled(composed: Composed) -> Composed:
-    """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its finite
-    losses with equally many values."""
+    """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its Laplace
+    losses and its finite losses with equally many values."""
     gaussians: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
     finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
+    laplace: list[tuple[LaplaceLoss, int]] = []
     rest: list[tuple[Loss, int]] = []
     for loss, count in composed.parts:
-        if isinstance(loss, SampledGaussianLoss) and loss.cut is None:
+        if isinstance(loss, LaplaceLoss):
+            laplace.append((loss, count))
+        elif isinstance(loss, SampledGaussianLoss) and loss.cut is None:
             gaussians[loss.direction].append((loss, count))
         elif isinstance(loss, FiniteLoss):
             finite.setdefault(loss.losses.size, []).append((loss, count))
         else:
             rest.append((loss, count))
     few_finite = max(map(len, finite.values()), default=0) < FEWEST_FINITE
-    if few_finite and max(map(len, gaussians.values())) < FEWEST:
+    if few_finite and max(map(len, gaussians.values())) < FEWEST and len(laplace) < FEWEST_LAPLACE:
         return composed
+    rest.extend(laplace if len(laplace) < FEWEST_LAPLACE else [(BundledLaplace(tuple(laplace)), 1)])
     if max(map(len, gaussians.values())) < FEWEST:
         rest.extend(part for group in gaussians.values() for part in group)
     else:

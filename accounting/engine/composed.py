@@ -46,7 +46,7 @@ class Composed:
         return -sum_up([-count * loss.largest_down for loss, count in self.parts])
 
     def moments(self, c: float) -> Cumulants:
-        """K, K', K'' of the sum; `error` bounds the error of K."""
+        """K, K', K'' of the sum, for a search: those of `tilted` have a bound of their error."""
         return _added([(loss.cumulants(c), count) for loss, count in self.parts])
 
     def log_moments(self, c: Array) -> Array:

@@ -12,6 +12,7 @@ from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
+    SADDLE_ONLY,
     Saddle,
     choose_contour,
     ladder_around,
@@ -56,9 +57,16 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     """
     require_assumptions()
     composed = bundled(composed)
-    found = Interval(0.0, composed.largest)
+    found = Interval(0.0, max(0.0, composed.largest))
+    if found.upper <= floor:
+        return found
     try:
-        saddle = saddle_for_delta(composed, log_delta_down, WIDTH)
+        saddle = saddle_for_delta(composed, log_delta_down, WIDTH, floor=floor)
+        if 0 < saddle.epsilon < floor:
+            below = ladder_around(composed, saddle, SADDLE_ONLY).epsilon(log_delta_down)
+            found = found.meet(Interval(0.0, max(0.0, below)))
+            if found.upper <= floor:
+                return found
         ladder = ladder_around(composed, saddle)
         found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
         if found.upper <= floor:

@@ -11,10 +11,12 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = [
     "CLOSE_MULTIPLES",
+    "SADDLE_ONLY",
     "Saddle",
     "choose_contour",
     "choose_line",
@@ -25,6 +27,7 @@ __all__ = [
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the saddle
+SADDLE_ONLY = np.ones(1)
 MOST_NODES = 1 << 14
 MOST_WORK = 1 << 24  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
@@ -35,6 +38,7 @@ _ITERATIONS = 60
 _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
 _PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
+_CLEARLY = 1e-6  # relative: more than what a Chernoff bound may err by
 _FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
@@ -47,15 +51,21 @@ class Saddle:
     log_delta: float
 
 
-def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: float = math.inf) -> Saddle:
+def saddle_for_delta(
+    composed: Composed, log_delta: float, width: float, most: float = math.inf, floor: float = 0.0
+) -> Saddle:
     """The c, up to `most`, that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
-    aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
+    aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta. Or the first c that was met
+    whose bound is clearly below `floor`."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
-    c, reach = min(most, 1.0), _FAR
+    bend, reach = _bend(composed), _FAR
+    c = min(most, bend, -2 * log_delta / floor if floor > 0 else 1.0)
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
         chernoff = (at.value + _log_kappa(c) - log_delta) / c
+        if 0 < chernoff < floor * (1 - _CLEARLY):
+            return Saddle(c, chernoff, log_delta)
         best = min(best, chernoff) if chernoff > 0 else best
         cap = 5 / (width * best) if composed.largest < math.inf and width * best > 0 else math.inf
         height = c * at.mean - at.value + math.log1p(c)
@@ -66,6 +76,8 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
             return Saddle(following, (at.value + _log_kappa(following) - log_delta) / following, log_delta)
         slope = c * (c * at.variance + 1 / (1 + c))
         following = min(most, _risen(c, height, slope, -log_delta, reach))
+        if c < bend < following:
+            following = bend
         if low < following < high:
             if abs(following / c - 1) * max(1.0, slope / height) < _CLOSE:
                 break
@@ -96,6 +108,17 @@ def saddle_for_epsilon(composed: Composed, epsilon: float) -> Saddle:
     c = max(c, floor)
     at = composed.moments(c)
     return Saddle(c, epsilon, min(0.0, at.value + _log_kappa(c) - c * epsilon))
+
+
+def _bend(composed: Composed) -> float:
+    """The tilt where one large loss begins to rule e^K, about: a sample that holds the unit, at the shift that pays for
+    its rate. Beyond it K rises as no parabola does."""
+    bends = (
+        -2 * loss.sigma**2 * math.log(loss.rate)
+        for loss, _ in composed.parts
+        if isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
+    )
+    return min(bends, default=math.inf)
 
 
 def _risen(c: float, height: float, slope: float, target: float, reach: float) -> float:

@@ -49,6 +49,7 @@ from dpledger.accounting.laws.draws import (
     Shuffle,
     Subset,
     mu_squared_of,
+    shift_of,
 )
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import (
@@ -86,12 +87,20 @@ class Losses:
     failure: Fraction
 
 
-@functools.lru_cache(maxsize=1024)
 def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses | None:
     """The losses of one leaf on a batch; None where it shows nothing at all.
 
     Claim: above dominates, below is dominated by the worst mechanism of this description. Source: module.
     """
+    quick = isinstance(drawn.how, Poisson) and isinstance(drawn.leaf, _QUICK)
+    return _losses_of(drawn, relation, direction) if quick else _kept_losses_of(drawn, relation, direction)
+
+
+_QUICK = (GaussianLaw, GDP, JointGaussian, LaplaceLaw, PureDP, ApproxDP)
+"""Leaves whose losses are formed faster than looked up."""
+
+
+def _losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses | None:
     leaf, how = drawn.leaf, drawn.how
     if how == EVERYONE:
         return _everyone(leaf, relation, direction)
@@ -108,6 +117,9 @@ def losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses 
             return _shuffled(leaf, users, direction)
         case _:
             assert_never(how)
+
+
+_kept_losses_of = functools.lru_cache(maxsize=1024)(_losses_of)
 
 
 def range_below(eta: Decimal, how: Draw, position: float, direction: Direction) -> Loss | None:
@@ -141,7 +153,7 @@ def _require_known(leaf: Leaf, how: Draw, relation: Relation) -> None:
             word = "poisson_sampled" if isinstance(how, Poisson) else "random_allocation"
             if relation is Relation.ZERO_OUT and not isinstance(leaf, GaussianLaw | JointGaussian):
                 raise CannotCertify(f"{word} is certified for Gaussian noise only under zero_out, not for {leaf.kind}")
-            if relation not in {Relation.ADD_REMOVE, Relation.ZERO_OUT}:
+            if relation not in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
                 raise CannotCertify(f"{word} is certified under add_remove and zero_out, not {relation.value}")
         case Subset() | Shuffle():
             word = "sampled_without_replacement" if isinstance(how, Subset) else "shuffled"
@@ -305,12 +317,14 @@ def _curve(leaf: PrivacyCurve) -> Bracket:
 def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction) -> Losses | None:
     """Source: Zhu-Dong-Wang 2022, Theorem 11."""
     match leaf:
-        case GaussianLaw() | GDP() | JointGaussian():
+        case GaussianLaw(noise_multiplier=sigma):
+            return _exact(SampledGaussianLoss(_below_one(rate), float(sigma) / shift_of(relation), direction))
+        case GDP() | JointGaussian():
             mu_squared = mu_squared_of(leaf, relation)
             if not mu_squared:
                 return None
-            sigma = (mu_squared.denominator / mu_squared.numerator) ** 0.5
-            return _exact(SampledGaussianLoss(_below_one(rate), sigma, direction))
+            joint = (mu_squared.denominator / mu_squared.numerator) ** 0.5
+            return _exact(SampledGaussianLoss(_below_one(rate), joint, direction))
         case LaplaceLaw(epsilon=epsilon):
             return _exact(SampledLaplaceLoss(_below_one(rate), float(epsilon), direction)) if epsilon else None
         case BoundedRange() | ExponentialLaw() | DiscreteGaussianLaw() | PrivacyCurve():

@@ -30,7 +30,9 @@ __all__ = [
     "Poisson",
     "Shuffle",
     "Subset",
+    "mirrors_itself",
     "mu_squared_of",
+    "shift_of",
 ]
 
 
@@ -103,12 +105,21 @@ class Drawn:
     how: Draw = EVERYONE
 
 
+def mirrors_itself(drawn: Drawn) -> bool:
+    """Whether the pair is the same in both directions, up to the order of its outcomes."""
+    return drawn.how == EVERYONE and not isinstance(drawn.leaf, PmfPair | PrivacyCurve)
+
+
 def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
     """(the shift of the mean / sigma)^2."""
     if isinstance(leaf, JointGaussian):
         return leaf.mu_squared
     if isinstance(leaf, GDP):
         return Fraction(leaf.mu) ** 2
-    shift = 2 if relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP) else 1
     top, bottom = leaf.noise_multiplier.as_integer_ratio()
-    return Fraction((shift * bottom) ** 2, top**2)
+    return Fraction((shift_of(relation) * bottom) ** 2, top**2)
+
+
+def shift_of(relation: Relation) -> int:
+    """By how many sensitivities a release may move."""
+    return 2 if relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP) else 1

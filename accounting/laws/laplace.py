@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,13 @@ from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, node
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 
-__all__ = ["LaplaceLoss"]
+__all__ = [
+    "LaplaceLoss",
+    "laplace_decay",
+    "laplace_nodes",
+    "low_nodes",
+    "spread_out",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +84,55 @@ class TiltedLaplace:
     cumulants: Cumulants
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
-        """The atom at e0 does not decay for ever; the density does. docs/proofs/engine.md, section 3."""
-        c, at = self.c, self.cumulants
-        b = math.exp(-(2 * c + 1) * self.epsilon)
-        moduli = np.hypot(1 + c, t) / np.hypot(1 + 2 * c, 2 * t)
-        everywhere = np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
-        variance = self.epsilon**2 * math.exp(-self.epsilon - 2 * (at.value + at.error)) * (1 - 1e-9)
-        bounds: Array = np.minimum(everywhere, decay_of_bounded(self.epsilon * (1 + 1e-9), variance, t, horizon))
+        at = self.cumulants
+        variance = spread_out(self.epsilon, at.value, at.error)
+        bounded = decay_of_bounded(self.epsilon * (1 + 1e-9), float(variance), t, horizon)
+        bounds: Array = np.minimum(laplace_decay(self.epsilon, self.c, t), bounded)
         return bounds
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
-        c, e0 = self.c, self.epsilon
-        if few_turns(e0, c, step * (count - 1)):
-            return nodes_on(_atoms(e0), c, self.cumulants, step, count)
-        t = step * np.arange(count, dtype=np.float64)
-        z = c + 1j * t
-        damping = math.exp(-(2 * c + 1) * e0)
-        missing = 1 - damping * (np.cos(2 * t * e0) - 1j * np.sin(2 * t * e0))
-        ratio = 1 - z / (2 * z + 1) * missing
-        log_phi = np.log(np.abs(ratio)) + 1j * (np.angle(ratio) + t * (e0 - self.cumulants.mean))
-        log_phi = log_phi - (self.cumulants.value - c * e0)
-        relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / np.maximum(np.abs(ratio), 1e-300)
-        position = 4 * UNIT * t * (e0 + abs(self.cumulants.mean))
-        computed = 1.01 * self.cumulants.error + 4 * UNIT * (np.abs(log_phi) + 2)
-        return Nodes(log_phi, np.log1p(relative) + position + computed)
+        at, t = self.cumulants, step * np.arange(count, dtype=np.float64)
+        low = low_nodes(self.epsilon, self.c, at, step, count)
+        return low or laplace_nodes(self.epsilon, self.c, (at.value, at.error, at.mean), t)
+
+
+# ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
+
+Some: TypeAlias = float | Array
+
+
+def spread_out(e0: Some, value: Some, error: Some) -> Array:
+    """Claim: at most the variance tilted at the c where K is `value`. Source: docs/proofs/engine.md, section 3."""
+    bound: Array = e0 * e0 * np.exp(-e0 - 2 * (value + error)) * (1 - 1e-9)
+    return bound
+
+
+def laplace_decay(e0: Some, c: float, t: Array) -> Array:
+    """Upper bounds of log |phi| from t on: the atom at e0 does not decay, the density does. docs/proofs/engine.md,
+    section 3."""
+    b = np.exp(-(2 * c + 1) * e0)
+    moduli = np.hypot(1 + c, t) / np.hypot(1 + 2 * c, 2 * t)
+    bounds: Array = np.log((2 * c + 1) * (moduli + b / 2) / (1 + c + c * b)) + 32 * UNIT
+    return bounds
+
+
+def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> Nodes:
+    """phi at each t; `at`: K(c), its error, K'(c)."""
+    value, error, mean = at
+    z = c + 1j * t
+    damping = np.exp(-(2 * c + 1) * e0)
+    missing = 1 - damping * (np.cos(2 * t * e0) - 1j * np.sin(2 * t * e0))
+    ratio = 1 - z / (2 * z + 1) * missing
+    modulus = np.abs(ratio)
+    log_phi = np.log(modulus) + 1j * (np.angle(ratio) + t * (e0 - mean)) - (value - c * e0)
+    relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / np.maximum(modulus, 1e-300)
+    position = 4 * UNIT * t * (e0 + np.abs(mean))
+    computed = 1.01 * error + 4 * UNIT * (np.abs(log_phi) + 2)
+    return Nodes(log_phi, np.log1p(relative) + position + computed)
+
+
+def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes | None:
+    """phi where it has hardly left 1, without cancellation; None where it has."""
+    if not few_turns(e0, c, step * (count - 1)):
+        return None
+    return nodes_on(_atoms(e0), c, at, step, count)

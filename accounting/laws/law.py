@@ -20,7 +20,8 @@ __all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess",
 
 @dataclass(frozen=True, slots=True)
 class Cumulants:
-    """K(c), the bound `error` of |computed - exact| K(c), and K'(c), K''(c), which need not be exact."""
+    """K(c), a bound `error` of |computed - exact| K(c) (infinite: none), and K'(c), K''(c), which need not be
+    exact."""
 
     value: float
     error: float
@@ -72,7 +73,9 @@ class Loss(Protocol):
         """The same, rounded down."""
         ...
 
-    def cumulants(self, c: float) -> Cumulants: ...
+    def cumulants(self, c: float) -> Cumulants:
+        """For a search: `error` may be infinite. Those of `tilted` have a bound."""
+        ...
 
     def log_moments(self, c: Array) -> Array:
         """Upper bounds of K at several c > 0."""

@@ -8,7 +8,6 @@ is read twice. What has no theorem here is CannotCertify, never a guess. docs/pr
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -45,6 +44,7 @@ from dpledger.accounting.laws.draws import (
     Poisson,
     Shuffle,
     Subset,
+    mirrors_itself,
     mu_squared_of,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -55,7 +55,7 @@ from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Ingredients", "read_losses"]
+__all__ = ["Ingredients", "read_both_ways", "read_losses"]
 
 MOST_LISTS = 64
 
@@ -82,17 +82,23 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    lists = _read(tree, relation)
+    return _all_ingredients(_lists(tree, relation), relation, direction)
+
+
+def read_both_ways(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+    """`read_losses` for the directions remove and add: one object where they agree."""
+    lists = _lists(tree, relation)
+    removed = _all_ingredients(lists, relation, "remove")
+    if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
+        return removed, removed
+    return removed, _all_ingredients(lists, relation, "add")
+
+
+def _all_ingredients(lists: list[Leaves], relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction) for leaves in lists))
 
 
 Leaves: TypeAlias = dict[Drawn, int]
-
-
-@functools.lru_cache(maxsize=4)
-def _read(tree: Composition, relation: Relation) -> tuple[Leaves, ...]:
-    """Every list of leaves that one unit may meet: the same for both directions."""
-    return tuple(_lists(tree, relation))
 
 
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
@@ -288,27 +294,31 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
     for drawn, count in leaves.items():
-        leaf = drawn.leaf
-        if isinstance(leaf, ZCDP | RDP) and drawn.how == EVERYONE:
-            if _shows_nothing(leaf):
+        leaf, everyone = drawn.leaf, drawn.how == EVERYONE
+        match leaf:
+            case ZCDP() | RDP() if everyone:
+                if not _shows_nothing(leaf):
+                    curves.append((leaf, count))
+                    failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
                 continue
-            curves.append((leaf, count))
-            failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
-        elif isinstance(leaf, GaussianLaw | GDP | JointGaussian) and drawn.how == EVERYONE:
-            squares += count * mu_squared_of(leaf, relation)
-        elif (losses := losses_of(drawn, relation, direction)) is not None:
-            if losses.below is not losses.above:
-                approached = False
-            if _is_supremum(drawn, len(leaves) + count - 1):
-                ranges.append((drawn, count))
-                losses = replace(losses, below=None)
-            above.append((losses.above, count))
-            if losses.failure:
-                failure += count * losses.failure
-            if losses.below is not None:
-                below.append((losses.below, count))
-                if losses.failure and losses.below is losses.above:
-                    failure_below += count * losses.failure
+            case GaussianLaw() | GDP() | JointGaussian() if everyone:
+                squares += count * mu_squared_of(leaf, relation)
+                continue
+        losses = losses_of(drawn, relation, direction)
+        if losses is None:
+            continue
+        if losses.below is not losses.above:
+            approached = False
+        if _is_supremum(drawn, len(leaves) + count - 1):
+            ranges.append((drawn, count))
+            losses = replace(losses, below=None)
+        above.append((losses.above, count))
+        if losses.failure:
+            failure += count * losses.failure
+        if losses.below is not None:
+            below.append((losses.below, count))
+            if losses.failure and losses.below is losses.above:
+                failure_below += count * losses.failure
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)

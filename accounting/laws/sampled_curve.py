@@ -17,7 +17,7 @@ __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_s
 
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
 _LOW_HEIGHTS = np.geomspace(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
-_SHARES = (0.6, 0.8, 1.0)  # of the height that would be best for a parabola: heights tried
+_SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights tried where log cos falls faster
 _FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
@@ -88,7 +88,7 @@ def quadrature_step(
     """
     farthest = _FARTHEST_HEIGHT * math.pi * sigma**2
     bending = 1 / sigma**2 + 1 / cut_width**2 + max(0.0, -power) / (4 * sigma**4)
-    best = math.sqrt(2 * (math.log(2) + digits) / bending)  # but for log cos, which falls faster than its parabola
+    best = math.sqrt(2 * (math.log(2) + digits) / bending)
 
     def step_of(height: float) -> float:
         exponent = height * height / 2 * (1 / sigma**2 + 1 / cut_width**2) + height * frequency / sigma**2
@@ -96,7 +96,8 @@ def quadrature_step(
             exponent += power * math.log(math.cos(height / (2 * sigma**2)))
         return 2 * math.pi * height / (exponent + math.log(2) + digits)
 
-    longest = max(step_of(min(share * best, farthest)) for share in _SHARES)
+    shares = _SHARES if power < 0 else (1.0,)
+    longest = max(step_of(min(share * best, farthest)) for share in shares)
     return short_step(min(longest, 0.7 * sigma))
 
 

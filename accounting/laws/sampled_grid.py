@@ -32,6 +32,7 @@ __all__ = [
     "grid_up_to",
     "log_moments",
     "make_grid",
+    "rough_cumulants",
     "weighted",
 ]
 
@@ -110,6 +111,12 @@ class Grid:
         relative = _relative(self.slack, self.squares, self.pair.power(0.0), 0.0)
         bounds: Array = self.masses * (relative + (self.x.size + 40) * UNIT)
         return bounds
+
+    @functools.cached_property
+    def powers(self) -> tuple[Array, Array]:
+        """The masses times 1, L and L^2, as columns, and their sums."""
+        columns = np.stack([self.masses, self.masses * self.losses, self.masses * self.losses**2], axis=1)
+        return columns, columns.sum(axis=0)
 
     @functools.cached_property
     def shifts(self) -> tuple[Array, float]:
@@ -240,6 +247,17 @@ def weighted(grid: Grid, c: float) -> Weighted:
     if not defect < 0.01:
         raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
     return Weighted(grid, c, power, top, total, weights, tails, defect)
+
+
+def rough_cumulants(grid: Grid, c: float) -> Cumulants:
+    """K, K' and K'' for a search: nothing is claimed of their errors."""
+    if c > grid.from_one:
+        return cumulants(weighted(grid, c))
+    columns, sums = grid.powers
+    grown, first, second = (np.expm1(c * grid.losses) @ columns).tolist()
+    total = 1 + grown
+    mean = (float(sums[1]) + first) / total
+    return Cumulants(math.log1p(grown), math.inf, mean, max((float(sums[2]) + second) / total - mean * mean, 0.0))
 
 
 def cumulants(tilted: Weighted) -> Cumulants:

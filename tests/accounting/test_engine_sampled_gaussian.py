@@ -53,6 +53,23 @@ def test_one_run(seed: int, direction: Direction) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("seed", seeds(8, 100))
+def test_a_floor_changes_nothing_above_it(seed: int, direction: Direction) -> None:
+    """Not above the floor a Chernoff bound may be enough; it is never wrong. Above it an answer is as good as without
+    a floor."""
+    rng = np.random.default_rng(seed)
+    loss = SampledGaussianLoss(10 ** rng.uniform(-3, -1), rng.uniform(0.7, 3), direction)
+    composed, log_delta = Composed(((loss, int(10 ** rng.uniform(2, 6))),)), rng.uniform(-60, -5)
+    plain = finite_epsilon(composed, log_delta, log_delta)
+    for share in (0.5, 0.999, 1.001, 1.2, 5.0):
+        floor = share * plain.upper
+        found = finite_epsilon(composed, log_delta, log_delta, floor)
+        assert found.lower <= plain.upper
+        assert plain.lower <= found.upper
+        assert found.upper <= floor or found.relative_width() <= 1.5 * plain.relative_width() + 1e-7
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_contour_holds_one_run_too(direction: Direction) -> None:
     """The worst case for the contour: nothing decays. Its bounds may be wide, never wrong."""
     rng = np.random.default_rng(7)
@@ -198,7 +215,7 @@ def test_the_transform_of_a_cut_loss(width: float, c: float) -> None:
 
     with mp.workdps(25):
         q = real("0.01")
-        at = loss.cumulants(c)
+        at = loss.tilted(c).cumulants
         assert abs(mp.mpf(at.value) - mp.log(weighted(mp.mpf(c) + 1))) <= at.error
         lost = mp.mpf(mass_beyond(0.01, 1.0, cut))
         assert 1 - weighted(mp.mpf(1)) <= lost <= (1 - weighted(mp.mpf(1))) * (1 + real("1e-9"))

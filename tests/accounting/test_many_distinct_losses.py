@@ -22,6 +22,7 @@ from dpledger.accounting.engine import solve
 from dpledger.accounting.engine.bundle import FEWEST, FEWEST_FINITE, BundledGaussians, bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
+from dpledger.accounting.engine.laplace_bundle import BundledLaplace
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.finite import FiniteLoss, approximate_pair
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -47,7 +48,7 @@ def laws(count: int, direction: Direction, seed: int, times: int = 20) -> tuple[
 def test_the_transform_is_that_of_the_losses_one_by_one(direction: Direction, seed: int, tilt: float) -> None:
     parts = laws(8, direction, seed)
     bundle, single = BundledGaussians(parts), Composed(parts)
-    here, there = bundle.cumulants(tilt), single.moments(tilt)
+    here, there = bundle.tilted(tilt).cumulants, single.tilted(tilt).cumulants
     assert abs(here.value - there.value) <= here.error + there.error
     assert here.error <= 20 * there.error + 1e-12
     assert here.mean == pytest.approx(there.mean, rel=1e-6, abs=1e-9)
@@ -123,6 +124,38 @@ class TestManyFiniteLosses(LawConformance):
             one = likely * mp.exp(z * mp.mpf(epsilon)) + (1 - likely) * mp.exp(-z * mp.mpf(epsilon))
             product *= one**times
         return product
+
+
+class TestManyLaplaceLosses(LawConformance):
+    """Twelve Laplace losses, each so many times, as one loss: the product of exact transforms."""
+
+    pairs = tuple((0.05 * (1 + i), 1 + i % 4) for i in range(12))
+    loss = BundledLaplace(tuple((LaplaceLoss(epsilon), times) for epsilon, times in pairs))
+    tilts = (0.3, 4.0, 9.5)
+
+    @staticmethod
+    def transform(z: Any) -> Any:
+        product = mp.mpf(1)
+        for epsilon, times in TestManyLaplaceLosses.pairs:
+            e0 = mp.mpf(epsilon)
+            one = ((1 + z) * mp.exp(z * e0) + z * mp.exp(-(1 + z) * e0)) / (2 * z + 1)
+            product *= one**times
+        return product
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_laplace_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some the transform hardly leaves 1 on the whole line, of others it does."""
+    rng = random.Random(seed)
+    draws = ((10 ** rng.uniform(-5, 0), rng.randint(1, 10 ** rng.randint(0, 6))) for _ in range(15))
+    composed = Composed(tuple((LaplaceLoss(epsilon), times) for epsilon, times in draws))
+    assert len(bundled(composed).parts) == 1
+    log_delta = -12.0
+    together = solve.finite_epsilon(composed, log_delta, log_delta)
+    monkeypatch.setattr(solve, "bundled", lambda same: same)
+    alone = solve.finite_epsilon(composed, log_delta, log_delta)
+    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
+    assert together.relative_width() <= alone.relative_width() * (1 + 1e-6) + 1e-9
 
 
 def responses(count: int, seed: int) -> tuple[tuple[FiniteLoss, int], ...]:

@@ -25,8 +25,7 @@ from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.enumeration import Outcomes, ratio
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import upper_steps
-from dpledger.accounting.laws.reading import Ingredients, read_losses
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally
@@ -96,10 +95,11 @@ def without_infinite_mass(patch: Patch) -> None:
 def turned_round(patch: Patch) -> None:
     """Add for remove, remove for add."""
 
-    def turned(tree: Composition, relation: Relation, side: Direction) -> tuple[Ingredients, ...]:
-        return read_losses(tree, relation, "add" if side == "remove" else "remove")
+    def turned(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+        removed, added = read_both_ways(tree, relation)
+        return added, removed
 
-    patch.setattr("dpledger.accounting.profile.read_losses", turned)
+    patch.setattr("dpledger.accounting.profile.read_both_ways", turned)
 
 
 def counted_without_errors(patch: Patch) -> None:
