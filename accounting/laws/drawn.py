@@ -29,7 +29,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, range_pair
 from dpledger.accounting.laws.cells import (
     Bracket,
     bounded_range_bracket,
@@ -73,7 +73,7 @@ from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Losses", "losses_of"]
+__all__ = ["Losses", "losses_of", "range_below"]
 
 MOST_ATOMS = 1 << 13
 THIRD = 0.8
@@ -123,6 +123,30 @@ def _losses_of(drawn: Drawn, relation: Relation, direction: Direction) -> Losses
 
 
 _kept_losses_of = functools.lru_cache(maxsize=1024)(_losses_of)
+
+
+def range_below(eta: Decimal, how: Draw, position: float, direction: Direction) -> Loss | None:
+    """The loss of one mechanism of bounded range `eta`, with two losses, the larger one at `position` times eta; of a
+    secret batch in the direction add, where what is rare without the unit tells most, P and Q are exchanged first. None
+    where no such mechanism is known.
+
+    Claim: some mechanism of this description releases this in every run, or more. Source: `bounded_range.range_pair`;
+    docs/proofs/amplification.md, sections 3 and 4.
+    """
+    if how == EVERYONE:
+        return range_pair(float(eta), position).loss()
+    pair = range_pair(float(eta), position if direction == "remove" else 1 - position)
+    match how:
+        case Poisson(rate=rate):
+            return _loss(pair.sampled(_below_one(rate)), direction)
+        case Subset(population=population, batch=batch):
+            return _loss(pair.sampled(batch / population), direction)
+        case Allocation(steps=steps):
+            return _loss(averaged(pair, steps, "below"), direction)
+        case Shuffle():
+            return None
+        case _:
+            assert_never(how)
 
 
 def _require_known(leaf: Leaf, how: Draw, relation: Relation) -> None:

@@ -34,8 +34,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
-from dpledger.accounting.laws.bounded_range import range_pair
-from dpledger.accounting.laws.drawn import losses_of
+from dpledger.accounting.laws.drawn import losses_of, range_below
 from dpledger.accounting.laws.draws import (
     EVERYONE,
     Allocation,
@@ -258,11 +257,19 @@ def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
 # ---- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _attained(leaf: BoundedRange | ExponentialLaw, position: float) -> Loss:
-    """Two losses, eta apart: the envelope is the supremum over their positions at each epsilon by itself. Run once it
-    is attained, run twice no single position is as bad. The worst for a small delta is further up, the fewer runs."""
+def _is_supremum(drawn: Drawn, runs: int) -> bool:
+    """Whether the profile above is a supremum over mechanisms that no single one attains at any epsilon: that of a
+    bounded range, unless it is run once, on everyone or on a sample."""
+    return isinstance(drawn.leaf, BoundedRange | ExponentialLaw) and (runs > 1 or isinstance(drawn.how, Allocation))
+
+
+def _attained(drawn: Drawn, position: float, direction: Direction) -> Loss | None:
+    """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
+    delta is further up, the fewer runs."""
+    leaf = drawn.leaf
+    assert isinstance(leaf, BoundedRange | ExponentialLaw)
     eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
-    return range_pair(float(eta), position).loss()
+    return range_below(eta, drawn.how, position, direction) if eta else None
 
 
 def _shows_nothing(leaf: ZCDP | RDP) -> bool:
@@ -281,7 +288,7 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
-    ranges: list[tuple[BoundedRange | ExponentialLaw, int]] = []
+    ranges: list[tuple[Drawn, int]] = []
     curves: list[tuple[ZCDP | RDP, int]] = []
     squares = Fraction(0)  # of the Gaussians: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
@@ -300,12 +307,11 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
         losses = losses_of(drawn, relation, direction)
         if losses is None:
             continue
-        match leaf:
-            case BoundedRange() | ExponentialLaw() if everyone and len(leaves) + count > 2:
-                ranges.append((leaf, count))
-                losses = replace(losses, below=None)
-            case _ if losses.below is not losses.above:
-                approached = False
+        if losses.below is not losses.above:
+            approached = False
+        if _is_supremum(drawn, len(leaves) + count - 1):
+            ranges.append((drawn, count))
+            losses = replace(losses, below=None)
         above.append((losses.above, count))
         if losses.failure:
             failure += count * losses.failure
@@ -316,8 +322,10 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    position = 0.5 + 0.6 / math.sqrt(max(2, sum(count for _, count in ranges)))
-    below.extend((_attained(leaf, position), count) for leaf, count in ranges)
+    ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count in ranges)
+    position = 0.5 + 0.6 / math.sqrt(max(2, ratios))
+    attained = ((_attained(drawn, position, direction), count) for drawn, count in ranges)
+    below.extend((loss, count) for loss, count in attained if loss is not None)
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),
