@@ -175,7 +175,7 @@ class Accountant:
         first = self._leading
         leading = self._one(first, 0.0)
         for side, running in self._running.items():
-            if side == first or self._alike or (self._aimed(running) and running.at_most() <= leading.lower):
+            if side == first or self._alike or (self._aimed(running) and running.is_at_most(leading.lower)):
                 continue
             other = self._one(side, leading.lower)
             if other.lower > leading.lower:

@@ -110,6 +110,16 @@ class Place:
         above = moments + (bounds.terms + 8) * UNIT * sizes
         return Ladder(self.points, above, above + self._log_kappas + 4 * UNIT * np.abs(above))
 
+    def chernoff(self, bounds: Rows, i: int, log_delta: float) -> float:
+        """An upper bound of epsilon from point number i: that of `ladder(bounds).epsilon`, for one point.
+
+        Claim: delta(result) <= e^log_delta. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
+        size = _POINTS.size
+        moment, modulus = float(bounds.sums[i]), float(bounds.sums[size + i])
+        bound = moment + float(self._log_kappas[i])
+        slack = UNIT * ((bounds.terms + 16) * modulus + 16 * (abs(bound) + abs(log_delta)))
+        return (bound - log_delta + slack) / float(self.points[i])
+
     def contour(self, nodes: Rows, ladder: Ladder) -> Contour:
         """The contour of the list here."""
         whole = Sum(self, nodes.sums, nodes.terms)
@@ -117,18 +127,29 @@ class Place:
 
 
 class Rows:
-    """Rows with counts, and their sum: each row times its count.
+    """Rows with counts, and their sum: each row times its count. What is added is kept until the sum is asked for.
 
     `terms`: each entry of `sums` is off by at most this many roundings of the sum of its terms' moduli."""
 
-    __slots__ = ("_counts", "_rows", "_size", "sums", "terms")
-
-    sums: Array
-    terms: int
+    __slots__ = ("_added", "_counts", "_rows", "_size", "_sums", "_terms")
 
     def __init__(self, rows: Array, counts: Sequence[int]) -> None:
         self._rows, self._counts, self._size = rows, np.array(counts, dtype=np.float64), len(rows)
+        self._added: dict[int, int] = {}
         self._sum_up()
+
+    @property
+    def sums(self) -> Array:
+        """The sum of all rows, each times its count."""
+        if self._added:
+            self._catch_up()
+        return self._sums
+
+    @property
+    def terms(self) -> int:
+        if self._added:
+            self._catch_up()
+        return self._terms
 
     @property
     def largest(self) -> float:
@@ -147,21 +168,27 @@ class Rows:
             self._rows = np.concatenate([self._rows, np.zeros((end, self._rows.shape[1]))])
         self._rows[self._size : end], self._counts[self._size : end] = rows, counts
         self._size = end
-        self.sums = self.sums + np.asarray(counts, dtype=np.float64) @ rows
-        self.terms += len(rows) + 1
+        self._sums = self._sums + np.asarray(counts, dtype=np.float64) @ rows
+        self._terms += len(rows) + 1
 
     def add(self, i: int, count: int, total: int) -> None:
         """`count` more of row i, of which there are `total` then."""
         self._counts[i] = total
-        if self.terms > 2 * self._size + _UPDATES:
+        self._added[i] = self._added.get(i, 0) + count
+
+    def _catch_up(self) -> None:
+        if self._terms + len(self._added) > 2 * self._size + _UPDATES:
             self._sum_up()
-        else:
-            self.sums = self.sums + float(count) * self._rows[i]
-            self.terms += 1
+            return
+        for i, count in self._added.items():
+            self._sums = self._sums + float(count) * self._rows[i]
+        self._terms += len(self._added)
+        self._added.clear()
 
     def _sum_up(self) -> None:
-        self.sums = self._counts[: self._size] @ self._rows[: self._size]
-        self.terms = self._size + 2
+        self._sums = self._counts[: self._size] @ self._rows[: self._size]
+        self._terms = self._size + 2
+        self._added.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,7 +36,8 @@ MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
 _ROUNDS = 12
 _SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
-_SPARE = 1.2  # of the distance at which an end was certified last time
+_ROOM = 1e-8  # relative: as far outward of where it just holds an end may be
+_SHARE = 0.1  # the same, of the distance between the two
 
 
 class Running:
@@ -55,10 +57,12 @@ class Running:
         self._bounds: Rows | None = None
         self._nodes: Rows | None = None  # of the first losses: those of the others are formed when they are needed
         self._ladder: Ladder | None = None
+        self._best = 0  # the point of the best Chernoff bound, when it was last looked for
         self._decays = 0
         self._narrow = 0.0  # the place is asked for answers while this is above 0, and left for one wider than this
-        self._root, self._speed, self._then = math.nan, 0.0, 0
-        self._gaps = {1.0: 0.0, -1.0: 0.0}
+        self._past: list[tuple[int, float]] = []  # runs, and about where the upper certificate just held
+        self._slope = math.nan  # of log delta there
+        self._apart = 0.0  # of the two points where the certificates just hold
 
     def aim(self, log_down: float, log_up: float) -> None:
         """Ask for another delta, which moves as mass at infinity is added."""
@@ -94,15 +98,19 @@ class Running:
             if rows is not None and i < len(rows):
                 rows.add(i, count, self._counts[i])
 
-    def at_most(self) -> float:
-        """An upper bound of epsilon that costs little: the Chernoff bound, or the largest loss."""
+    def is_at_most(self, floor: float) -> bool:
+        """Whether the Chernoff bound, which costs little, or the largest loss shows that epsilon is at most `floor`."""
         if self.place is None:
-            return math.inf
+            return False
         try:
-            ladder, bounds = self._chernoff(self.place)
+            bounds = self._bounds = self._caught_up(self._bounds, self.place.bound_rows)
         except WorkLimit:
-            return math.inf
-        return max(0.0, min(ladder.epsilon(self._log_down), bounds.largest))
+            return False
+        if self.place.chernoff(bounds, self._best, self._log_down) <= floor or bounds.largest <= floor:
+            return True
+        ladder, _ = self._chernoff(self.place)
+        self._best = ladder.best(self._log_down)
+        return ladder.epsilon(self._log_down) <= floor
 
     def epsilon(self, floor: float = 0.0) -> Interval | None:
         """Bounds of epsilon; where it is not above `floor`, (0, floor) will do. None where no contour is narrow.
@@ -130,8 +138,7 @@ class Running:
         self._bounds = self._nodes = self._ladder = None
         self._decays = 0
         self._narrow = WIDEST if place else 0.0
-        self._root, self._speed, self._then = math.nan, 0.0, 0
-        self._gaps = {1.0: 0.0, -1.0: 0.0}
+        self._past, self._slope, self._apart = [], math.nan, 0.0
 
     def _is_past(self) -> bool:
         """Whether the place has many nodes, for a time when losses were few: now far fewer will do."""
@@ -197,7 +204,7 @@ class Running:
         except WorkLimit:
             self._settle(None)
             return None
-        if floor > 0 and contour.bounds(floor).upper <= self._log_down:
+        if floor > 0 and contour.upper(floor) <= self._log_down:
             return Interval(0.0, floor)
         found = self._solved(contour) if self._narrow > 0 else None
         if found is None or found.relative_width() > self._narrow:
@@ -207,19 +214,43 @@ class Running:
         return found
 
     def _solved(self, contour: Contour) -> Interval | None:
-        """A root of the uncertified sum, then both ends."""
-        root, slope = self._newton(contour, self._root + self._speed * (self._runs - self._then))
+        """Both ends, from where they are expected after the last ones, or from a root of the uncertified sum."""
+        expected = self._expected()
+        found = self._ends(contour, expected, self._slope) if expected > 0 else None
+        if found is not None:
+            return found
+        root, slope = self._newton(contour, expected)
         if math.isnan(root) and self._ladder is not None:
             root, slope = self._newton(contour, self._ladder.epsilon(self._log_down))
         if math.isnan(root):
             return None
         if root <= 0:
-            return Interval(0.0, 0.0) if contour.bounds(0.0).upper <= self._log_down else None
-        if self._runs > self._then:
-            self._speed = (root - self._root) / (self._runs - self._then) if self._then else 0.0
-        self._root, self._then = root, self._runs
-        upper, lower = self._end(contour, root, slope, 1.0), self._end(contour, root, slope, -1.0)
-        return None if upper is None or lower is None else Interval(max(0.0, lower), upper)
+            return Interval(0.0, 0.0) if contour.upper(0.0) <= self._log_down else None
+        return self._ends(contour, root, slope)
+
+    def _expected(self) -> float:
+        """Where the parabola through the last upper ends is now; NaN before there is one."""
+        if len(self._past) < 3:
+            return self._past[-1][1] if self._past else math.nan
+        (first, early), (second, middle), (third, late) = self._past
+        speed, before = (late - middle) / (third - second), (middle - early) / (second - first)
+        ahead = self._runs - third
+        return late + ahead * (speed + (speed - before) / (third - first) * (ahead + third - second))
+
+    def _ends(self, contour: Contour, start: float, slope: float) -> Interval | None:
+        """The interval between two points at which the certificates hold, searched from `start`."""
+        room = max(_ROOM * start, _SHARE * self._apart)
+        above = _end(lambda at: contour.upper(at) - self._log_down, start, room, slope)
+        if above is None:
+            return None
+        upper, zero, self._slope = above
+        below = _end(lambda at: self._log_up - contour.lower(at), zero - self._apart, -room, self._slope)
+        if below is None:
+            return None
+        self._apart = max(0.0, zero - below[1])
+        if not (self._past and self._past[-1][0] == self._runs):
+            self._past = [*self._past[-2:], (self._runs, zero)]
+        return Interval(max(0.0, below[0]), max(0.0, upper))
 
     def _newton(self, contour: Contour, start: float) -> tuple[float, float]:
         """A root from `start`, and the slope there; NaN where there is none."""
@@ -234,19 +265,24 @@ class Running:
                 break
         return at, slope
 
-    def _end(self, contour: Contour, root: float, slope: float, sign: float) -> float | None:
-        """The first point tried outward of the root where the certificate holds; None where none does.
 
-        The first is a little further than where it held last time; the distance then grows by what is missing."""
-        distance = max(_SPARE * self._gaps[sign] / -slope, abs(root) * 2.0**-52)
-        for _ in range(_ROUNDS):
-            at = root + sign * distance
-            bounds = contour.bounds(at)
-            missing = bounds.upper - self._log_down if sign > 0 else self._log_up - bounds.lower
-            if missing <= 0:
-                self._gaps[sign] = max(0.0, missing - slope * distance)
-                return at
-            if not missing < math.inf:
-                return None
-            distance = max(2 * distance, distance + _SPARE * missing / -slope)
-        return None
+End: TypeAlias = tuple[float, float, float]
+"""A point where a certificate holds, about where it just does, and the slope of the excess there."""
+
+
+def _end(excess: Callable[[float], float], start: float, room: float, slope: float) -> End | None:
+    """A point where `excess`, which changes by about `slope` < 0 a unit outward, is not positive, at most `room`
+    outward (downward, where that is below 0) of its zero. None where it is infinite."""
+    at, sign = start + room / 2, math.copysign(1.0, room)
+    last = before = math.nan
+    for _ in range(_ROUNDS):
+        missing = excess(at)
+        if not abs(missing) < math.inf:
+            return None
+        secant = sign * (missing - last) / (at - before) if at != before else math.nan
+        slope = secant if 0.5 < secant / slope < 2 else slope
+        zero = at - sign * missing / slope
+        if missing <= 0 and abs(zero - at) <= abs(room):
+            return at, zero, slope
+        at, last, before = zero + room / 2, missing, at
+    return None
