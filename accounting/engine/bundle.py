@@ -180,18 +180,18 @@ class TiltedBundle:
         return self.law._added(self.base)
 
     @functools.cached_property
-    def _decays(self) -> list[tuple[int, Layers]]:
-        if not self.law.decays:
-            return []
-        return [
-            (count, layers) for (_, count), layers in zip(self.law.parts, layers_of(self.base, self.c), strict=True)
-        ]
+    def _layers(self) -> list[Layers]:
+        return layers_of(self.base, self.c)
+
+    def decay_rows(self, t: Array) -> Array:
+        """Upper bounds of log |phi(s)|, for ever from each t on: a row for each law, one run of it."""
+        return np.array([layers.log_decay(t) for layers in self._layers])
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
-        total = np.zeros(t.shape)
-        for count, layers in self._decays:
-            total += count * layers.log_decay(t)
-        return total * (1 - 1e-12)
+        if not self.law.decays:
+            return np.zeros(t.shape)
+        total: Array = (self.law._counts @ self.decay_rows(t)) * (1 - 1e-12)
+        return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""

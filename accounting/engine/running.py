@@ -123,6 +123,8 @@ class Running:
         found = None if self._is_past() else self._answer(floor)
         if found is None and may_move:
             self._settle(self._chosen())
+            if floor > 0 and self.is_at_most(floor):
+                return Interval(0.0, floor)
             found = self._answer(floor)
             if found is None:
                 self._narrow, self._next_try = 0.0, PATIENCE * self._runs
@@ -141,10 +143,13 @@ class Running:
         self._past, self._slope, self._apart = [], math.nan, 0.0
 
     def _is_past(self) -> bool:
-        """Whether the place has many nodes, for a time when losses were few: now far fewer will do."""
-        if self.place is None or self._narrow == 0 or self.place.count < MANY_NODES:
+        """Whether the place was for a time when losses were few, and has many nodes, or few of its rows were formed:
+        now another will do with less."""
+        self._settled = self._settled or self._runs  # of a place that was begun with
+        if self.place is None or self._narrow == 0 or self._runs < PAST * self._settled:
             return False
-        return self._runs >= PAST * max(self._settled, 1)
+        formed = 0 if self._nodes is None else len(self._nodes)
+        return self.place.count >= MANY_NODES or 2 * formed < len(self._losses)
 
     def _chosen(self) -> Place | None:
         """A place for the losses of now and soon; None where that is too much work."""
@@ -184,13 +189,11 @@ class Running:
         assert self.place is not None
         rows = self.place.node_rows(losses)
         counts = np.array(self._counts[-len(losses) :], dtype=np.float64)
-        decayed = self._nodes.sums[DECAY] if self._nodes else 0.0
-        for i in np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist():
-            if decayed <= DECAYED:
-                break
-            rows[i, DECAY] = self.place.decay(losses[i])
-            decayed += counts[i] * rows[i, DECAY]
-            self._decays += 1
+        decayed = float(self._nodes.sums[DECAY]) if self._nodes else 0.0
+        if decayed > DECAYED:
+            chosen = np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist()
+            rows[chosen, DECAY] = self.place.decays([losses[i] for i in chosen])
+            self._decays += len(chosen)
         return rows
 
     # ---- the answer -------------------------------------------------------------------------------------------------
