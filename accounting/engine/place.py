@@ -3,7 +3,7 @@
 Everything that a certificate needs of a list is additive over its losses: log Phi and its error bound at the nodes, K
 and its error, the mean, the decay at the last node, the Chernoff bounds. At a fixed *place* (tilt, step, nodes) each
 loss is one row, the list is the counts times the rows, and an appended loss costs one product. Rows of many sampled
-Gaussians are formed side by side (`bundle`). docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
+losses are formed side by side (`bundle`). docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.bundle import BundledGaussians, bundles_of
+from dpledger.accounting.engine.bundle import Bundle, bundles_of
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
@@ -87,7 +87,7 @@ class Place:
             rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
         return rows
 
-    def _bundle_rows(self, bundle: BundledGaussians) -> Array:
+    def _bundle_rows(self, bundle: Bundle) -> Array:
         tilted = bundle.tilted(self.c)
         at = tilted.base
         real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
