@@ -28,7 +28,6 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "RUNGS",
     "SMALL",
-    "WIDTH",
     "Plan",
     "epsilon_above",
     "epsilon_below",

@@ -18,6 +18,7 @@ from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
+from dpledger.accounting.engine.running_lattice import RunningLattice
 from dpledger.accounting.engine.solve import WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.law import Loss
@@ -34,6 +35,9 @@ ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
+CLOSE = 4e-4  # relative width of epsilon that a lattice may leave in any case
+GROWN, FURTHER = 1.6, 2.0  # times the width that was known, up to so many times the epsilon that was
+FAINTEST = -650.0  # log delta of a lattice: below, its masses underflow
 _ROUNDS = 12
 _SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _ROOM = 1e-8  # relative: as far outward of where it just holds an end may be
@@ -51,6 +55,10 @@ class Running:
         self._failing: dict[int, float] = {}  # the mass at infinity of the losses that have one
         self._runs = 0
         self._next_try = 1.0
+        self._lattice: RunningLattice | None = None
+        self._waiting: list[tuple[Loss, int]] = []  # to be put on it
+        self._known = Interval(0.0, math.inf)  # what epsilon was found to be before it was begun
+        self._next_lattice = 0.0
         self.place: Place | None = None
         self.places = 0
         self._settled = 0  # the runs there were when the place was chosen
@@ -86,6 +94,8 @@ class Running:
         i = self._index.get(loss)
         self._runs += count
         self._ladder = None
+        if self._lattice is not None:
+            self._waiting.append((loss, count))
         if i is None:
             self._index[loss] = len(self._losses)
             if loss.infinite_mass:
@@ -128,7 +138,47 @@ class Running:
             found = self._answer(floor)
             if found is None:
                 self._narrow, self._next_try = 0.0, PATIENCE * self._runs
+        if found is None:
+            return self._on_lattice()
+        self._lattice = None
         return found
+
+    # ---- while no contour is narrow ---------------------------------------------------------------------------------
+
+    def learn(self, known: Interval) -> None:
+        """What epsilon was found to be, at some length, where `epsilon` gave none: to go on from there, on a lattice
+        that tells it as well."""
+        self._known, self._waiting = known, []
+        if self._runs >= self._next_lattice and self._log_down >= FAINTEST:
+            self._lattice = RunningLattice.begun(self.parts(), *self._deltas())
+            if self._on_lattice() is None:
+                self._next_lattice = PATIENCE * self._runs
+
+    def _on_lattice(self) -> Interval | None:
+        """What the lattice says that was begun; None, and none from then on, where that is wide."""
+        if self._lattice is None:
+            return None
+        try:
+            for loss, count in self._waiting:
+                self._lattice.add(loss, count)
+            self._waiting = []
+            found = self._lattice.epsilon(*self._deltas())
+            if self._is_as_good(found):
+                return found
+        except WorkLimit:
+            pass
+        self._lattice = None
+        return None
+
+    def _is_as_good(self, found: Interval) -> bool:
+        """Whether it is narrow, or as narrow as what was known of little less."""
+        width = found.relative_width()
+        near = found.upper <= FURTHER * self._known.upper
+        return width <= CLOSE or (near and width <= GROWN * self._known.relative_width())
+
+    def _deltas(self) -> tuple[float, float]:
+        """Rounded outward."""
+        return math.exp(self._log_down) * (1 - 1e-13), math.exp(self._log_up) * (1 + 1e-13)
 
     # ---- the place and its rows -------------------------------------------------------------------------------------
 

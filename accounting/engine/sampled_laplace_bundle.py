@@ -19,10 +19,9 @@ from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes, excess, price
 from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.sampled_laplace import (
-    ELLIPSES,
-    FLATTEST,
     POINTS,
     SampledLaplaceLoss,
+    best_ellipse,
     half_width,
     layers_of_tilted,
 )
@@ -182,18 +181,15 @@ class BundledSampledLaplace:
         Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
         section 4, Lemma 8."""
         rates, e0 = self._numbers
-        best = np.full(len(e0), math.inf)
-        for rho in ELLIPSES.tolist():
-            across, height = grids.half * (rho + 1 / rho) / 2, grids.half * (rho - 1 / rho) / 2
-            losses = curves(rates, grids.middles + (across if power >= 0 else -across))[0] * power
-            if power < 0:
-                losses += power * np.log(np.cos(np.minimum(height, FLATTEST) / 2))
-            logs = losses - (e0 + grids.middles - across) / 2 + frequency * height
-            top = logs.max(axis=1)
-            total = top + np.log(np.exp(logs - top[:, None]).sum(axis=1) * grids.half[:, 0] / 4)
-            total += math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho)
-            best = np.where(height[:, 0] > FLATTEST, best, np.minimum(best, total))
-        return best + 1e-6
+        rho = best_ellipse(float(np.max(grids.half)), power, frequency)
+        across, height = grids.half * (rho + 1 / rho) / 2, grids.half * (rho - 1 / rho) / 2
+        losses = curves(rates, grids.middles + (across if power >= 0 else -across))[0] * power
+        if power < 0:
+            losses += power * np.log(np.cos(height / 2))
+        logs = losses - (e0 + grids.middles - across) / 2 + frequency * height
+        top = logs.max(axis=1)
+        total: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1) * grids.half[:, 0] / 4)
+        return total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho) + 1e-6
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,12 +23,12 @@ from dpledger.accounting.laws.sampled_curve import mixed_curve
 from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, Direction
 from dpledger.errors import WorkLimit
 
-__all__ = ["ELLIPSES", "FLATTEST", "POINTS", "SampledLaplaceLoss", "half_width", "layers_of_tilted"]
+__all__ = ["POINTS", "SampledLaplaceLoss", "best_ellipse", "half_width", "layers_of_tilted"]
 
 POINTS = 32  # of the rule, a panel
 CELLS = 160
-ELLIPSES = np.array([1.5, 1.8, 2.1, 2.5, 3.0, 3.6, 4.5])  # parameters tried
-FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic; -log cos(b/2) <= 0.31 b
+_ELLIPSES = np.array([1.5, 1.8, 2.1, 2.5, 3.0, 3.6, 4.5])  # parameters tried
+_FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic; -log cos(b/2) <= 0.31 b
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,19 @@ class Weighted:
 
 def half_width(power: float, frequency: float) -> float:
     """The widest panels, as half lengths, for which some ellipse gives DIGITS; checked afterwards, not trusted."""
-    real, imaginary = (ELLIPSES + 1 / ELLIPSES) / 2, (ELLIPSES - 1 / ELLIPSES) / 2
-    room = (2 * POINTS - 1) * np.log(ELLIPSES) - np.log(8 / (ELLIPSES - 1)) - DIGITS - 1
+    real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
+    room = (2 * POINTS - 1) * np.log(_ELLIPSES) - np.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
     growth = imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1)
-    return float(np.max(np.minimum(room / growth, FLATTEST / imaginary)))
+    return float(np.max(np.minimum(room / growth, _FLATTEST / imaginary)))
+
+
+def best_ellipse(half: float, power: float, frequency: float) -> float:
+    """About the parameter of the ellipse that gives the smallest error for panels of this half length, whose imaginary
+    half axis is at most _FLATTEST."""
+    real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
+    growth = half * (imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1))
+    errors = growth + np.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * np.log(_ELLIPSES)
+    return float(_ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf))])
 
 
 def _grid(law: SampledLaplaceLoss, power: float, frequency: float) -> Grid:
@@ -143,20 +152,16 @@ def _log_rule_error(law: SampledLaplaceLoss, grid: Grid, power: float, frequency
     Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
     section 4, Lemma 8.
     """
-    best = math.inf
-    for rho in ELLIPSES.tolist():
-        across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
-        if height > FLATTEST:
-            continue
-        edge = grid.middles + (across if power >= 0 else -across)
-        losses = mixed_curve(law.rate, edge).values * power
-        if power < 0:
-            losses = losses + power * math.log(math.cos(height / 2))
-        logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
-        top = float(np.max(logs))
-        total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
-        best = min(best, total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho))
-    return best + 1e-6
+    rho = best_ellipse(grid.half, power, frequency)
+    across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
+    edge = grid.middles + (across if power >= 0 else -across)
+    losses = mixed_curve(law.rate, edge).values * power
+    if power < 0:
+        losses = losses + power * math.log(math.cos(height / 2))
+    logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
+    top = float(np.max(logs))
+    total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
+    return total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho) + 1e-6
 
 
 def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
