@@ -86,9 +86,8 @@ def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[Bundle, list[int]]], 
         else:
             others.append(i)
     bundles: list[tuple[Bundle, list[int]]] = []
-    for group in (*gaussians.values(), *laplace.values()):
-        if len(group) < FEWEST_ROWS:
-            others.extend(i for i, _ in group)
+    groups: list[Sequence[tuple[int, Loss]]] = [*gaussians.values(), *laplace.values()]
+    others.extend(i for group in groups if len(group) < FEWEST_ROWS for i, _ in group)
     for some in gaussians.values():
         bundles.extend((BundledGaussians(tuple((law, 1) for _, law in c)), [i for i, _ in c]) for c in _chunks(some))
     for more in laplace.values():

@@ -185,10 +185,11 @@ class Product:
     def multiply(self, law: Transformed, count: int) -> None:
         """`count` more runs of a law."""
         self._value = self._value * _power(law.value, count)
-        self._log_size += count * law.logs + (8 * UNIT * count) * (np.abs(law.logs) + 1)
+        self._log_size += count * law.logs + (8 * UNIT * count) * (np.abs(law.logs) + 1) + UNIT * np.abs(self._log_size)
         self._lost += count * law.lost + 4 * UNIT * (count + 2)
         self._log_front += count * law.log_moment
         self._front_error += count * (law.relative + 8 * UNIT * (abs(law.log_moment) + 1))
+        self._front_error += UNIT * abs(self._log_front)
         self._log_whole += count * law.log_whole
         self._infinite += count * law.infinite
         self._start += count * law.start

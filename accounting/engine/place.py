@@ -96,7 +96,7 @@ class Place:
 
     def decays(self, losses: Sequence[Loss]) -> Array:
         """log |phi| of each loss from the last node to the horizon, bounded from above."""
-        end, found = np.array([self.count * self.step]), np.empty(len(losses))
+        end, found = np.array([self.count * self.step]), np.empty(len(losses), dtype=np.float64)
         bundles, others = bundles_of(losses)
         for bundle, numbers in bundles:
             found[numbers] = bundle.tilted(self.c).decay_rows(end)[:, 0]
@@ -138,6 +138,9 @@ class Rows:
     `terms`: each entry of `sums` is off by at most this many roundings of the sum of its terms' moduli."""
 
     __slots__ = ("_added", "_counts", "_rows", "_size", "_sums", "_terms")
+
+    _sums: Array
+    _terms: int
 
     def __init__(self, rows: Array, counts: Sequence[int]) -> None:
         self._rows, self._counts, self._size = rows, np.array(counts, dtype=np.float64), len(rows)

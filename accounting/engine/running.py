@@ -149,10 +149,13 @@ class Running:
         """What epsilon was found to be, at some length, where `epsilon` gave none: to go on from there, on a lattice
         that tells it as well."""
         self._known, self._waiting = known, []
-        if self._runs >= self._next_lattice and self._log_down >= FAINTEST:
-            self._lattice = RunningLattice.begun(self.parts(), *self._deltas())
-            if self._on_lattice() is None:
-                self._next_lattice = PATIENCE * self._runs
+        if self._runs < self._next_lattice or self._log_down < FAINTEST:
+            return
+        for lattice in RunningLattice.begun(self.parts(), *self._deltas()):
+            self._lattice = lattice
+            if self._on_lattice() is not None:
+                return
+        self._next_lattice = PATIENCE * self._runs
 
     def _on_lattice(self) -> Interval | None:
         """What the lattice says that was begun; None, and none from then on, where that is wide."""

@@ -7,7 +7,9 @@ room for more; where its answer is no longer as narrow, the whole list is asked 
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from dpledger.accounting.engine.composed import Composed
@@ -28,8 +30,8 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["RunningLattice"]
 
-FINER = 0.8  # of the spacing that is enough now
-WIDER = 1.15  # times the window, for aliases of more losses
+FINER = 0.7  # of the spacing that is enough now
+WIDER = 1.4  # times the window, for aliases of more losses
 MORE = 3  # times the runs that there are: so many are to have room
 MOST_KEPT = 16  # losses whose transforms are kept
 
@@ -47,20 +49,20 @@ class RunningLattice:
         self._guess = plan.epsilon
 
     @classmethod
-    def begun(cls, parts: tuple[tuple[Loss, int], ...], down: float, up: float) -> RunningLattice | None:
-        """The lattices of a list, fit for its epsilon at a delta from `down` to `up`; None where they are too large."""
-        try:
-            _, plan = planned_epsilon(Composed(parts), down, up)
-            if plan is None:
-                return None
-            finest = max((high - low) / MOST_CELLS for low, high in plan.ranges)
-            roomy = replace(plan, spacing=max(FINER * plan.spacing, 1.02 * finest), window=WIDER * plan.window)
-            lattice = cls(roomy, MORE * sum(count for _, count in parts), math.log(down))
-            for loss, count in parts:
-                lattice.add(loss, count)
-        except WorkLimit:
-            return None
-        return lattice
+    def begun(cls, parts: tuple[tuple[Loss, int], ...], down: float, up: float) -> Iterator[RunningLattice]:
+        """Lattices of a list, fit for its epsilon at a delta from `down` to `up`: one with room for more of the same,
+        then one as the list itself asks for. None where they are too large."""
+        _, plan = planned_epsilon(Composed(parts), down, up)
+        if plan is None:
+            return
+        finest = max((high - low) / MOST_CELLS for low, high in plan.ranges)
+        roomy = replace(plan, spacing=max(FINER * plan.spacing, 1.02 * finest), window=WIDER * plan.window)
+        for each in (roomy, plan):
+            with contextlib.suppress(WorkLimit):
+                lattice = cls(each, MORE * sum(count for _, count in parts), math.log(down))
+                for loss, count in parts:
+                    lattice.add(loss, count)
+                yield lattice
 
     def add(self, loss: Loss, count: int) -> None:
         """`count` more runs. Raises WorkLimit where the loss does not fit the lattice."""

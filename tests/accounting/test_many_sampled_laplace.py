@@ -37,11 +37,11 @@ class Conformance(LawConformance):
     """Three laws, an integral over the density under Q for each."""
 
     numbers = (("0.1", "1", 2), ("0.3", "0.5", 1), ("0.02", "1.7", 3))
-    tilts = (0.3, 6.0)
+    tilts = (0.3, 2.5, 6.0)
     remove: bool
 
     @classmethod
-    def transform(cls, z: Any) -> Any:  # type: ignore[override]
+    def transform(cls, z: Any) -> Any:
         w, product = z + 1 if cls.remove else -z, mp.mpf(1)
         for rate, epsilon, times in cls.numbers:
             q, e = real(rate), real(epsilon)
