@@ -152,10 +152,10 @@ class Profile:
         asked = list(epsilons)
         near: Array = np.array([_nearest(epsilon, "epsilons") for epsilon in asked], dtype=np.float64)
         order = np.argsort(near, kind="stable")
-        lower, upper = np.empty(near.shape), np.empty(near.shape)
         points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
-        lower[order], upper[order] = self._deltas_at(points, self.cases)
-        return tuple(Bounds(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True))
+        lower, upper = self._deltas_at(points, self.cases)
+        place = np.argsort(order)
+        return tuple(map(Bounds, lower[place].tolist(), upper[place].tolist()))
 
     def _deltas_at(self, points: Points, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:
         """Lower and upper bounds of the largest delta of some cases."""

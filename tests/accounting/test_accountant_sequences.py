@@ -50,7 +50,7 @@ deltas = st.sampled_from(["1e-3", "1e-6", "1e-11"])
 
 
 def composed(so_far: Mapping[Composition, int], delta: str, direction: Side = None) -> Bounds:
-    counts: dict[Composition | HasParts, int] = dict(so_far)
+    counts: dict[Composition | HasParts, int] = {leaf: count for leaf, count in so_far.items()}  # noqa: C416
     return compose(counts, direction=direction).epsilon(delta)
 
 
