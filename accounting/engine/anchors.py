@@ -146,12 +146,14 @@ class Curve:
         assert self._composed is not None
         lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
         anchors: list[_Anchor] = []
+        farthest = float(epsilons[-1])
         for place in PLACES.tolist():
             anchor = self._anchor(place)
             if anchor is None:
                 break
             anchors.append(anchor)
-            if anchor.epsilon > float(epsilons[-1]) or place < least:
+            farthest = min(farthest, anchor.end)
+            if anchor.epsilon > farthest or place < least:
                 break
         if anchors:
             at = np.array([anchor.epsilon for anchor in anchors])
@@ -249,10 +251,12 @@ PLACES = np.array(_places())
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """A contour, the log delta that it was made for, and about the epsilon there."""
+    """A contour, the log delta that it was made for, and about the epsilon there; `end`: an epsilon beyond which a
+    Chernoff bound is below every delta that is asked about."""
 
     log_delta: float
     epsilon: float
+    end: float
     contour: Contour
 
     def bounds(self, epsilons: Array) -> tuple[Array, Array]:
@@ -279,7 +283,7 @@ def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:
         contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width)
     except WorkLimit:
         return None
-    return _Anchor(log_delta, saddle.epsilon, contour)
+    return _Anchor(log_delta, saddle.epsilon, ladder.epsilon(LAST), contour)
 
 
 # ---- delta for epsilon ----------------------------------------------------------------------------------------------
