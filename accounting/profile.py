@@ -24,11 +24,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
-from dpledger.accounting.engine.anchors import delta_bounds, epsilon_bounds
+from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.engine.tradeoff import power_bounds
+from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
@@ -75,6 +75,7 @@ class Profile:
     verify: Verify | None = None
     tree: Composition | None = field(default=None, repr=False, compare=False)
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
+    _curves: dict[tuple[Ingredients, ...], tuple[Curve, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,35 +139,40 @@ class Profile:
         """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12."""
         if type(count) is not int or not 2 <= count <= 100_000:
             raise ParameterError("count", count, "a whole number from 2 to 100000")
-        last = self._reach()
-        epsilons = [last * i / (count - 1) for i in range(count)]
-        lower, upper = self._deltas_at(np.array(epsilons))
-        return tuple((at, Bounds(low, high)) for at, low, high in zip(epsilons, lower, upper, strict=True))
+        epsilons = np.array([self._reach() * i / (count - 1) for i in range(count)])
+        lower, upper = self._deltas_at(Points(epsilons), self.cases)
+        points = zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True)
+        return tuple((at, Bounds(low, high)) for at, low, high in points)
 
     def deltas(self, epsilons: Iterable[Number]) -> tuple[Bounds, ...]:
         """`delta` at each epsilon: many at once, for little more than a few. Relative width 1e-6, mostly.
 
         Claim: each lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        exact = (_exact(epsilon, "epsilons", None) for epsilon in epsilons)
-        ends = [(float_down(epsilon), float_up(epsilon)) for epsilon in exact]
-        order = sorted({end for pair in ends for end in pair})
-        if not order:
-            return ()
-        lower, upper = self._deltas_at(np.array(order))
-        place = {epsilon: i for i, epsilon in enumerate(order)}
-        return tuple(Bounds(lower[place[above]], upper[place[below]]) for below, above in ends)
+        asked = list(epsilons)
+        near: Array = np.array([_nearest(epsilon, "epsilons") for epsilon in asked], dtype=np.float64)
+        order = np.argsort(near, kind="stable")
+        points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
+        lower, upper = self._deltas_at(points, self.cases)
+        place = np.argsort(order)
+        return tuple(map(Bounds, lower[place].tolist(), upper[place].tolist()))
 
-    def _deltas_at(self, epsilons: Array) -> tuple[list[float], list[float]]:
-        """Lower and upper bounds of delta at floats that rise."""
-        lower, upper = np.zeros(epsilons.shape), np.zeros(epsilons.shape)
-        for case in self.cases:
-            low, high = delta_bounds(case, epsilons, lower)
+    def _deltas_at(self, points: Points, cases: tuple[Ingredients, ...]) -> tuple[Array, Array]:
+        """Lower and upper bounds of the largest delta of some cases."""
+        lower, upper = np.zeros(points.near.shape), np.zeros(points.near.shape)
+        for case, curve in zip(cases, self._curves_of(cases), strict=True):
+            low, high = curve.deltas(points, lower)
             if case.attained:
                 lower = np.maximum(lower, low)
             if case.covers:
                 upper = np.maximum(upper, high)
-        return list(map(float, lower)), list(map(float, upper))
+        return lower, upper
+
+    def _curves_of(self, cases: tuple[Ingredients, ...]) -> tuple[Curve, ...]:
+        """What was found out of the cases so far."""
+        if cases not in self._curves:
+            self._curves[cases] = tuple(Curve(case) for case in cases)
+        return self._curves[cases]
 
     def epsilons(self, deltas: Iterable[Number]) -> tuple[Bounds, ...]:
         """`epsilon` at each delta: many at once, for little more than a few. Relative width 1e-6, mostly.
@@ -178,8 +184,8 @@ class Profile:
             return tuple(self.epsilon(delta) for delta in exact)
         lower, upper = np.zeros(len(exact)), np.zeros(len(exact))
         zero = np.array([not delta for delta in exact])
-        for case in self.cases:
-            low, high = epsilon_bounds(case, exact, lower)
+        for case, curve in zip(self.cases, self._curves_of(self.cases), strict=True):
+            low, high = curve.epsilons(exact, lower)
             if case.attained or case.approached:
                 lower = np.maximum(lower, low if case.attained else np.where(zero, low, 0.0))
             if case.covers:
@@ -221,8 +227,9 @@ class Profile:
 
     def _powers(self, rates: list[Decimal]) -> tuple[Bounds, ...]:
         """Bounds of the greatest true-positive rates at false-positive rates."""
-        back = self._deltas_at if self.symmetric else Profile(self.opposite)._deltas_at
-        there = back if self.symmetric else self._deltas_at
+        there = back = self._deltas_of(self.cases)
+        if not self.symmetric:
+            back = self._deltas_of(self.opposite)
         places = sorted({end for rate in rates for end in (float_down(rate), float_up(rate))})
         if not places:
             return ()
@@ -230,6 +237,9 @@ class Profile:
         at = {place: i for i, place in enumerate(places)}
         ends = ((float(lower[at[float_down(rate)]]), float(upper[at[float_up(rate)]])) for rate in rates)
         return tuple(Bounds(low, high) for low, high in ends)
+
+    def _deltas_of(self, cases: tuple[Ingredients, ...]) -> Deltas:
+        return lambda epsilons: self._deltas_at(Points(epsilons), cases)
 
     def posterior(self, prior: Number, false_positives: Number) -> Bounds:
         """How sure an attacker may become: the greatest probability that a unit is in the data, given that a test with
@@ -339,6 +349,15 @@ def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
         item = under(relation, getattr(item, "unit", None) or Unit())
     parts = getattr(item, "parts", None)
     return as_tree(parts() if callable(parts) else item)
+
+
+def _nearest(value: Number, name: str) -> float:
+    """The float nearest to a number that is not negative; one of infinite size is refused, as by `_exact`."""
+    return value if type(value) is float and 0 <= value < math.inf else float(_exact(value, name, None))
+
+
+def _around(number: Decimal) -> tuple[float, float]:
+    return float_down(number), float_up(number)
 
 
 def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:

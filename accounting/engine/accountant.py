@@ -175,7 +175,7 @@ class Accountant:
         first = self._leading
         leading = self._one(first, 0.0)
         for side, running in self._running.items():
-            if side == first or self._alike or (self._aimed(running) and running.at_most() <= leading.lower):
+            if side == first or self._alike or (self._aimed(running) and running.is_at_most(leading.lower)):
                 continue
             other = self._one(side, leading.lower)
             if other.lower > leading.lower:
@@ -189,7 +189,10 @@ class Accountant:
         if found is not None:
             return found
         (what,) = read_losses(self._whole(), self.relation, side)  # once more, as its Gaussians are one there
-        return epsilon_interval(what, self.delta, floor)
+        known = epsilon_interval(what, self.delta, floor)
+        if known.lower > floor and self._aimed(running):
+            running.learn(known)
+        return known
 
     def _aimed(self, running: Running) -> bool:
         """Whether the finite losses can be asked: whether the mass at infinity leaves them a delta inside (0, 1)."""

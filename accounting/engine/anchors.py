@@ -29,7 +29,7 @@ from dpledger.accounting.laws.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["delta_bounds", "epsilon_bounds"]
+__all__ = ["Curve", "Points"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST, LEAST = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
@@ -38,35 +38,148 @@ SHARP = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
+STRIDE = 8  # of the points that are asked first
 _NEWTON, _WALKS = 12, 5
 _NEAR_ROOT = 1e-11  # of log delta
 Indices: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
-def delta_bounds(what: Ingredients, epsilons: Array, floors: Array) -> tuple[Array, Array]:
-    """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
+class Points:
+    """Epsilons that rise, each the exact number `ends(i)[0]` <= epsilon <= `ends(i)[1]`; `near`: its nearest float."""
 
-    Claim: lower[i] <= delta(epsilons[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
-    """
-    require_assumptions()
-    lower, upper, wide = np.zeros(epsilons.shape), np.ones(epsilons.shape), np.ones(epsilons.shape, dtype=bool)
-    composed = _for_contours(what)
-    if composed is not None:
-        least = float(floors.min(initial=math.inf))
-        near = np.minimum(epsilons, FAR)
-        logs = _log_deltas(composed, near, math.log(least) if 0 < least < math.inf else LAST)
-        lower, upper = _with_mass(*_from_logs(*logs), composed.log_finite)
-        lower = np.where(near < epsilons, 0.0, lower)
-        wide = _wide(lower, upper, floors)
-        asked = np.flatnonzero(wide & (epsilons <= FAR))
-        if few(composed) and asked.size > 1:
-            _from_lattices(composed, epsilons, asked, lower, upper)
+    __slots__ = ("_ends", "near")
+
+    def __init__(self, near: Array, ends: Callable[[int], tuple[float, float]] | None = None) -> None:
+        self.near, self._ends = near, ends
+
+    def ends(self, i: int) -> tuple[float, float]:
+        """The floats around epsilon number i."""
+        return self._ends(i) if self._ends else (float(self.near[i]), float(self.near[i]))
+
+
+class Curve:
+    """The profile of one list of losses, with every anchor that was made for it."""
+
+    __slots__ = ("_anchors", "_composed", "_what")
+
+    def __init__(self, what: Ingredients) -> None:
+        self._what, self._composed = what, _for_contours(what)
+        self._anchors: dict[float, _Anchor | None] = {}
+
+    def deltas(self, points: Points, floors: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
+
+        Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
+        """
+        require_assumptions()
+        epsilons, composed = points.near, self._composed
+        lower, upper = np.zeros(epsilons.shape), np.ones(epsilons.shape)
+        wide = np.ones(epsilons.shape, dtype=bool)
+        if composed is not None:
+            near = np.minimum(epsilons, FAR)
+            self._few_first(near, floors, upper)
+            left = np.flatnonzero(upper > floors)
+            if left.size:
+                lower[left], upper[left] = self._narrowed(near[left], floors[left])
+            lower = np.where(near < epsilons, 0.0, lower)
             wide = _wide(lower, upper, floors)
-    for i in np.flatnonzero(wide).tolist():
-        alone = delta_interval(what, float(epsilons[i]))
-        lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
-    return lower, upper
+            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            if few(composed) and asked.size > 1:
+                _from_lattices(composed, points, asked, lower, upper)
+                wide = _wide(lower, upper, floors)
+        for i in np.flatnonzero(wide).tolist():
+            below, above = points.ends(i)
+            alone = delta_interval(self._what, below)
+            lowest = alone if below == above else delta_interval(self._what, above)
+            lower[i], upper[i] = max(lower[i], lowest.lower), min(upper[i], alone.upper)
+        return lower, upper
+
+    def _few_first(self, epsilons: Array, floors: Array, upper: Array) -> None:
+        """Where others are known to be above: a few points speak for those that follow, as delta falls."""
+        if epsilons.size < 4 * STRIDE or not np.all(floors > 0):
+            return
+        some = self._narrowed(epsilons[::STRIDE], floors[::STRIDE])[1]
+        np.minimum(upper, np.repeat(some, STRIDE)[: upper.size], out=upper)
+
+    def _narrowed(self, epsilons: Array, floors: Array) -> tuple[Array, Array]:
+        """What the anchors say of delta."""
+        assert self._composed is not None
+        least = float(floors.min(initial=math.inf))
+        logs = self._log_deltas(epsilons, math.log(least) if 0 < least < math.inf else LAST)
+        return _with_mass(*_from_logs(*logs), self._composed.log_finite)
+
+    def epsilons(self, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of epsilon at each delta; where it is not above `floors[i]`, that is all they say.
+
+        Claim: lower[i] <= epsilon(deltas[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
+        """
+        require_assumptions()
+        lower, upper = np.zeros(len(deltas)), np.full(len(deltas), math.inf)
+        composed = self._composed
+        if composed is not None:
+            down, up = np.array(list(map(float_down, deltas))), np.array(list(map(float_up, deltas)))
+            if composed.log_finite < 0:
+                down, up = _finite_parts(down, up, composed.infinite_mass)
+            inside = np.flatnonzero((down > 0) & (up < 1))
+            low, high = np.log(down[inside]), np.log(up[inside])
+            low, high = low - (8 * UNIT) * np.abs(low), high + (8 * UNIT) * np.abs(high)
+            lower[inside], upper[inside] = self._epsilons(low, high, floors[inside])
+        with np.errstate(invalid="ignore"):
+            wide = (upper > floors) & ~((upper - lower <= WIDE_EPSILON * upper) & (upper < math.inf))
+        for i in np.flatnonzero(wide).tolist():
+            alone = epsilon_interval(self._what, deltas[i])
+            lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
+        return lower, upper
+
+    # ---- the anchors ------------------------------------------------------------------------------------------------
+
+    def _anchor(self, place: float) -> _Anchor | None:
+        """That for a log delta; None where its contour is too much work."""
+        assert self._composed is not None
+        if place not in self._anchors:
+            self._anchors[place] = _anchor(self._composed, place)
+        return self._anchors[place]
+
+    def _log_deltas(self, epsilons: Array, least: float) -> tuple[Array, Array]:
+        """Bounds of log delta of the finite loss, for delta down to e^least; infinite where no anchor says more."""
+        assert self._composed is not None
+        lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
+        anchors: list[_Anchor] = []
+        farthest = float(epsilons[-1])
+        for place in PLACES.tolist():
+            anchor = self._anchor(place)
+            if anchor is None:
+                break
+            anchors.append(anchor)
+            farthest = min(farthest, anchor.end)
+            if anchor.epsilon > farthest or place < least:
+                break
+        if anchors:
+            at = np.array([anchor.epsilon for anchor in anchors])
+            nearest = np.searchsorted((at[1:] + at[:-1]) / 2, epsilons)
+            _narrow(anchors, nearest, epsilons, lower, upper)
+            beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
+            with np.errstate(invalid="ignore"):
+                _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
+        beyond = epsilons >= self._composed.largest
+        lower[beyond], upper[beyond] = -math.inf, -math.inf
+        return lower, upper
+
+    def _epsilons(self, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
+        """Bounds of epsilon of the finite loss for every log delta from low[i] to high[i]; (0, largest) where an anchor
+        says no more."""
+        assert self._composed is not None
+        lower, upper = np.zeros(low.shape), np.full(low.shape, self._composed.largest)
+        nearest = np.searchsorted(-(PLACES[1:] + PLACES[:-1]) / 2, -low)
+        for i in np.unique(nearest).tolist():
+            anchor = self._anchor(float(PLACES[i]))
+            if anchor is None:
+                continue
+            asked = np.flatnonzero(nearest == i)
+            below, above = _solved(anchor, low[asked], high[asked], floors[asked])
+            lower[asked], upper[asked] = np.maximum(lower[asked], below), np.minimum(upper[asked], above)
+        return lower, upper
 
 
 def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
@@ -75,36 +188,15 @@ def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
     return wide
 
 
-def _from_lattices(composed: Composed, epsilons: Array, asked: Indices, lower: Array, upper: Array) -> None:
+def _from_lattices(composed: Composed, points: Points, asked: Indices, lower: Array, upper: Array) -> None:
     """Intersect with what a few lattices say at the epsilons number `asked`."""
-    found = lattice_deltas(composed, epsilons[asked].tolist())
+    ends = np.array([points.ends(i) for i in asked.tolist()]).T
+    every = np.unique(ends)
+    found = lattice_deltas(composed, every.tolist())
     low, high = np.array([at.lower for at in found]), np.array([at.upper for at in found])
     low, high = _with_mass(low, high, composed.log_finite)
-    lower[asked], upper[asked] = np.maximum(lower[asked], low), np.minimum(upper[asked], high)
-
-
-def epsilon_bounds(what: Ingredients, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:
-    """Lower and upper bounds of epsilon at each delta; where it is not above `floors[i]`, that is all they say.
-
-    Claim: lower[i] <= epsilon(deltas[i]) <= upper[i]. Source: docs/proofs/engine.md, sections 1 and 8.
-    """
-    require_assumptions()
-    lower, upper = np.zeros(len(deltas)), np.full(len(deltas), math.inf)
-    composed = _for_contours(what)
-    if composed is not None:
-        down, up = np.array(list(map(float_down, deltas))), np.array(list(map(float_up, deltas)))
-        if composed.log_finite < 0:
-            down, up = _finite_parts(down, up, composed.infinite_mass)
-        inside = np.flatnonzero((down > 0) & (up < 1))
-        low, high = np.log(down[inside]), np.log(up[inside])
-        low, high = low - (8 * UNIT) * np.abs(low), high + (8 * UNIT) * np.abs(high)
-        lower[inside], upper[inside] = _epsilons(composed, low, high, floors[inside])
-    with np.errstate(invalid="ignore"):
-        wide = (upper > floors) & ~((upper - lower <= WIDE_EPSILON * upper) & (upper < math.inf))
-    for i in np.flatnonzero(wide).tolist():
-        alone = epsilon_interval(what, deltas[i])
-        lower[i], upper[i] = max(lower[i], alone.lower), min(upper[i], alone.upper)
-    return lower, upper
+    below, above = np.searchsorted(every, ends)
+    lower[asked], upper[asked] = np.maximum(lower[asked], low[above]), np.minimum(upper[asked], high[below])
 
 
 def _for_contours(what: Ingredients) -> Composed | None:
@@ -159,10 +251,12 @@ PLACES = np.array(_places())
 
 @dataclass(frozen=True, slots=True)
 class _Anchor:
-    """A contour, the log delta that it was made for, and about the epsilon there."""
+    """A contour, the log delta that it was made for, and about the epsilon there; `end`: an epsilon beyond which a
+    Chernoff bound is below every delta that is asked about."""
 
     log_delta: float
     epsilon: float
+    end: float
     contour: Contour
 
     def bounds(self, epsilons: Array) -> tuple[Array, Array]:
@@ -189,33 +283,10 @@ def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:
         contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width)
     except WorkLimit:
         return None
-    return _Anchor(log_delta, saddle.epsilon, contour)
+    return _Anchor(log_delta, saddle.epsilon, ladder.epsilon(LAST), contour)
 
 
 # ---- delta for epsilon ----------------------------------------------------------------------------------------------
-
-
-def _log_deltas(composed: Composed, epsilons: Array, least: float) -> tuple[Array, Array]:
-    """Bounds of log delta of the finite loss, for delta down to e^least; infinite where no anchor says more."""
-    lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
-    anchors: list[_Anchor] = []
-    for place in PLACES.tolist():
-        anchor = _anchor(composed, place)
-        if anchor is None:
-            break
-        anchors.append(anchor)
-        if anchor.epsilon > float(epsilons[-1]) or place < least:
-            break
-    if anchors:
-        at = np.array([anchor.epsilon for anchor in anchors])
-        nearest = np.searchsorted((at[1:] + at[:-1]) / 2, epsilons)
-        _narrow(anchors, nearest, epsilons, lower, upper)
-        beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
-        with np.errstate(invalid="ignore"):
-            _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
-    beyond = epsilons >= composed.largest
-    lower[beyond], upper[beyond] = -math.inf, -math.inf
-    return lower, upper
 
 
 def _narrow(anchors: list[_Anchor], which: Indices, epsilons: Array, lower: Array, upper: Array) -> None:
@@ -228,21 +299,6 @@ def _narrow(anchors: list[_Anchor], which: Indices, epsilons: Array, lower: Arra
 
 
 # ---- epsilon for delta ----------------------------------------------------------------------------------------------
-
-
-def _epsilons(composed: Composed, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:
-    """Bounds of epsilon of the finite loss for every log delta from low[i] to high[i]; (0, largest) where an anchor
-    says no more."""
-    lower, upper = np.zeros(low.shape), np.full(low.shape, composed.largest)
-    nearest = np.searchsorted(-(PLACES[1:] + PLACES[:-1]) / 2, -low)
-    for i in np.unique(nearest).tolist():
-        anchor = _anchor(composed, float(PLACES[i]))
-        if anchor is None:
-            continue
-        asked = np.flatnonzero(nearest == i)
-        below, above = _solved(anchor, low[asked], high[asked], floors[asked])
-        lower[asked], upper[asked] = np.maximum(lower[asked], below), np.minimum(upper[asked], above)
-    return lower, upper
 
 
 def _solved(anchor: _Anchor, low: Array, high: Array, floors: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,71 +27,90 @@ from dpledger.accounting.engine.quadratures import (
     node_sums,
     tilted_on,
 )
+from dpledger.accounting.engine.sampled_laplace_bundle import BundledSampledLaplace
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, excess, price
 from dpledger.accounting.laws.layers import Layers
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["BundledGaussians", "bundled", "bundles_of"]
+__all__ = ["Bundle", "BundledGaussians", "bundled", "bundles_of"]
 
 CHUNK = 256  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
-FEWEST_FINITE = 2  # and finite losses
+FEWEST_SAMPLED_LAPLACE = 3  # and sampled Laplace losses
 FEWEST_LAPLACE = 4  # and Laplace losses
+FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
 
 def bundled(composed: Composed) -> Composed:
     """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its Laplace
-    losses and its finite losses with equally many values."""
+    losses, its sampled Laplace losses and its finite losses with equally many values."""
     gaussians: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
-    finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
+    sampled: dict[str, list[tuple[SampledLaplaceLoss, int]]] = {"add": [], "remove": []}
     laplace: list[tuple[LaplaceLoss, int]] = []
-    rest: list[tuple[Loss, int]] = []
+    finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
+    whole: list[tuple[Loss, int]] = []
     for loss, count in composed.parts:
         if isinstance(loss, LaplaceLoss):
             laplace.append((loss, count))
         elif isinstance(loss, SampledGaussianLoss) and loss.cut is None:
             gaussians[loss.direction].append((loss, count))
+        elif isinstance(loss, SampledLaplaceLoss):
+            sampled[loss.direction].append((loss, count))
         elif isinstance(loss, FiniteLoss):
             finite.setdefault(loss.losses.size, []).append((loss, count))
         else:
-            rest.append((loss, count))
-    few_finite = max(map(len, finite.values()), default=0) < FEWEST_FINITE
-    if few_finite and max(map(len, gaussians.values())) < FEWEST and len(laplace) < FEWEST_LAPLACE:
-        return composed
-    rest.extend(laplace if len(laplace) < FEWEST_LAPLACE else [(BundledLaplace(tuple(laplace)), 1)])
-    if max(map(len, gaussians.values())) < FEWEST:
-        rest.extend(part for group in gaussians.values() for part in group)
-    else:
-        rest.extend((bundle, 1) for group in gaussians.values() if group for bundle in _in_chunks(group))
+            whole.append((loss, count))
+    for some in gaussians.values():
+        whole.extend(some if len(some) < FEWEST else [(bundle, 1) for bundle in _in_chunks(some)])
+    for few in sampled.values():
+        whole.extend(few if len(few) < FEWEST_SAMPLED_LAPLACE else [(bundle, 1) for bundle in _of_laplace(few)])
+    whole.extend(laplace if len(laplace) < FEWEST_LAPLACE else [(BundledLaplace(tuple(laplace)), 1)])
     for equal in finite.values():
-        rest.extend(equal if len(equal) < FEWEST_FINITE else [(BundledAtoms(tuple(equal)), 1)])
-    return Composed(tuple(rest))
+        whole.extend(equal if len(equal) < FEWEST_FINITE else [(BundledAtoms(tuple(equal)), 1)])
+    return composed if len(whole) == len(composed.parts) else Composed(tuple(whole))
 
 
-def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[BundledGaussians, list[int]]], list[int]]:
-    """The sampled Gaussians among `losses` in bundles, each run once, with their numbers, where they are several; and
-    the numbers of the others."""
-    found: dict[str, list[int]] = {"add": [], "remove": []}
+Bundle: TypeAlias = "BundledGaussians | BundledSampledLaplace"
+
+
+def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[Bundle, list[int]]], list[int]]:
+    """The sampled Gaussians and the sampled Laplace losses among `losses` in bundles, each run once, with their
+    numbers, where they are several; and the numbers of the others."""
+    gaussians: dict[str, list[tuple[int, SampledGaussianLoss]]] = {}
+    laplace: dict[str, list[tuple[int, SampledLaplaceLoss]]] = {}
     others: list[int] = []
     for i, loss in enumerate(losses):
         if isinstance(loss, SampledGaussianLoss) and loss.cut is None:
-            found[loss.direction].append(i)
+            gaussians.setdefault(loss.direction, []).append((i, loss))
+        elif isinstance(loss, SampledLaplaceLoss):
+            laplace.setdefault(loss.direction, []).append((i, loss))
         else:
             others.append(i)
-    bundles: list[tuple[BundledGaussians, list[int]]] = []
-    for group in found.values():
-        if len(group) < FEWEST_ROWS:
-            others.extend(group)
-            continue
-        for start in range(0, len(group), CHUNK):
-            chosen = group[start : start + CHUNK]
-            laws = tuple((law, 1) for law in (losses[i] for i in chosen) if isinstance(law, SampledGaussianLoss))
-            bundles.append((BundledGaussians(laws), chosen))
+    bundles: list[tuple[Bundle, list[int]]] = []
+    groups: list[Sequence[tuple[int, Loss]]] = [*gaussians.values(), *laplace.values()]
+    others.extend(i for group in groups if len(group) < FEWEST_ROWS for i, _ in group)
+    for some in gaussians.values():
+        bundles.extend((BundledGaussians(tuple((law, 1) for _, law in c)), [i for i, _ in c]) for c in _chunks(some))
+    for more in laplace.values():
+        bundles.extend(
+            (BundledSampledLaplace(tuple((law, 1) for _, law in c)), [i for i, _ in c]) for c in _chunks(more)
+        )
     return bundles, others
+
+
+T = TypeVar("T")
+
+
+def _chunks(group: list[T]) -> list[list[T]]:
+    """A group that is worth rows, in parts of at most CHUNK."""
+    if len(group) < FEWEST_ROWS:
+        return []
+    return [group[start : start + CHUNK] for start in range(0, len(group), CHUNK)]
 
 
 def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaussians]:
@@ -100,6 +120,15 @@ def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaus
     rest = sorted(ordered[CHUNK:], key=lambda part: part[0].sigma)
     others = [tuple(rest[start : start + CHUNK]) for start in range(0, len(rest), CHUNK)]
     return [BundledGaussians(tuple(ordered[:CHUNK])), *(BundledGaussians(chunk, decays=False) for chunk in others)]
+
+
+def _of_laplace(group: list[tuple[SampledLaplaceLoss, int]]) -> list[BundledSampledLaplace]:
+    """As `_in_chunks`; losses of about one size need about as many panels."""
+    ordered = sorted(group, key=lambda part: (part[0].rate * part[0].epsilon) ** 2 * part[1], reverse=True)
+    rest = sorted(ordered[CHUNK:], key=lambda part: part[0].epsilon)
+    others = [tuple(rest[start : start + CHUNK]) for start in range(0, len(rest), CHUNK)]
+    first = BundledSampledLaplace(tuple(ordered[:CHUNK]))
+    return [first, *(BundledSampledLaplace(chunk, decays=False) for chunk in others)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,18 +216,18 @@ class TiltedBundle:
         return self.law._added(self.base)
 
     @functools.cached_property
-    def _decays(self) -> list[tuple[int, Layers]]:
-        if not self.law.decays:
-            return []
-        return [
-            (count, layers) for (_, count), layers in zip(self.law.parts, layers_of(self.base, self.c), strict=True)
-        ]
+    def _layers(self) -> list[Layers]:
+        return layers_of(self.base, self.c)
+
+    def decay_rows(self, t: Array) -> Array:
+        """Upper bounds of log |phi(s)|, for ever from each t on: a row for each law, one run of it."""
+        return np.array([layers.log_decay(t) for layers in self._layers])
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
-        total = np.zeros(t.shape)
-        for count, layers in self._decays:
-            total += count * layers.log_decay(t)
-        return total * (1 - 1e-12)
+        if not self.law.decays:
+            return np.zeros(t.shape)
+        total: Array = (self.law._counts @ self.decay_rows(t)) * (1 - 1e-12)
+        return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""

@@ -48,6 +48,10 @@ class Ladder:
         bounds: Array = np.min(raised - np.multiply.outer(at, self.c), axis=1, initial=math.inf)
         return bounds
 
+    def best(self, log_delta: float) -> int:
+        """The number of the point with the least bound of epsilon."""
+        return int(np.argmin((self.log_bounds - log_delta) / self.c))
+
     def epsilon(self, log_delta: float) -> float:
         """Claim: delta(result) <= e^log_delta. Source: Canonne et al. 2020, Proposition 12."""
         slack = 8 * UNIT * (np.abs(self.log_bounds) + abs(log_delta))
@@ -128,6 +132,18 @@ def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
     return Line(t, smooth, weights * kernel, weights * (kernel - bump), sizes, rounding)
 
 
+@functools.lru_cache(maxsize=64)
+def _geometric(c: float, window: float, mu_squared: float, points: bytes) -> tuple[int, Array, Array]:
+    """The number of the first of the points, which rise, above c; those points; log(e^{(c'' - c)W} - 1) of each, less
+    what the smoothing adds to K."""
+    every = np.frombuffer(points)
+    first = int(np.searchsorted(every, c * (1 + 1e-9), side="right"))
+    above = every[first:]
+    gap = (above - c) * (window * (1 - 1e-9))
+    smooth = (mu_squared / 2) * above * (above + 1) + 1e-9
+    return first, above, gap + np.log(-np.expm1(-gap)) - smooth
+
+
 class Contour:
     """The line Re z = c with `count` nodes a `step` apart, and all that its certificate needs."""
 
@@ -170,7 +186,7 @@ class Contour:
         phases = modulus * (np.cos(imaginary) + 1j * np.sin(imaginary))
         kernel = phases * line.upper
         self._upper = np.concatenate([kernel.real, -kernel.imag])
-        self._turning = np.concatenate([line.t * kernel.imag, line.t * kernel.real])
+        self._turning: Array | None = None
         self._lower = self._upper
         if mu2:
             below = phases * line.lower
@@ -203,12 +219,8 @@ class Contour:
 
     def _alias_ladder(self, ladder: Ladder) -> Ladder:
         """log of the bound of the aliases at eps + jW, j >= 1, for each c'' above c, less its c'' eps."""
-        first = int(np.searchsorted(ladder.c, self.c * (1 + 1e-9), side="right"))  # the points of a ladder rise
-        c = ladder.c[first:]
-        gap = (c - self.c) * (self.window * (1 - 1e-9))
-        log_geometric = gap + np.log(-np.expm1(-gap))
-        smooth = (self.mu_squared / 2) * c * (c + 1) + 1e-9
-        return Ladder(c, ladder.log_moments[first:], ladder.log_bounds[first:] + smooth - log_geometric)
+        first, c, less = _geometric(self.c, self.window, self.mu_squared, ladder.c.tobytes())
+        return Ladder(c, ladder.log_moments[first:], ladder.log_bounds[first:] - less)
 
     def _log_alias(self, epsilon: float) -> float:
         """Claim: at least the log of the aliases on both sides. Source: docs/proofs/engine.md, section 2."""
@@ -227,13 +239,21 @@ class Contour:
         np.sin(angles, out=phases[self.count :])
         return phases
 
+    def _turned(self) -> Array:
+        """What the derivative of the sum is formed of, as `_upper` the sum."""
+        if self._turning is None:
+            cosines, sines = self._upper[: self.count], self._upper[self.count :]
+            self._turning = np.concatenate([-self._line.t * sines, self._line.t * cosines])
+        return self._turning
+
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log S(eps) and its derivative, uncertified; NaN where the sum is not positive."""
         phases = self._phases(epsilon)
         upper = float(self._upper @ phases)
         if not upper > 0:
             return math.nan, -self.c
-        return self._log_front - self.c * epsilon + math.log(upper), float(self._turning @ phases) / upper - self.c
+        turning = float(self._turned() @ phases)
+        return self._log_front - self.c * epsilon + math.log(upper), turning / upper - self.c
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds of log delta(epsilon), for any real epsilon.
@@ -243,28 +263,48 @@ class Contour:
         phases = self._phases(epsilon)
         upper = float(self._upper @ phases)
         lower = float(self._lower @ phases) if self.mu_squared else upper
+        return LogBounds(self._log_least(lower, epsilon), self._log_most(upper, epsilon))
+
+    def upper(self, epsilon: float) -> float:
+        """Claim: at least log delta(epsilon). Source: that of `bounds`."""
+        return self._log_most(float(self._upper @ self._phases(epsilon)), epsilon)
+
+    def lower(self, epsilon: float) -> float:
+        """Claim: at most log delta(epsilon). Source: that of `bounds`."""
+        return self._log_least(float(self._lower @ self._phases(epsilon)), epsilon)
+
+    def _errors(self, epsilon: float) -> tuple[float, float, float]:
+        """The error of a sum; the front, logarithmically, and its error."""
         error = self._rounding + 6 * UNIT * (self._shift[1] + abs(epsilon)) * self._position_size
-        front = self._log_front - self.c * epsilon
-        front_error = self._log_front_error + 8 * UNIT * abs(self.c * epsilon)
-        most, least = upper + error + self._truncation[0], lower - error - self._truncation[1]
-        log_upper = front + front_error + math.log(most) if 0 < most < math.inf else math.inf
+        at = self.c * epsilon
+        return error, self._log_front - at, self._log_front_error + 8 * UNIT * abs(at)
+
+    def _log_most(self, upper: float, epsilon: float) -> float:
+        error, front, front_error = self._errors(epsilon)
+        most = upper + error + self._truncation[0]
+        return front + front_error + math.log(most) if 0 < most < math.inf else math.inf
+
+    def _log_least(self, lower: float, epsilon: float) -> float:
+        error, front, front_error = self._errors(epsilon)
+        least = lower - error - self._truncation[1]
         if not least > 0:
-            return LogBounds(-math.inf, log_upper)
+            return -math.inf
         log_least = front - front_error + math.log(least)
         log_alias = self._log_alias(epsilon)
         if log_alias >= log_least:
-            return LogBounds(-math.inf, log_upper)
-        return LogBounds(log_least + math.log1p(-math.exp(log_alias - log_least)) - 1e-15 * abs(log_least), log_upper)
+            return -math.inf
+        return log_least + math.log1p(-math.exp(log_alias - log_least)) - 1e-15 * abs(log_least)
 
     def estimates_at(self, epsilons: Array) -> tuple[Array, Array]:
         """`estimate` at each epsilon."""
         angles = np.multiply.outer(self._shift[0] - epsilons, self._line.t)
         cosines, sines = np.cos(angles), np.sin(angles)
         upper = cosines @ self._upper[: self.count] + sines @ self._upper[self.count :]
-        turning = cosines @ self._turning[: self.count] + sines @ self._turning[self.count :]
+        turning = self._turned()
+        turned = cosines @ turning[: self.count] + sines @ turning[self.count :]
         with np.errstate(divide="ignore", invalid="ignore"):
             values = self._log_front - self.c * epsilons + np.log(upper)
-            slopes: Array = turning / upper - self.c
+            slopes: Array = turned / upper - self.c
         return values, slopes
 
     def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:

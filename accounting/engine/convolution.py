@@ -24,7 +24,7 @@ from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray, lower
 from dpledger.accounting.engine.staircase import Mesh, Steps
 from dpledger.errors import WorkLimit
 
-__all__ = ["Convolved", "convolve", "ladder_of"]
+__all__ = ["Convolved", "Moments", "Product", "Transformed", "convolve", "ladder_of", "transformed"]
 
 _FFT = 16.0
 """Of ||error|| <= _FFT UNIT log2(N) ||x|| for a transform of length N = 2^k; Theorem 24.2 gives 6.7."""
@@ -95,50 +95,124 @@ class Convolved:
 
 def ladder_of(parts: list[tuple[Steps, int]], c: Array) -> Ladder:
     """Chernoff bounds of the composition of lattice laws: K is a finite sum. Source: docs/proofs/engine.md, Lemma 3."""
-    total, sizes = np.zeros(c.size), np.zeros(c.size)
+    moments = Moments.none(c)
     for steps, count in parts:
+        moments = moments.plus(Moments.of(steps, c), count)
+    return moments.ladder()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """K of a composition of lattice laws at several `c`, and the `sizes` of the terms that round."""
+
+    c: Array
+    values: Array
+    sizes: Array
+
+    @classmethod
+    def none(cls, c: Array) -> Moments:
+        """Of nothing."""
+        return cls(c, np.zeros(c.size), np.zeros(c.size))
+
+    @classmethod
+    def of(cls, steps: Steps, c: Array) -> Moments:
+        """Of one run of a law."""
         exponents = np.multiply.outer(c, steps.points) + np.log(np.maximum(steps.masses, _FLOOR))
         top = np.max(exponents, axis=1)
         values = top + np.log(np.sum(np.exp(exponents - top[:, None]), axis=1))
-        total += count * values
         far = c * float(np.max(np.abs(steps.points)))
-        sizes += count * (np.abs(values) + np.abs(top) + far + 700 + steps.masses.size)
-    log_moments = total + (16 * UNIT) * sizes
-    return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT))
+        return cls(c, values, np.abs(values) + np.abs(top) + far + 700 + steps.masses.size)
 
+    def plus(self, other: Moments, count: int) -> Moments:
+        return Moments(self.c, self.values + count * other.values, self.sizes + count * other.sizes)
 
-@dataclass(slots=True)
-class _Product:
-    """prod phi_i^T_i, `size` >= its true and its computed modulus, and `lost` its relative error in units of `size`."""
-
-    value: ComplexArray
-    log_size: Array
-    lost: Array
+    def ladder(self) -> Ladder:
+        """Chernoff bounds."""
+        log_moments = self.values + (16 * UNIT) * self.sizes
+        return Ladder(self.c, log_moments, log_moments + log_kappa(self.c) * (1 - 4 * UNIT))
 
 
 def convolve(parts: list[tuple[Steps, int]], c: float, length: int, aliases: Ladder | None = None) -> Convolved:
     """The composition of lattice laws on one mesh, each `count` times, by transforms of `length`, a power of two.
 
     `aliases`: Chernoff bounds of this composition; without them there are upper bounds only."""
-    mesh = parts[0][0].mesh
-    if not mesh.spacing * (c + 1) < _STEEPEST:
-        raise WorkLimit("the lattice is too coarse for its tilt")
-    half = length // 2 + 1
-    product = _Product(np.ones(half, dtype=np.complex128), np.zeros(half), np.zeros(half))
-    log_front, front_error, log_whole, infinite, start = 0.0, 0.0, 0.0, 0.0, 0
+    product = Product(parts[0][0].mesh, c, length)
     for steps, count in parts:
-        tilted, log_moment, relative = _tilted(steps, c, length)
-        _multiply(product, tilted, count)
-        log_front += count * log_moment
-        front_error += count * (relative + 8 * UNIT * (abs(log_moment) + 1))
-        whole = float(np.sum(steps.masses)) * (1 + UNIT * steps.masses.size) + steps.infinite
-        log_whole += count * max(0.0, math.log(whole)) if whole > 1 else 0.0
-        infinite += count * steps.infinite
-        start += count * steps.start
-    values, error = _profile_values(product, c, mesh.spacing, length)
-    if infinite:
-        infinite *= math.exp(log_whole) * (1 + 1e-9) if log_whole < 700 else math.inf
-    return Convolved(mesh, start, c, log_front, values, error, front_error, infinite, aliases)
+        product.multiply(transformed(steps, c, length), count)
+    return product.convolved(aliases)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transformed:
+    """The transform of a law on a lattice, tilted: `value`; `logs` of what is at least its true and its computed
+    modulus; by how much it may miss (`lost`), in units of that. K and its relative error; log of the mass, where that
+    is above 1; the infinite mass; the first lattice point."""
+
+    value: ComplexArray
+    logs: Array
+    lost: Array
+    log_moment: float
+    relative: float
+    log_whole: float
+    infinite: float
+    start: int
+
+
+def transformed(steps: Steps, c: float, length: int) -> Transformed:
+    """One run of a law. Raises WorkLimit where the lattice is too coarse for the tilt, or holds no mass of it."""
+    if not steps.mesh.spacing * (c + 1) < _STEEPEST:
+        raise WorkLimit("the lattice is too coarse for its tilt")
+    tilted, log_moment, relative = _tilted(steps, c, length)
+    value = np.fft.rfft(tilted)
+    missed = _FFT * UNIT * math.log2(length) * math.sqrt(length) * _norm(tilted) + _FLOOR
+    size = np.abs(value) * (1 + 4 * UNIT) + missed
+    whole = float(np.sum(steps.masses)) * (1 + UNIT * steps.masses.size) + steps.infinite
+    log_whole = max(0.0, math.log(whole)) if whole > 1 else 0.0
+    return Transformed(value, np.log(size), missed / size, log_moment, relative, log_whole, steps.infinite, steps.start)
+
+
+class Product:
+    """prod phi_i^T_i, a modulus that is at least the true and the computed one, and the relative error in units of it;
+    and what else a composition on a lattice needs, all of it additive. docs/proofs/lattice.md, Lemma 6."""
+
+    def __init__(self, mesh: Mesh, c: float, length: int) -> None:
+        self._mesh, self._c, self._length = mesh, c, length
+        half = length // 2 + 1
+        self._value: ComplexArray = np.ones(half, dtype=np.complex128)
+        self._log_size, self._lost = np.zeros(half), np.zeros(half)
+        self._log_front, self._front_error, self._log_whole, self._infinite, self._start = 0.0, 0.0, 0.0, 0.0, 0
+
+    def multiply(self, law: Transformed, count: int) -> None:
+        """`count` more runs of a law."""
+        self._value = self._value * _power(law.value, count)
+        self._log_size += count * law.logs + (8 * UNIT * count) * (np.abs(law.logs) + 1) + UNIT * np.abs(self._log_size)
+        self._lost += count * law.lost + 4 * UNIT * (count + 2)
+        self._log_front += count * law.log_moment
+        self._front_error += count * (law.relative + 8 * UNIT * (abs(law.log_moment) + 1))
+        self._front_error += UNIT * abs(self._log_front)
+        self._log_whole += count * law.log_whole
+        self._infinite += count * law.infinite
+        self._start += count * law.start
+
+    def convolved(self, aliases: Ladder | None) -> Convolved:
+        """The profile of all of them."""
+        values, error = self._profile_values()
+        infinite = self._infinite
+        if infinite:
+            infinite *= math.exp(self._log_whole) * (1 + 1e-9) if self._log_whole < 700 else math.inf
+        return Convolved(
+            self._mesh, self._start, self._c, self._log_front, values, error, self._front_error, infinite, aliases
+        )
+
+    def _profile_values(self) -> tuple[Array, float]:
+        """The kernel times the product, transformed back, and a bound of the error of each value."""
+        c, spacing, length = self._c, self._mesh.spacing, self._length
+        kernel, kernel_size = _kernel(c, spacing, length)
+        inexact = UNIT * (128 + 96 / math.expm1(spacing * c))
+        sizes = np.exp(np.minimum(self._log_size, 700.0)) * kernel_size * (1 + inexact)
+        lost = float(sizes @ (np.minimum(self._lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
+        error = 2 / length * lost + _FFT * UNIT * math.log2(length) * math.sqrt(2 / length) * _norm(sizes)
+        return np.fft.irfft(self._value * kernel, n=length), error * (1 + 1e-6)
 
 
 def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
@@ -164,18 +238,6 @@ def _tilted(steps: Steps, c: float, length: int) -> tuple[Array, float, float]:
     return folded, log_moment, relative + UNIT * (folds + 4)
 
 
-def _multiply(product: _Product, tilted: Array, count: int) -> None:
-    """product *= (transform of `tilted`)^count, with its errors. docs/proofs/lattice.md, Lemma 6."""
-    length = tilted.size
-    transform = np.fft.rfft(tilted)
-    missed = _FFT * UNIT * math.log2(length) * math.sqrt(length) * _norm(tilted) + _FLOOR
-    size = np.abs(transform) * (1 + 4 * UNIT) + missed
-    product.value = product.value * _power(transform, count)
-    logs = np.log(size)
-    product.log_size += count * logs + (8 * UNIT * count) * (np.abs(logs) + 1)
-    product.lost += count * (missed / size) + 4 * UNIT * (count + 2)
-
-
 def _norm(values: Array) -> float:
     """The Euclidean norm, rounded up."""
     return math.sqrt(float(np.sum(values * values))) * (1 + 1e-6)
@@ -192,16 +254,6 @@ def _power(base: ComplexArray, count: int) -> ComplexArray:
             break
         base = base * base
     return np.ones_like(base) if result is None else result
-
-
-def _profile_values(product: _Product, c: float, spacing: float, length: int) -> tuple[Array, float]:
-    """The kernel times the product, transformed back, and a bound of the error of each value."""
-    kernel, kernel_size = _kernel(c, spacing, length)
-    inexact = UNIT * (128 + 96 / math.expm1(spacing * c))
-    sizes = np.exp(np.minimum(product.log_size, 700.0)) * kernel_size * (1 + inexact)
-    lost = float(sizes @ (np.minimum(product.lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
-    error = 2 / length * lost + _FFT * UNIT * math.log2(length) * math.sqrt(2 / length) * _norm(sizes)
-    return np.fft.irfft(product.value * kernel, n=length), error * (1 + 1e-6)
 
 
 @functools.lru_cache(maxsize=4)

@@ -25,7 +25,19 @@ from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
 
-__all__ = ["lattice_delta", "lattice_deltas", "lattice_epsilon", "profiles_of"]
+__all__ = [
+    "RUNGS",
+    "SMALL",
+    "Plan",
+    "epsilon_above",
+    "epsilon_below",
+    "lattice_delta",
+    "lattice_deltas",
+    "lattice_epsilon",
+    "planned_epsilon",
+    "profiles_of",
+    "range_for",
+]
 
 WIDTH = 5e-4  # relative, of epsilon: aimed at
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
@@ -34,7 +46,7 @@ PASSES = 5
 LONGEST = 1 << 16  # of a transform
 _ROOM = 1.02  # a first spacing is not as fine as may be laid out: some cells are left for rounding
 MOST_LAWS = 1024  # each is put on the lattice anew at every try
-_RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
+RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
 
 LESS = math.log(1e4)  # by this much less of the losses each further try leaves out
 Part = tuple[Profiled, int]
@@ -61,10 +73,15 @@ def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0
     Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
     docs/proofs/lattice.md, section 6.
     """
-    found = Interval(0.0, composed.largest)
+    return planned_epsilon(composed, down, up, floor)[0]
+
+
+def planned_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> tuple[Interval, Plan | None]:
+    """`lattice_epsilon`, and the last plan that was tried, if any."""
+    found, plan = Interval(0.0, composed.largest), None
     parts = profiles_of(composed)
     if parts is None:
-        return found
+        return found, plan
     require_error_function()
     try:
         log_delta = math.log(down)
@@ -73,7 +90,7 @@ def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0
         if epsilon < floor:
             found = found.meet(Interval(0.0, _chernoff(composed, tilt, log_delta)))
         if found.upper <= floor:
-            return found
+            return found, plan
         plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta)
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
@@ -83,7 +100,7 @@ def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0
             plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, tries))
     except WorkLimit:
         pass
-    return found
+    return found, plan
 
 
 def lattice_delta(composed: Composed, epsilon: float) -> Interval:
@@ -169,6 +186,14 @@ class Plan:
     epsilon: float
     ranges: tuple[tuple[float, float], ...]
 
+    @property
+    def length(self) -> int:
+        """Of a transform. Raises WorkLimit where that is too long."""
+        length = 1 << max(6, math.ceil(math.log2(self.window / self.spacing)))
+        if length > LONGEST:
+            raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
+        return length
+
 
 def _log_share(parts: Sequence[Part], steepness: float) -> float:
     """log of the share of delta that a loss may lose at its upper end: a small part of the width aimed at."""
@@ -186,6 +211,12 @@ def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, tries: 
 def _refined(last: Plan, wanted: Plan) -> Plan:
     """The wanted plan, if it is finer than the last one, but not much finer at once."""
     return replace(wanted, spacing=max(last.spacing / 16, min(0.7 * last.spacing, 0.8 * wanted.spacing)))
+
+
+def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[float, float]:
+    """What of the losses of one law among so many runs is put on a lattice of tilt c."""
+    part = sketched([(law, 1)], log_delta, math.log(0.02 * WIDTH * max(1.0, -log_delta / 2) / runs)).parts[0]
+    return part.range(c, math.log(WIDTH / runs) - 2 * LESS)
 
 
 def _plan_at(
@@ -228,27 +259,24 @@ def _steps(plan: Plan, parts: list[Part], made: Callable[[Profiled, Mesh, float,
 
 def _bounds(plan: Plan, parts: list[Part], above: list[Counted], down: float, up: float, found: Interval) -> Interval:
     """The interval that one spacing gives."""
-    upper = min(found.upper, _epsilon_above(_composed(above, plan), down, plan.epsilon, found))
+    upper = min(found.upper, epsilon_above(_composed(above, plan), down, plan.epsilon, found))
     if upper <= 0:
         return Interval(0.0, 0.0)
     below = _steps(plan, parts, lower_steps)
     if not all(steps.masses.any() for steps, _ in below):
         return Interval(0.0, upper)
-    return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
+    return Interval(epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
 
 
 def _composed(parts: list[Counted], plan: Plan, aliases: Ladder | None = None) -> Convolved:
-    length = 1 << max(6, math.ceil(math.log2(plan.window / plan.spacing)))
-    if length > LONGEST:
-        raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
-    return convolve(parts, plan.c, length, aliases)
+    return convolve(parts, plan.c, plan.length, aliases)
 
 
 def _composed_below(parts: list[Counted], plan: Plan) -> Convolved:
-    return _composed(parts, plan, ladder_of(parts, plan.c * _RUNGS))
+    return _composed(parts, plan, ladder_of(parts, plan.c * RUNGS))
 
 
-def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:
+def epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval) -> float:
     """Claim: the profile is at most delta there. Source: docs/proofs/lattice.md, section 6."""
     first = sums.nearest(0.0)
     start = max(first + 1, sums.nearest(min(found.upper, guess)) + 1)
@@ -262,7 +290,7 @@ def _epsilon_above(sums: Convolved, delta: float, guess: float, found: Interval)
     return _between(sums, j, min(1.0, share)) + 8 * UNIT * abs(sums.position(j + 1)) + 1e-300
 
 
-def _epsilon_below(sums: Convolved, delta: float, upper: float) -> float:
+def epsilon_below(sums: Convolved, delta: float, upper: float) -> float:
     """Claim: the profile is at least delta there, or the result is 0. Source: docs/proofs/lattice.md, section 6."""
     first = sums.nearest(0.0) + 1
     start = max(first, sums.nearest(upper) + 1)

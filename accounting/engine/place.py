@@ -3,7 +3,7 @@
 Everything that a certificate needs of a list is additive over its losses: log Phi and its error bound at the nodes, K
 and its error, the mean, the decay at the last node, the Chernoff bounds. At a fixed *place* (tilt, step, nodes) each
 loss is one row, the list is the counts times the rows, and an appended loss costs one product. Rows of many sampled
-Gaussians are formed side by side (`bundle`). docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
+losses are formed side by side (`bundle`). docs/proofs/engine.md, sections 1 to 3 and 6, and "Running sums".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.bundle import BundledGaussians, bundles_of
+from dpledger.accounting.engine.bundle import Bundle, bundles_of
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
@@ -23,7 +23,7 @@ from dpledger.accounting.laws.law import Cumulants, Loss
 
 __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
 
-_POINTS = np.geomspace(0.3, 4.0, 20)  # of the Chernoff bounds, in units of the tilt: the best falls as losses grow
+_POINTS = np.geomspace(0.25, 4.0, 12)  # of the Chernoff bounds, in units of the tilt: the best falls as losses grow
 _SCALARS = 7
 MOST_TERMS = 1 << 24  # of one transform: what needs more is not kept as rows
 VARIANCE, DECAY = -2, -1
@@ -87,16 +87,22 @@ class Place:
             rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
         return rows
 
-    def _bundle_rows(self, bundle: BundledGaussians) -> Array:
+    def _bundle_rows(self, bundle: Bundle) -> Array:
         tilted = bundle.tilted(self.c)
         at = tilted.base
         real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
         scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)
         return np.concatenate([real, imaginary, spread, np.hypot(real, imaginary), np.stack(scalars, axis=1)], axis=1)
 
-    def decay(self, loss: Loss) -> float:
-        """log |phi| of the loss from the last node to the horizon, bounded from above."""
-        return float(loss.tilted(self.c).log_decay(np.array([self.count * self.step]), self.horizon)[0])
+    def decays(self, losses: Sequence[Loss]) -> Array:
+        """log |phi| of each loss from the last node to the horizon, bounded from above."""
+        end, found = np.array([self.count * self.step]), np.empty(len(losses), dtype=np.float64)
+        bundles, others = bundles_of(losses)
+        for bundle, numbers in bundles:
+            found[numbers] = bundle.tilted(self.c).decay_rows(end)[:, 0]
+        for i in others:
+            found[i] = losses[i].tilted(self.c).log_decay(end, self.horizon)[0]
+        return found
 
     @property
     def horizon(self) -> float:
@@ -110,6 +116,16 @@ class Place:
         above = moments + (bounds.terms + 8) * UNIT * sizes
         return Ladder(self.points, above, above + self._log_kappas + 4 * UNIT * np.abs(above))
 
+    def chernoff(self, bounds: Rows, i: int, log_delta: float) -> float:
+        """An upper bound of epsilon from point number i: that of `ladder(bounds).epsilon`, for one point.
+
+        Claim: delta(result) <= e^log_delta. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
+        size = _POINTS.size
+        moment, modulus = float(bounds.sums[i]), float(bounds.sums[size + i])
+        bound = moment + float(self._log_kappas[i])
+        slack = UNIT * ((bounds.terms + 16) * modulus + 16 * (abs(bound) + abs(log_delta)))
+        return (bound - log_delta + slack) / float(self.points[i])
+
     def contour(self, nodes: Rows, ladder: Ladder) -> Contour:
         """The contour of the list here."""
         whole = Sum(self, nodes.sums, nodes.terms)
@@ -117,18 +133,32 @@ class Place:
 
 
 class Rows:
-    """Rows with counts, and their sum: each row times its count.
+    """Rows with counts, and their sum: each row times its count. What is added is kept until the sum is asked for.
 
     `terms`: each entry of `sums` is off by at most this many roundings of the sum of its terms' moduli."""
 
-    __slots__ = ("_counts", "_rows", "_size", "sums", "terms")
+    __slots__ = ("_added", "_counts", "_rows", "_size", "_sums", "_terms")
 
-    sums: Array
-    terms: int
+    _sums: Array
+    _terms: int
 
     def __init__(self, rows: Array, counts: Sequence[int]) -> None:
         self._rows, self._counts, self._size = rows, np.array(counts, dtype=np.float64), len(rows)
+        self._added: dict[int, int] = {}
         self._sum_up()
+
+    @property
+    def sums(self) -> Array:
+        """The sum of all rows, each times its count."""
+        if self._added:
+            self._catch_up()
+        return self._sums
+
+    @property
+    def terms(self) -> int:
+        if self._added:
+            self._catch_up()
+        return self._terms
 
     @property
     def largest(self) -> float:
@@ -147,21 +177,27 @@ class Rows:
             self._rows = np.concatenate([self._rows, np.zeros((end, self._rows.shape[1]))])
         self._rows[self._size : end], self._counts[self._size : end] = rows, counts
         self._size = end
-        self.sums = self.sums + np.asarray(counts, dtype=np.float64) @ rows
-        self.terms += len(rows) + 1
+        self._sums = self._sums + np.asarray(counts, dtype=np.float64) @ rows
+        self._terms += len(rows) + 1
 
     def add(self, i: int, count: int, total: int) -> None:
         """`count` more of row i, of which there are `total` then."""
         self._counts[i] = total
-        if self.terms > 2 * self._size + _UPDATES:
+        self._added[i] = self._added.get(i, 0) + count
+
+    def _catch_up(self) -> None:
+        if self._terms + len(self._added) > 2 * self._size + _UPDATES:
             self._sum_up()
-        else:
-            self.sums = self.sums + float(count) * self._rows[i]
-            self.terms += 1
+            return
+        for i, count in self._added.items():
+            self._sums = self._sums + float(count) * self._rows[i]
+        self._terms += len(self._added)
+        self._added.clear()
 
     def _sum_up(self) -> None:
-        self.sums = self._counts[: self._size] @ self._rows[: self._size]
-        self.terms = self._size + 2
+        self._sums = self._counts[: self._size] @ self._rows[: self._size]
+        self._terms = self._size + 2
+        self._added.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,18 @@ from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.subsampled import ALIAS, DIGITS
 from dpledger.errors import WorkLimit
 
-__all__ = ["Grids", "Laws", "Tilts", "bounds_of_moments", "grids_for", "layers_of", "node_sums", "tilted_on"]
+__all__ = [
+    "MOST_CELLS",
+    "Grids",
+    "Laws",
+    "Tilts",
+    "bounds_of_moments",
+    "curves",
+    "grids_for",
+    "layers_of",
+    "node_sums",
+    "tilted_on",
+]
 
 MOST_CELLS = 1 << 23  # of one array
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
@@ -88,7 +99,7 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
     size = math.ceil(most)
     steps = _short(np.minimum(steps, (high - low) / (size - 3)))  # finer, where others need more points
     x = (np.floor(low / steps) + np.arange(size)) * steps
-    values, errors = _curve(rate, (x - 0.5) / sigma**2)
+    values, errors = curves(rate, (x - 0.5) / sigma**2)
     slack = errors + (8 * UNIT) * np.abs(values)
     squares = x * x / (2 * sigma**2)
     largest, faintest = (float(np.max(np.abs(ends[:, [0, -1]]))) for ends in (values, squares))
@@ -274,7 +285,7 @@ def layers_of(tilts: Tilts, c: float) -> list[Layers]:
     low = np.take_along_axis(grids.x, first, axis=1) - half_step
     high = np.take_along_axis(grids.x, last, axis=1) + half_step
     ends = low + (high - low) / (2 * CELLS) * np.arange(2 * CELLS + 1)
-    loss, errors = _curve(laws.rate, (ends - 0.5) / variance)
+    loss, errors = curves(laws.rate, (ends - 0.5) / variance)
     edges, middles, slopes = ends[:, ::2], ends[:, 1::2], _slope(laws, ends)
     log_constant = (tilts.value + tilts.error)[:, None] + np.log(laws.sigma * math.sqrt(2 * math.pi))
     powers, squares = w * loss[:, 1::2], middles**2 / (2 * variance)
@@ -299,7 +310,7 @@ def _slope(laws: Laws, x: Array | float) -> Array:
     return slopes
 
 
-def _curve(rate: Array, u: Array) -> tuple[Array, Array]:
+def curves(rate: Array, u: Array) -> tuple[Array, Array]:
     """log(1 - q + q e^u) with bounds of its error: `laws.sampled_curve.mixed_curve`, row by row."""
     gains = rate * np.expm1(np.minimum(u, 600.0))
     values = np.log1p(gains)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
+from dpledger.accounting.engine.running_lattice import RunningLattice
 from dpledger.accounting.engine.solve import WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.law import Loss
@@ -33,9 +35,13 @@ ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
+CLOSE = 4e-4  # relative width of epsilon that a lattice may leave in any case
+GROWN, FURTHER = 1.6, 2.0  # times the width that was known, up to so many times the epsilon that was
+FAINTEST = -650.0  # log delta of a lattice: below, its masses underflow
 _ROUNDS = 12
 _SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
-_SPARE = 1.2  # of the distance at which an end was certified last time
+_ROOM = 1e-8  # relative: as far outward of where it just holds an end may be
+_SHARE = 0.1  # the same, of the distance between the two
 
 
 class Running:
@@ -49,16 +55,22 @@ class Running:
         self._failing: dict[int, float] = {}  # the mass at infinity of the losses that have one
         self._runs = 0
         self._next_try = 1.0
+        self._lattice: RunningLattice | None = None
+        self._waiting: list[tuple[Loss, int]] = []  # to be put on it
+        self._known = Interval(0.0, math.inf)  # what epsilon was found to be before it was begun
+        self._next_lattice = 0.0
         self.place: Place | None = None
         self.places = 0
         self._settled = 0  # the runs there were when the place was chosen
         self._bounds: Rows | None = None
         self._nodes: Rows | None = None  # of the first losses: those of the others are formed when they are needed
         self._ladder: Ladder | None = None
+        self._best = 0  # the point of the best Chernoff bound, when it was last looked for
         self._decays = 0
         self._narrow = 0.0  # the place is asked for answers while this is above 0, and left for one wider than this
-        self._root, self._speed, self._then = math.nan, 0.0, 0
-        self._gaps = {1.0: 0.0, -1.0: 0.0}
+        self._past: list[tuple[int, float]] = []  # runs, and about where the upper certificate just held
+        self._slope = math.nan  # of log delta there
+        self._apart = 0.0  # of the two points where the certificates just hold
 
     def aim(self, log_down: float, log_up: float) -> None:
         """Ask for another delta, which moves as mass at infinity is added."""
@@ -82,6 +94,8 @@ class Running:
         i = self._index.get(loss)
         self._runs += count
         self._ladder = None
+        if self._lattice is not None:
+            self._waiting.append((loss, count))
         if i is None:
             self._index[loss] = len(self._losses)
             if loss.infinite_mass:
@@ -94,15 +108,19 @@ class Running:
             if rows is not None and i < len(rows):
                 rows.add(i, count, self._counts[i])
 
-    def at_most(self) -> float:
-        """An upper bound of epsilon that costs little: the Chernoff bound, or the largest loss."""
+    def is_at_most(self, floor: float) -> bool:
+        """Whether the Chernoff bound, which costs little, or the largest loss shows that epsilon is at most `floor`."""
         if self.place is None:
-            return math.inf
+            return False
         try:
-            ladder, bounds = self._chernoff(self.place)
+            bounds = self._bounds = self._caught_up(self._bounds, self.place.bound_rows)
         except WorkLimit:
-            return math.inf
-        return max(0.0, min(ladder.epsilon(self._log_down), bounds.largest))
+            return False
+        if self.place.chernoff(bounds, self._best, self._log_down) <= floor or bounds.largest <= floor:
+            return True
+        ladder, _ = self._chernoff(self.place)
+        self._best = ladder.best(self._log_down)
+        return ladder.epsilon(self._log_down) <= floor
 
     def epsilon(self, floor: float = 0.0) -> Interval | None:
         """Bounds of epsilon; where it is not above `floor`, (0, floor) will do. None where no contour is narrow.
@@ -115,10 +133,55 @@ class Running:
         found = None if self._is_past() else self._answer(floor)
         if found is None and may_move:
             self._settle(self._chosen())
+            if floor > 0 and self.is_at_most(floor):
+                return Interval(0.0, floor)
             found = self._answer(floor)
             if found is None:
                 self._narrow, self._next_try = 0.0, PATIENCE * self._runs
+        if found is None:
+            return self._on_lattice()
+        self._lattice = None
         return found
+
+    # ---- while no contour is narrow ---------------------------------------------------------------------------------
+
+    def learn(self, known: Interval) -> None:
+        """What epsilon was found to be, at some length, where `epsilon` gave none: to go on from there, on a lattice
+        that tells it as well."""
+        self._known, self._waiting = known, []
+        if self._runs < self._next_lattice or self._log_down < FAINTEST:
+            return
+        for lattice in RunningLattice.begun(self.parts(), *self._deltas()):
+            self._lattice = lattice
+            if self._on_lattice() is not None:
+                return
+        self._next_lattice = PATIENCE * self._runs
+
+    def _on_lattice(self) -> Interval | None:
+        """What the lattice says that was begun; None, and none from then on, where that is wide."""
+        if self._lattice is None:
+            return None
+        try:
+            for loss, count in self._waiting:
+                self._lattice.add(loss, count)
+            self._waiting = []
+            found = self._lattice.epsilon(*self._deltas())
+            if self._is_as_good(found):
+                return found
+        except WorkLimit:
+            pass
+        self._lattice = None
+        return None
+
+    def _is_as_good(self, found: Interval) -> bool:
+        """Whether it is narrow, or as narrow as what was known of little less."""
+        width = found.relative_width()
+        near = found.upper <= FURTHER * self._known.upper
+        return width <= CLOSE or (near and width <= GROWN * self._known.relative_width())
+
+    def _deltas(self) -> tuple[float, float]:
+        """Rounded outward."""
+        return math.exp(self._log_down) * (1 - 1e-13), math.exp(self._log_up) * (1 + 1e-13)
 
     # ---- the place and its rows -------------------------------------------------------------------------------------
 
@@ -130,14 +193,16 @@ class Running:
         self._bounds = self._nodes = self._ladder = None
         self._decays = 0
         self._narrow = WIDEST if place else 0.0
-        self._root, self._speed, self._then = math.nan, 0.0, 0
-        self._gaps = {1.0: 0.0, -1.0: 0.0}
+        self._past, self._slope, self._apart = [], math.nan, 0.0
 
     def _is_past(self) -> bool:
-        """Whether the place has many nodes, for a time when losses were few: now far fewer will do."""
-        if self.place is None or self._narrow == 0 or self.place.count < MANY_NODES:
+        """Whether the place was for a time when losses were few, and has many nodes, or few of its rows were formed:
+        now another will do with less."""
+        self._settled = self._settled or self._runs  # of a place that was begun with
+        if self.place is None or self._narrow == 0 or self._runs < PAST * self._settled:
             return False
-        return self._runs >= PAST * max(self._settled, 1)
+        formed = 0 if self._nodes is None else len(self._nodes)
+        return self.place.count >= MANY_NODES or 2 * formed < len(self._losses)
 
     def _chosen(self) -> Place | None:
         """A place for the losses of now and soon; None where that is too much work."""
@@ -177,13 +242,11 @@ class Running:
         assert self.place is not None
         rows = self.place.node_rows(losses)
         counts = np.array(self._counts[-len(losses) :], dtype=np.float64)
-        decayed = self._nodes.sums[DECAY] if self._nodes else 0.0
-        for i in np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist():
-            if decayed <= DECAYED:
-                break
-            rows[i, DECAY] = self.place.decay(losses[i])
-            decayed += counts[i] * rows[i, DECAY]
-            self._decays += 1
+        decayed = float(self._nodes.sums[DECAY]) if self._nodes else 0.0
+        if decayed > DECAYED:
+            chosen = np.argsort(-counts * rows[:, VARIANCE])[: MOST_DECAYS - self._decays].tolist()
+            rows[chosen, DECAY] = self.place.decays([losses[i] for i in chosen])
+            self._decays += len(chosen)
         return rows
 
     # ---- the answer -------------------------------------------------------------------------------------------------
@@ -197,7 +260,7 @@ class Running:
         except WorkLimit:
             self._settle(None)
             return None
-        if floor > 0 and contour.bounds(floor).upper <= self._log_down:
+        if floor > 0 and contour.upper(floor) <= self._log_down:
             return Interval(0.0, floor)
         found = self._solved(contour) if self._narrow > 0 else None
         if found is None or found.relative_width() > self._narrow:
@@ -207,19 +270,43 @@ class Running:
         return found
 
     def _solved(self, contour: Contour) -> Interval | None:
-        """A root of the uncertified sum, then both ends."""
-        root, slope = self._newton(contour, self._root + self._speed * (self._runs - self._then))
+        """Both ends, from where they are expected after the last ones, or from a root of the uncertified sum."""
+        expected = self._expected()
+        found = self._ends(contour, expected, self._slope) if expected > 0 else None
+        if found is not None:
+            return found
+        root, slope = self._newton(contour, expected)
         if math.isnan(root) and self._ladder is not None:
             root, slope = self._newton(contour, self._ladder.epsilon(self._log_down))
         if math.isnan(root):
             return None
         if root <= 0:
-            return Interval(0.0, 0.0) if contour.bounds(0.0).upper <= self._log_down else None
-        if self._runs > self._then:
-            self._speed = (root - self._root) / (self._runs - self._then) if self._then else 0.0
-        self._root, self._then = root, self._runs
-        upper, lower = self._end(contour, root, slope, 1.0), self._end(contour, root, slope, -1.0)
-        return None if upper is None or lower is None else Interval(max(0.0, lower), upper)
+            return Interval(0.0, 0.0) if contour.upper(0.0) <= self._log_down else None
+        return self._ends(contour, root, slope)
+
+    def _expected(self) -> float:
+        """Where the parabola through the last upper ends is now; NaN before there is one."""
+        if len(self._past) < 3:
+            return self._past[-1][1] if self._past else math.nan
+        (first, early), (second, middle), (third, late) = self._past
+        speed, before = (late - middle) / (third - second), (middle - early) / (second - first)
+        ahead = self._runs - third
+        return late + ahead * (speed + (speed - before) / (third - first) * (ahead + third - second))
+
+    def _ends(self, contour: Contour, start: float, slope: float) -> Interval | None:
+        """The interval between two points at which the certificates hold, searched from `start`."""
+        room = max(_ROOM * start, _SHARE * self._apart)
+        above = _end(lambda at: contour.upper(at) - self._log_down, start, room, slope)
+        if above is None:
+            return None
+        upper, zero, self._slope = above
+        below = _end(lambda at: self._log_up - contour.lower(at), zero - self._apart, -room, self._slope)
+        if below is None:
+            return None
+        self._apart = max(0.0, zero - below[1])
+        if not (self._past and self._past[-1][0] == self._runs):
+            self._past = [*self._past[-2:], (self._runs, zero)]
+        return Interval(max(0.0, below[0]), max(0.0, upper))
 
     def _newton(self, contour: Contour, start: float) -> tuple[float, float]:
         """A root from `start`, and the slope there; NaN where there is none."""
@@ -234,19 +321,24 @@ class Running:
                 break
         return at, slope
 
-    def _end(self, contour: Contour, root: float, slope: float, sign: float) -> float | None:
-        """The first point tried outward of the root where the certificate holds; None where none does.
 
-        The first is a little further than where it held last time; the distance then grows by what is missing."""
-        distance = max(_SPARE * self._gaps[sign] / -slope, abs(root) * 2.0**-52)
-        for _ in range(_ROUNDS):
-            at = root + sign * distance
-            bounds = contour.bounds(at)
-            missing = bounds.upper - self._log_down if sign > 0 else self._log_up - bounds.lower
-            if missing <= 0:
-                self._gaps[sign] = max(0.0, missing - slope * distance)
-                return at
-            if not missing < math.inf:
-                return None
-            distance = max(2 * distance, distance + _SPARE * missing / -slope)
-        return None
+End: TypeAlias = tuple[float, float, float]
+"""A point where a certificate holds, about where it just does, and the slope of the excess there."""
+
+
+def _end(excess: Callable[[float], float], start: float, room: float, slope: float) -> End | None:
+    """A point where `excess`, which changes by about `slope` < 0 a unit outward, is not positive, at most `room`
+    outward (downward, where that is below 0) of its zero. None where it is infinite."""
+    at, sign = start + room / 2, math.copysign(1.0, room)
+    last = before = math.nan
+    for _ in range(_ROUNDS):
+        missing = excess(at)
+        if not abs(missing) < math.inf:
+            return None
+        secant = sign * (missing - last) / (at - before) if at != before else math.nan
+        slope = secant if 0.5 < secant / slope < 2 else slope
+        zero = at - sign * missing / slope
+        if missing <= 0 and abs(zero - at) <= abs(room):
+            return at, zero, slope
+        at, last, before = zero + room / 2, missing, at
+    return None

@@ -20,7 +20,7 @@ from dpledger.accounting.engine.floating import Array
 
 __all__ = ["Deltas", "power_bounds"]
 
-Deltas: TypeAlias = Callable[[Array], tuple[list[float], list[float]]]
+Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Lower and upper bounds of delta at several epsilons >= 0 that rise."""
 Line: TypeAlias = Callable[[Array, Array, Array], Array]
 """The value of a line, from y, delta(y) and alpha, which broadcast."""
@@ -91,12 +91,12 @@ class _Curve:
 
 def _asked(deltas: Deltas, epsilons: Array) -> _Curve:
     lower, upper = deltas(epsilons)
-    return _Curve(np.exp(epsilons), np.array(lower), np.array(upper))
+    return _Curve(np.exp(epsilons), lower, upper)
 
 
 def _least(deltas: Deltas, lines: tuple[Line, ...], reach: float, alphas: Array) -> tuple[Array, Array]:
     """Bounds of the least value of the lines along the profile, at each alpha."""
-    floor, alpha = np.array(deltas(np.array([_BEYOND]))[0]), alphas[:, None]
+    floor, alpha = deltas(np.array([_BEYOND]))[0], alphas[:, None]
     curve = _asked(deltas, np.linspace(0.0, reach, _FIRST))
     for left in range(_ROUNDS, -1, -1):
         y, low = _corners(curve)

@@ -23,7 +23,7 @@ from dpledger.accounting.laws.sampled_curve import mixed_curve
 from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, Direction
 from dpledger.errors import WorkLimit
 
-__all__ = ["SampledLaplaceLoss"]
+__all__ = ["POINTS", "SampledLaplaceLoss", "best_ellipse", "half_width", "layers_of_tilted"]
 
 POINTS = 32  # of the rule, a panel
 CELLS = 160
@@ -106,7 +106,7 @@ class Weighted:
     cumulants: Cumulants
 
 
-def _half_width(power: float, frequency: float) -> float:
+def half_width(power: float, frequency: float) -> float:
     """The widest panels, as half lengths, for which some ellipse gives DIGITS; checked afterwards, not trusted."""
     real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
     room = (2 * POINTS - 1) * np.log(_ELLIPSES) - np.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
@@ -114,8 +114,17 @@ def _half_width(power: float, frequency: float) -> float:
     return float(np.max(np.minimum(room / growth, _FLATTEST / imaginary)))
 
 
+def best_ellipse(half: float, power: float, frequency: float) -> float:
+    """About the parameter of the ellipse that gives the smallest error for panels of this half length, whose imaginary
+    half axis is at most _FLATTEST."""
+    real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
+    growth = half * (imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1))
+    errors = growth + np.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * np.log(_ELLIPSES)
+    return float(_ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf))])
+
+
 def _grid(law: SampledLaplaceLoss, power: float, frequency: float) -> Grid:
-    panels = math.ceil(law.epsilon / _half_width(power, frequency))
+    panels = math.ceil(law.epsilon / half_width(power, frequency))
     if panels * POINTS >= MOST_POINTS:
         raise WorkLimit(f"the quadrature of sampled Laplace noise needs more than {MOST_POINTS} points")
     return _grid_of(law.rate, law.epsilon, 1 << max(0, panels - 1).bit_length())
@@ -143,20 +152,16 @@ def _log_rule_error(law: SampledLaplaceLoss, grid: Grid, power: float, frequency
     Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
     section 4, Lemma 8.
     """
-    best = math.inf
-    for rho in _ELLIPSES.tolist():
-        across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
-        if height > _FLATTEST:
-            continue
-        edge = grid.middles + (across if power >= 0 else -across)
-        losses = mixed_curve(law.rate, edge).values * power
-        if power < 0:
-            losses = losses + power * math.log(math.cos(height / 2))
-        logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
-        top = float(np.max(logs))
-        total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
-        best = min(best, total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho))
-    return best + 1e-6
+    rho = best_ellipse(grid.half, power, frequency)
+    across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
+    edge = grid.middles + (across if power >= 0 else -across)
+    losses = mixed_curve(law.rate, edge).values * power
+    if power < 0:
+        losses = losses + power * math.log(math.cos(height / 2))
+    logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
+    top = float(np.max(logs))
+    total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
+    return total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho) + 1e-6
 
 
 def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
@@ -200,7 +205,9 @@ class TiltedSampledLaplace:
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if self._layers is None:
-            self._layers = _layers(self.law, self.law.power(self.c), self.base)
+            at = self.base.cumulants
+            points, weights = self.base.grid.points, self.base.weights
+            self._layers = layers_of_tilted(self.law, self.law.power(self.c), points, weights, at.value + at.error)
         return self._layers.log_decay(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -217,20 +224,22 @@ class TiltedSampledLaplace:
         return spread_of(phi, fixed + t * displaced + rounding_of_node_sums(fine.weights, points, step, count))
 
 
-def _layers(law: SampledLaplaceLoss, w: float, base: Weighted) -> Layers:
-    """Cells in l between far quantiles; the log density of L has derivative -3/2 + (w + 1) s, s in (0, 1) rising."""
-    kept = base.grid.points[base.weights > 1e-8]
+def layers_of_tilted(law: SampledLaplaceLoss, w: float, points: Array, weights: Array, top: float) -> Layers:
+    """Cells in l between far quantiles, which the tilted `weights` at `points` tell; `top`: at least K. The log density
+    of L has derivative -3/2 + (w + 1) s, s in (0, 1) rising.
+
+    Claim: the layers are below the tilted density. Source: docs/proofs/engine.md, section 3."""
+    kept = points[weights > 1e-8]
     low, high = max(float(kept[0]), -law.epsilon * (1 - 1e-9)), min(float(kept[-1]), law.epsilon * (1 - 1e-9))
     if not low < high:
         return layers_below(np.zeros(1), np.ones(1))
     ends = np.linspace(low, high, 2 * CELLS + 1)
     curve = mixed_curve(law.rate, ends)
     middles, slopes = ends[1::2], curve.slopes[::2]
-    at = base.cumulants
     powers, spent = w * curve.values[1::2], (law.epsilon + middles) / 2 + math.log(4)
     thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
-    rounding = 8 * UNIT * (np.abs(powers) + law.epsilon + np.abs(thinned) + abs(at.value) + 4)
-    log_density = powers - spent - thinned - at.value - at.error - rounding - abs(w) * curve.errors[1::2]
+    rounding = 8 * UNIT * (np.abs(powers) + law.epsilon + np.abs(thinned) + abs(top) + 4)
+    log_density = powers - spent - thinned - top - rounding - abs(w) * curve.errors[1::2]
     bends = np.abs((w + 1) * slopes - 1.5)
     slack = np.maximum(bends[:-1], bends[1:]) * np.diff(ends[::2]) / 2
     floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))

@@ -67,5 +67,6 @@ def test_rows_side_by_side_are_those_of_the_losses_one_by_one(side: str) -> None
     assert (place.ladder(summed).log_moments >= values).all()
     assert place.ladder(summed).log_moments == pytest.approx(values, rel=1e-8, abs=1e-9)
     assert summed.largest >= exact.largest * (1 - 1e-12)
-    for loss in losses:
-        assert place.decay(loss) <= 0
+    decays = place.decays(losses)
+    assert (decays <= 0).all()
+    assert decays == pytest.approx([place.decays([loss])[0] for loss in losses], rel=0.05)
