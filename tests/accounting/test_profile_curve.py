@@ -155,7 +155,7 @@ def test_the_larger_direction_is_that_of_both(name: str) -> None:
     """Of the smaller direction a few points are asked first: no bound is lost, and none is wider."""
     epsilons = np.linspace(0, 7, 150).tolist()
     both = compose(TREES[name]).deltas(epsilons)
-    sides = [compose(TREES[name], direction=side).deltas(epsilons) for side in ("remove", "add")]  # type: ignore[arg-type]
+    sides = [compose(TREES[name], direction=side).deltas(epsilons) for side in ("remove", "add")]
     for found, remove, add in zip(both, *sides, strict=True):
         assert found.lower >= max(remove.lower, add.lower) * (1 - 2e-3)
         assert max(remove.lower, add.lower) <= found.upper
