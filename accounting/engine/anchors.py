@@ -146,14 +146,14 @@ class Curve:
         assert self._composed is not None
         lower, upper = np.full(epsilons.shape, -math.inf), np.full(epsilons.shape, math.inf)
         anchors: list[_Anchor] = []
-        farthest = float(epsilons[-1])
+        near = epsilons
         for place in PLACES.tolist():
             anchor = self._anchor(place)
             if anchor is None:
                 break
             anchors.append(anchor)
-            farthest = min(farthest, anchor.end)
-            if anchor.epsilon > farthest or place < least:
+            near = near[near < anchor.end]
+            if not near.size or anchor.epsilon > near[-1] or place < least:
                 break
         if anchors:
             at = np.array([anchor.epsilon for anchor in anchors])
@@ -162,6 +162,7 @@ class Curve:
             beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
             with np.errstate(invalid="ignore"):
                 _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
+        upper[near.size :] = np.minimum(upper[near.size :], LAST)
         beyond = epsilons >= self._composed.largest
         lower[beyond], upper[beyond] = -math.inf, -math.inf
         return lower, upper

@@ -130,7 +130,9 @@ class Running:
         if not self._losses:
             return Interval(0.0, 0.0)
         may_move = self._narrow > 0 or self._runs >= self._next_try
-        found = None if self._is_past() else self._answer(floor)
+        if self._is_past():
+            self._renew()
+        found = self._answer(floor)
         if found is None and may_move:
             self._settle(self._chosen())
             if floor > 0 and self.is_at_most(floor):
@@ -197,12 +199,22 @@ class Running:
 
     def _is_past(self) -> bool:
         """Whether the place was for a time when losses were few, and has many nodes, or few of its rows were formed:
-        now another will do with less."""
+        now another may do with less."""
         self._settled = self._settled or self._runs  # of a place that was begun with
         if self.place is None or self._narrow == 0 or self._runs < PAST * self._settled:
             return False
-        formed = 0 if self._nodes is None else len(self._nodes)
-        return self.place.count >= MANY_NODES or 2 * formed < len(self._losses)
+        return self.place.count >= MANY_NODES or 2 * self._formed() < len(self._losses)
+
+    def _formed(self) -> int:
+        """How many losses have their rows at the nodes."""
+        return 0 if self._nodes is None else len(self._nodes)
+
+    def _renew(self) -> None:
+        """Another place, if that has fewer nodes or little is lost of the old one."""
+        chosen = self._chosen()
+        if chosen and self.place and (chosen.count < self.place.count or 2 * self._formed() < len(self._losses)):
+            self._settle(chosen)
+        self._settled = self._runs
 
     def _chosen(self) -> Place | None:
         """A place for the losses of now and soon; None where that is too much work."""

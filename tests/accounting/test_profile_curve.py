@@ -2,6 +2,7 @@
 
 import math
 import random
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.engine import anchors
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
@@ -104,11 +106,74 @@ def test_the_contour_says_the_same_of_many_points_as_of_each() -> None:
 
 def test_the_order_of_the_points_does_not_matter_and_none_is_none() -> None:
     profile = compose(TREES["training"])
-    assert profile.deltas([2, "0.5", 2]) == tuple(profile.deltas(["0.5", 2])[i] for i in (1, 0, 1))
+    assert profile.deltas([2, "0.5", 2]) == tuple(profile.deltas(["0.5", 2, 2])[i] for i in (1, 0, 2))
     assert profile.deltas([]) == profile.epsilons([]) == ()
     assert profile.epsilons(["1e-5", "1e-6"]) == (profile.epsilon("1e-5"), profile.epsilon("1e-6"))
     with pytest.raises(ParameterError, match="epsilons"):
         profile.deltas([1, -1])
+
+
+def counted_anchors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """log delta of every anchor that is made."""
+    made: list[float] = []
+
+    def counted(composed: Composed, log_delta: float) -> object:
+        made.append(log_delta)
+        return original(composed, log_delta)
+
+    original = anchors._anchor
+    monkeypatch.setattr(anchors, "_anchor", counted)
+    return made
+
+
+def test_a_profile_makes_each_anchor_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted_anchors(monkeypatch)
+    profile = compose(TREES["training"])
+    epsilons = np.linspace(0, 6, 40).tolist()
+    first = profile.deltas(epsilons)
+    profile.tradeoffs(["0.1", "0.01"])
+    before = len(made)
+    assert before <= 40
+    assert profile.deltas(epsilons) == first
+    profile.tradeoff("0.05")
+    profile.curve(20)
+    assert len(made) == before
+
+
+def test_no_anchor_is_made_beyond_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Chernoff bound settles epsilons far out: those between are not walked to."""
+    made = counted_anchors(monkeypatch)
+    (bounds, beyond) = compose(TREES["training"], direction="remove").deltas([1.0, 1e9])
+    assert bounds.upper < bounds.lower * (1 + 1e-3)
+    assert (beyond.lower, beyond.upper) == (0.0, beyond.upper)
+    assert beyond.upper < 1e-300
+    assert min(made) > -80
+
+
+@pytest.mark.parametrize("name", ["training", "laplace", "few runs", "failing"])
+def test_the_larger_direction_is_that_of_both(name: str) -> None:
+    """Of the smaller direction a few points are asked first: no bound is lost, and none is wider."""
+    epsilons = np.linspace(0, 7, 150).tolist()
+    both = compose(TREES[name]).deltas(epsilons)
+    sides = [compose(TREES[name], direction=side).deltas(epsilons) for side in ("remove", "add")]
+    for found, remove, add in zip(both, *sides, strict=True):
+        assert found.lower >= max(remove.lower, add.lower) * (1 - 2e-3)
+        assert max(remove.lower, add.lower) <= found.upper
+        assert found.upper <= max(remove.upper, add.upper) * (1 + 2e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.decimals("0.001", 9, places=17), st.sampled_from(["training", "laplace", "failing"]))
+def test_an_epsilon_between_two_floats_has_the_bounds_of_both(epsilon: Decimal, name: str) -> None:
+    """delta falls: at the exact number it lies between what it is at the floats around it."""
+    profile = CURVES[name]
+    (found,) = profile.deltas([epsilon])
+    assert found.lower <= profile.delta(Decimal(math.nextafter(float(epsilon), 0.0))).upper
+    assert found.upper >= profile.delta(Decimal(math.nextafter(float(epsilon), 99.0))).lower
+    assert found.upper < 1e-300 or found.upper <= found.lower * (1 + 2e-3) or float(epsilon) > 5
+
+
+CURVES = {name: compose(TREES[name]) for name in ("training", "laplace", "failing")}
 
 
 # ---- what an attacker may reach -------------------------------------------------------------------------------------
