@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from dpledger import decimals
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, Repeated, planned
+from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children, planned
 from dpledger.accounting.filters import Coordinates, Filter
 from dpledger.errors import CannotCertify, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
@@ -48,12 +48,17 @@ def price(level: Level, parts: Composition) -> Coordinates:
     orders = filters.orders(level.filter)
     cost = rules.cost(parts, level.relation, orders=orders)
     counts_pure = filters.names(level.filter)[0] == "pure" and not orders
-    if counts_pure and cost.pure is None and _has_renyi_price(parts, level.relation):
+    if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
             f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
             "like ApproxDP(3, '1e-6')"
         )
     return filters.charge(level.filter, cost)
+
+
+def _is_sampled(parts: Composition) -> bool:
+    """Whether something in it is run on Poisson samples, as training is."""
+    return isinstance(parts, PoissonSampled) or any(map(_is_sampled, children(parts)))
 
 
 def _has_renyi_price(parts: Composition, relation: Relation) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from audit_oracles import sparse_vector_loss, unruly
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
+from dpledger.audit.claims import Point
 from dpledger.audit.zoo import ZOO, exhibit
 from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
 from dpledger.audit.zoo.twins import HalfNoiseLaplace
@@ -89,12 +90,23 @@ def test_a_curve_finds_what_its_point_cannot() -> None:
     assert seen[0].delta == Decimal("0.00001")
 
 
-@pytest.mark.parametrize("claim", [GDP(1), ZCDP("0.5"), RDP(("2", "8"), ("1", "4")), BoundedRange(2)])
+CURVE = PrivacyCurve(("0", "1", "3"), ("0.39", "0.13", "0.002"))  # what a Gaussian of noise multiplier 1 keeps
+
+
+@pytest.mark.parametrize("claim", [GDP(1), ZCDP("0.5"), RDP(("2", "8"), ("1", "4")), BoundedRange(2), CURVE])
 def test_a_correct_gaussian_is_not_refuted_under_any_kind_of_claim(claim: Guarantee) -> None:
     kept = AddedLaplace(Decimal(1)) if isinstance(claim, BoundedRange) else AddedGaussian(Decimal(1))
     result = audit_mechanism(kept, 0.0, 1.0, claim, trials=5_000, batched=True, seed=7)
     assert result.verdict == "not_refuted"
     assert sum(look.planned.share for look in result.looks) * 20 == 1
+
+
+def test_a_claimed_curve_is_tested_at_its_points_and_between() -> None:
+    result = audit_mechanism(AddedGaussian(Decimal("0.4")), 0.0, 1.0, CURVE, trials=5_000, batched=True, seed=7)
+    assert result.verdict == "violation"
+    assert result.target.point == Point(Decimal(3), Decimal("0.002"))
+    with pytest.raises(ParameterError, match=r"at least the claim's least, 0\.002"):
+        audit_mechanism(AddedGaussian(Decimal(1)), 0.0, 1.0, CURVE, trials=5_000, delta="1e-6", seed=7)
 
 
 def test_the_gaussian_mechanism_is_audited_with_its_own_curve() -> None:

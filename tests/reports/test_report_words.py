@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from markupsafe import Markup
 
 from dpledger.accounting import filters
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, grouped, indices, span
 from dpledger.reports.model import visible
@@ -47,7 +47,15 @@ def test_how_numbers_look(number: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "promise",
-    [PureDP(1), ApproxDP(1, "1e-6"), ZCDP("0.5", "1e-6"), GDP(1), RDP(("2", "3"), ("0.1", "0.2")), BoundedRange(1)],
+    [
+        PureDP(1),
+        ApproxDP(1, "1e-6"),
+        ZCDP("0.5", "1e-6"),
+        GDP(1),
+        RDP(("2", "3"), ("0.1", "0.2")),
+        BoundedRange(1),
+        PrivacyCurve(("0", "0.5", "1", "2"), ("0.3", "0.1", "0.01", "0")),
+    ],
 )
 def test_an_epsilon_never_stands_without_its_delta(promise: Guarantee) -> None:
     said = words.guarantee(promise)
