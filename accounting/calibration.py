@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.conversions import epsilon_of
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import Composable, compose, tree_of
 from dpledger.decimals import Number, read, round_down, round_up, text
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
@@ -47,7 +47,7 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
             return Decimal(compose(what, relation).epsilon(delta).upper) <= epsilon
-        case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange():
+        case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             tree, under, direction = tree_of(what, relation)
             if direction is not None:
                 raise ParameterError("direction", direction, f"both directions, for a target of {target.kind}")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from dpledger.accounting import outward
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract
 from dpledger.errors import ParameterError
 
@@ -218,6 +218,8 @@ def epsilon_of(guarantee: Guarantee, delta: Decimal) -> Decimal:
             return min(epsilon_of_rdp(order, epsilon, delta) for order, epsilon in grid) if delta else INFINITY
         case GDP(mu=mu):
             return epsilon_of_gdp(mu, delta) if delta or not mu else INFINITY
+        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
+            return next((at for at, failure in zip(epsilons, deltas, strict=True) if failure <= delta), INFINITY)
         case _:
             assert_never(guarantee)
 

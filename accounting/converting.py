@@ -14,7 +14,7 @@ from typing import assert_never
 from dpledger.accounting import outward
 from dpledger.accounting.composition import Composition, Converted, children
 from dpledger.accounting.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import multiply, subtract
 from dpledger.errors import CannotCertify
@@ -27,13 +27,13 @@ def keeps(price: Cost, claim: Guarantee) -> bool:
     """Whether what costs `price` provably meets `claim`.
 
     Claim: True only if it does. Source: `conversions`, each formula by its name; a price in the currency of the claim
-    itself. A bounded range follows from no price.
+    itself. A bounded range follows from no price, nor what a privacy curve says is reached.
     """
     match claim:
         case PureDP(epsilon=epsilon):
             return not price.delta and _within(price.pure, epsilon)
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return any(found <= epsilon for found in _epsilons(price, delta))
+            return _shows(price, epsilon, delta)
         case ZCDP(rho=rho, delta=delta):
             return price.delta <= delta and _within(price.rho, rho)
         case GDP(mu=mu):
@@ -41,6 +41,9 @@ def keeps(price: Cost, claim: Guarantee) -> bool:
         case RDP(orders=orders, epsilons=epsilons):
             pairs = zip(orders, epsilons, strict=True)
             return not price.delta and all(_within(price.rdp.get(order), most) for order, most in pairs)
+        case PrivacyCurve(epsilons=epsilons, deltas=deltas, reached=reached):
+            points = zip(epsilons, deltas, strict=True)
+            return not any(reached) and all(_shows(price, epsilon, delta) for epsilon, delta in points)
         case BoundedRange():
             return False
         case _:
@@ -68,6 +71,10 @@ def _stated(tree: Composition) -> Iterator[Decimal]:
         yield from tree.orders
     for part in children(tree):
         yield from _stated(part)
+
+
+def _shows(price: Cost, epsilon: Decimal, delta: Decimal) -> bool:
+    return delta >= 1 or any(found <= epsilon for found in _epsilons(price, delta))
 
 
 def _within(price: Decimal | None, most: Decimal) -> bool:

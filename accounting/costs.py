@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import assert_never
 
-from dpledger.accounting import filters, outward, prices, sparse_vectors
+from dpledger.accounting import filters, prices, sparse_vectors
+from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf, sampled_gaussian_rdp
 from dpledger.accounting.composition import (
     Composition,
     Converted,
@@ -45,7 +46,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.laws.subsampled import rdp_upper
+from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Drawn, Poisson, Shuffle, Subset
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, multiply, round_down, round_up
 from dpledger.errors import CannotCertify, ParameterError
@@ -68,7 +69,9 @@ def cost(tree: Composition, relation: Relation, *, orders: Orders = ()) -> Cost:
     _require_orders(orders)
     result = priced(tree, relation, orders)
     if result.is_unknown():
-        raise CannotCertify(f"no theorem prices this {tree.kind} under {relation.value}")
+        raise CannotCertify(
+            f"no theorem prices this {tree.kind} under {relation.value}: state what the whole guarantees, as approx_dp"
+        )
     return result
 
 
@@ -108,7 +111,7 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             rho = round_up(multiply(prices.gaussian_mu_squared(sensitivity, sigma), HALF))
             return _of_zcdp(rho, orders)
         case RandomizedResponseLaw(epsilon=epsilon):
-            return _of_pure(epsilon, orders)
+            return _on_batch(tree, EVERYONE, _of_pure(epsilon, orders), relation, orders)
         case PmfPair():
             return _of_pmf(tree, orders)
         case SparseVectorLaw():
@@ -121,12 +124,14 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _of_sampled(tree, relation, orders)
         case SampledWithoutReplacement():
             return _of_subset(tree, relation, orders)
-        case Shuffled(of=part):
+        case Shuffled(of=part, users=users):
             if relation is not Relation.REPLACE_ONE:
                 raise CannotCertify(f"shuffled is priced under replace_one only, not under {relation.value}")
-            return priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
-        case RandomAllocation(of=part):
-            return priced(planned(part), relation, orders)
+            whole = priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
+            return _on_batch(planned(part), Shuffle(users), whole, relation, orders) if users > 1 else whole
+        case RandomAllocation(of=part, steps=steps):
+            whole = priced(planned(part), relation, orders)
+            return _on_batch(planned(part), Allocation(steps), whole, relation, orders) if steps > 1 else whole
         case Group():
             return _of_group(tree, relation, orders)
         case Parallel(of=parts):
@@ -272,11 +277,11 @@ def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Ord
 
 
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
-    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta), or
-    at what the whole costs.
+    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta) or
+    the transform of its own pair, and never at more than the whole costs.
 
     No outcome is refunded here: an amplified realised loss is no price in the currencies that need one beforehand.
-    Source: laws.subsampled.rdp_upper (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
+    Source: batches.sampled_gaussian_rdp (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
     Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
     Assumes: under zero_out a null unit adds nothing to a Gaussian's mean, so that a batch with it is a batch without
     the unit; no other mechanism says so, hence no price there.
@@ -288,31 +293,29 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
         return priced(part, relation, orders)
     match part:
         case GaussianLaw(noise_multiplier=noise) if relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
-            return _of_sampled_gaussian(tree.rate, noise, orders)
+            return _of_sampled_gaussian(tree.rate, noise, priced(part, relation, ()), orders)
         case GDP(mu=mu) if relation is Relation.ADD_REMOVE and mu:
-            return _of_sampled_gaussian(tree.rate, round_down(1 / Fraction(mu)), orders)
+            return _of_sampled_gaussian(tree.rate, round_down(1 / Fraction(mu)), priced(part, relation, ()), orders)
         case _ if relation is not Relation.ADD_REMOVE:
             raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
         case _:
-            return _of_amplified(part, tree.rate, orders)
+            amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
+            return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)
 
 
-def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, orders: Orders) -> Cost:
-    rdp = {order: _sampled_gaussian_rdp(rate, noise_multiplier, order) for order in orders}
-    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, orders: Orders) -> Cost:
+    """`price`, or what the pair of the batch itself costs, where that is less. Source: `batches`."""
+    leaf = None if price.delta else one_leaf(part, relation)
+    if leaf is None:
+        return price
+    drawn = Drawn(leaf, how)
+    rdp = {order: batch_rdp(drawn, relation, order) for order in orders}
+    return price.or_better(Cost(pure=None, rho=batch_rho(drawn, relation), mu_squared=None, rdp=rdp))
 
 
-@lru_cache(maxsize=1024)
-def _sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
-    """The certified price, or the whole Gaussian's where that is smaller: a sample mixes runs with the unit and runs
-    without it, and the Renyi divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13)."""
-    whole = round_up(multiply(multiply(prices.gaussian_mu_squared(1, noise_multiplier), HALF), order))
-    sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
-    return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
-
-
-def _of_amplified(part: Composition, rate: Decimal, orders: Orders) -> Cost:
-    return _amplified(priced(part, Relation.ADD_REMOVE, orders), rate, orders)
+def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, whole: Cost, orders: Orders) -> Cost:
+    rdp = {order: sampled_gaussian_rdp(rate, noise_multiplier, order) for order in orders}
+    return replace(whole, rdp=rdp)
 
 
 def _amplified(whole: Cost, rate: Decimal, orders: Orders) -> Cost:
@@ -332,7 +335,8 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
     whole = priced(planned(tree.of), relation, orders)
     if tree.batch == tree.population:
         return whole
-    return _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)
+    amplified = _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)
+    return _on_batch(planned(tree.of), Subset(tree.population, tree.batch), amplified, relation, orders)
 
 
 def require_group(tree: Group, relation: Relation) -> None:

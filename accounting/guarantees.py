@@ -175,7 +175,7 @@ class PrivacyCurve:
         return reached
 
 
-Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange
+Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange | PrivacyCurve
 """The closed union of guarantees; told apart by `kind`."""
 
 if not TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import assert_never
 
 from dpledger.accounting.composition import Composition, ExponentialLaw
 from dpledger.accounting.costs import cost, priced
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.decimals import ZERO, multiply, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall
@@ -36,7 +36,7 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
     (Dwork-Roth 2014, Theorem 3.16), or the certified profile of the parts (Gopi-Lee-Wutschitz 2021, Theorem 2.7).
     zcdp: the sum of rho (Bun-Steinke 2016, Lemma 2.3). gdp: the sum of mu^2 (Dong-Roth-Su 2022, Corollary 3.3). rdp:
     the sum at each order (Mironov 2017, Proposition 1). bounded_range: only a bounded_range or exponential leaf of at
-    most that eta.
+    most that eta. privacy_curve: the certified profile of the parts at each of its points.
     CannotCertify if no theorem says anything about the tree in the claim's currency.
     """
     match claim:
@@ -57,6 +57,8 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
             _require(claim, *wanted, ("delta", ZERO, price.delta))
         case BoundedRange(eta=eta):
             _require(claim, ("eta", eta, _bounded_range(tree)))
+        case PrivacyCurve():
+            _check_curve(claim, tree, relation)
         case _:
             assert_never(claim)
 
@@ -68,6 +70,17 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
         return
     delta = Decimal(compose(tree, relation).delta(claim.epsilon).upper)
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
+
+
+def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> None:
+    """At each of its points by the engine; a leaf that states the same curve keeps it."""
+    if tree == claim:
+        return
+    found = compose(tree, relation).deltas(claim.epsilons)
+    points = zip(claim.epsilons, claim.deltas, found, strict=True)
+    _require(claim, *((f"delta at epsilon {text(at)}", most, Decimal(bounds.upper)) for at, most, bounds in points))
+    if any(Decimal(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
+        raise CannotCertify("these parts are not shown to reach what the claim of privacy_curve says is reached")
 
 
 def _bounded_range(tree: Composition) -> Decimal:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
@@ -66,6 +67,11 @@ def target(claim: Guarantee, parts: Composition | None, relation: Relation, delt
             if curve is None:
                 raise CannotCertify(f"no privacy curve can be certified for the claim {claim.kind}")
             point = Point(decimals.round_up(curve.epsilon(at).upper), at)
+        case PrivacyCurve(deltas=deltas) if delta is not None and delta < min(deltas):
+            raise ParameterError("delta", str(delta), f"at least the claim's least, {min(deltas)}")
+        case PrivacyCurve(deltas=deltas):
+            at = max(DELTA_OF_CURVES, min(deltas)) if delta is None else delta
+            point = Point(epsilon_of(claim, at), at)
         case _:
             assert_never(claim)
     return Target(point, () if curve is None else _knots(curve, point.epsilon))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dpledger.accounting import filters
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
@@ -88,7 +88,7 @@ class Rules:
 
 def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
     match budget:
-        case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange():
+        case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             return filters.opened_by(budget), budget
         case _ if type(budget) in filters.KINDS:
             return budget, filters.budget_guarantee(budget)

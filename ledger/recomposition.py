@@ -27,7 +27,17 @@ from dpledger.accounting.filters import (
     Sums,
     ZCDPFilter,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Failure, Guarantee, PureDP
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Failure,
+    Guarantee,
+    PrivacyCurve,
+    PureDP,
+)
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.ledger import gate, readings, settling
@@ -246,6 +256,8 @@ def _read_at(guarantee: Guarantee) -> Decimal:
             return min(add(delta, READ_AT), ONE)
         case GDP() | RDP():
             return READ_AT
+        case PrivacyCurve(deltas=deltas):
+            return min(deltas)
         case PureDP() | BoundedRange():
             return ZERO
         case _:

@@ -46,15 +46,13 @@ def price(level: Level, parts: Composition) -> Coordinates:
 
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
     orders = filters.orders(level.filter)
-    try:
-        cost = rules.cost(parts, level.relation, orders=orders)
-    except CannotCertify as error:
-        if orders or not _has_renyi_price(parts, level.relation):
-            raise
+    cost = rules.cost(parts, level.relation, orders=orders)
+    counts_pure = filters.names(level.filter)[0] == "pure" and not orders
+    if counts_pure and cost.pure is None and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
             f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
             "like ApproxDP(3, '1e-6')"
-        ) from error
+        )
     return filters.charge(level.filter, cost)
 
 

@@ -29,7 +29,7 @@ from dpledger.accounting.filters import (
     RDPFilter,
     ZCDPFilter,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
 from dpledger.schema import Plain
@@ -135,6 +135,8 @@ def variant(promise: Guarantee) -> str:
             return "Rényi differential privacy"
         case BoundedRange():
             return "bounded range"
+        case PrivacyCurve():
+            return "a privacy curve"
         case _:
             assert_never(promise)
 
@@ -154,6 +156,8 @@ def guarantee(promise: Guarantee) -> str:
             return _renyi(orders, epsilons)
         case BoundedRange(eta=eta):
             return f"η = {at_most(eta)}"
+        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
+            return _curve(epsilons, deltas)
         case _:
             assert_never(promise)
 
@@ -162,6 +166,12 @@ def _renyi(orders: Sequence[Decimal], epsilons: Sequence[Decimal]) -> str:
     shown = sorted({0, len(orders) // 2, len(orders) - 1})
     points = ", ".join(f"ε({decimals.text(orders[i])}) = {at_most(epsilons[i])}" for i in shown)
     return points if len(orders) <= len(shown) else f"{points} ({len(orders)} orders in all)"
+
+
+def _curve(epsilons: Sequence[Decimal], deltas: Sequence[Decimal]) -> str:
+    shown = sorted({0, len(epsilons) // 2, len(epsilons) - 1})
+    points = ", ".join(f"δ({at_most(epsilons[i])}) = {at_most(deltas[i])}" for i in shown)
+    return points if len(epsilons) <= len(shown) else f"{points} ({len(epsilons)} points in all)"
 
 
 def filter_rule(rule: Filter) -> str:

@@ -16,6 +16,7 @@ from dpledger.accounting.guarantees import (
     BoundedRange,
     Grid,
     Guarantee,
+    PrivacyCurve,
     PureDP,
     one_epsilon_an_order,
     rising_orders,
@@ -241,7 +242,7 @@ def opened_by(budget: Guarantee) -> Filter:
             return RDPFilter(orders, epsilons)
         case GDP(mu=mu):
             return GDPFilter(mu)
-        case BoundedRange():
+        case BoundedRange() | PrivacyCurve():  # exact profiles do not compose when parameters are chosen adaptively
             raise ParameterError(
                 "budget", budget.kind, "a guarantee that composes (pure_dp, approx_dp, zcdp, rdp, gdp)"
             )

@@ -27,7 +27,7 @@ from dpledger.accounting.laws.finite import FinitePair
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 
-__all__ = ["curve_bracket"]
+__all__ = ["bracket_of_points", "curve_bracket"]
 
 Side: TypeAlias = Literal["above", "below"]
 
@@ -55,6 +55,17 @@ def curve_bracket(
         return Bracket(above, _pair(*_hull(*_points(epsilons, tuple(accumulate(deltas, min)), "below", 1.0)), "below"))
     known = tuple(accumulate(reversed(reached), max))[::-1]  # a later value holds before as well: delta falls
     lower, floors = _points(epsilons, known, "below", float_down(known[0]))
+    return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
+
+
+def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Array) -> Bracket:
+    """Symmetric pairs above and below a mechanism with delta(log higher[i]) <= ceilings[i], delta(log lower[i]) >=
+    floors[i] in both directions; higher[i] >= lower[i], and above it by at most the shift of `_lines`.
+
+    Claim: above dominates, below is dominated. Assumes: both rise from 1, the bounds fall, floors[i] <= ceilings[i].
+    Source: docs/proofs/amplification.md, section 8.
+    """
+    above = _pair(*_hull(higher, ceilings), "above")
     return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
 
 
@@ -98,7 +109,8 @@ def _hull(ratios: Array, bounds: Array) -> tuple[Array, Array]:
 def _lines(at: Array, least: Array, ceiling: Array) -> tuple[Array, Array]:
     """Points whose polygon is below delta: the lower bounds, between them where the lines from both sides meet, and
     where the last line falls to 0."""
-    falls, shift = np.diff(at), 32 * UNIT * at[1:]  # the ceilings stand a little further to the right
+    falls = np.diff(at)
+    shift = 32 * UNIT * at[1:] * (1 + np.log(at[1:]))  # the ceilings stand a little further to the right
     after = np.minimum(np.append((least[0] - 1) / 2, (least[1:] - ceiling[:-1]) / (falls - shift)), 0.0)
     before = np.minimum(np.append((ceiling[2:] - least[1:-1]) / (falls + shift)[1:], 0.0)[: falls.size], 0.0)
     steep = after[:-1]

@@ -25,6 +25,7 @@ from amplification_oracles import (
 )
 from dpledger.accounting.composition import (
     Composition,
+    DiscreteLaplaceLaw,
     ExponentialLaw,
     GaussianLaw,
     LaplaceLaw,
@@ -278,7 +279,7 @@ def test_no_dataset_of_shuffled_users_beats_the_bound(randomiser: Randomiser, le
 
 
 def clones_delta(local: float, users: int, chance: Any, epsilon: float) -> Any:
-    """The pair of Feldman-McMillan-Talwar 2021, Theorem 3.1, outcome by outcome."""
+    """The pair of Feldman-McMillan-Talwar 2023, outcome by outcome: every other user is a clone with this chance."""
     r = mp.exp(local) / (1 + mp.exp(local))
     parts = []
     for c in range(users):
@@ -295,10 +296,11 @@ def clones_delta(local: float, users: int, chance: Any, epsilon: float) -> Any:
 def test_the_bound_is_that_of_the_clones(local: float, users: int) -> None:
     profile = compose(Shuffled(PureDP(local), users=users), REPLACE)
     for part in (0.0, 0.2, 0.5, 0.8):
-        exact = clones_delta(local, users, mp.exp(-local), part * local)
+        exact = clones_delta(local, users, 2 / (1 + mp.exp(local)), part * local)
         upper = profile.delta(part * local).upper
         assert upper >= exact
         assert upper <= exact * mp.mpf("1.02") + mp.mpf("1e-9")
+        assert upper <= clones_delta(local, users, mp.exp(-local), part * local)  # fewer clones: the bound of 2021
 
 
 @pytest.mark.parametrize("leaf", [PureDP("0.7"), RandomizedResponseLaw("0.7")], ids=lambda leaf: leaf.kind)
@@ -329,10 +331,56 @@ def test_more_users_hide_more_and_shuffling_never_costs_more() -> None:
     assert compose(Shuffled(PureDP(2), users=10**6), REPLACE).epsilon(0).upper <= 2 * (1 + 1e-12)
 
 
-def test_randomised_response_hides_more_than_its_epsilon_says() -> None:
-    for k in (2, 3):
-        special = compose(Shuffled(RandomizedResponseLaw(3, k), users=10**4), REPLACE).epsilon("1e-6").upper
-        assert special < 0.9 * compose(Shuffled(PureDP(3), users=10**4), REPLACE).epsilon("1e-6").upper
+def test_randomised_response_on_many_values_hides_more_than_its_epsilon_says() -> None:
+    """On two values it is no better known than any randomiser of its epsilon."""
+    general = compose(Shuffled(PureDP(3), users=10**4), REPLACE).epsilon("1e-6")
+    uppers = []
+    for k in (2, 3, 10, 100, 1000):
+        special = compose(Shuffled(RandomizedResponseLaw(3, k), users=10**4), REPLACE).epsilon("1e-6")
+        uppers.append(special.upper)
+        assert k == 2 or special.lower > 0.985 * special.upper
+    assert uppers == sorted(uppers, reverse=True)
+    assert uppers[0] == general.upper
+    assert uppers[2] < 0.9 * general.upper
+    assert general.lower > 0.96 * general.upper
+
+
+@pytest.mark.parametrize(("k", "users"), [(3, 6), (4, 5), (6, 4)])
+def test_shuffled_responses_on_three_values_and_more_are_known_from_both_sides(k: int, users: int) -> None:
+    """Others hold a third value: what they show is reached, of three values nearly all of it; no dataset shows more."""
+    randomiser, leaf = randomised_response(Fraction(4), k), RandomizedResponseLaw("1.3862943611", k)
+    tree = Shuffled(leaf, users=users)
+    left, right = (shuffled(randomiser, (value, *[2] * (users - 1))) for value in (0, 1))
+    for epsilon in ("0", "0.1", "0.4", "1.1"):
+        exact = hockey_stick(left, right, exact_ratio(epsilon))
+        at = compose(tree, REPLACE).delta(epsilon)
+        assert at.lower <= exact * (1 + Fraction(1, 10**6))
+        assert exact <= at.upper * (1 + Fraction(1, 10**6))
+        assert k > 3 or at.lower >= exact * Fraction(93, 100)
+    for others in multisets(users - 1, k):
+        left, right = (shuffled(randomiser, (value, *others)) for value in (0, 1))
+        for epsilon in ("0", "0.4"):
+            upper = compose(tree, REPLACE).delta(epsilon).upper
+            assert hockey_stick(left, right, exact_ratio(epsilon)) <= upper * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("leaf", [LaplaceLaw(1), DiscreteLaplaceLaw(1, 1), ExponentialLaw(1)], ids=lambda one: one.kind)
+def test_other_randomisers_have_a_lower_bound_from_two_of_their_outcomes(leaf: Composition) -> None:
+    at = compose(Shuffled(leaf, users=10**4), REPLACE).epsilon("1e-6")
+    assert 0.3 * at.upper < at.lower < at.upper
+    alone = compose(Shuffled(leaf, users=1), REPLACE).delta("0.1")
+    assert 0 < alone.lower <= compose(leaf, REPLACE).delta("0.1").upper * (1 + 1e-12)
+
+
+def test_a_shuffled_laplace_is_no_better_hidden_than_its_sign() -> None:
+    """Five users add noise of scale 1 to 0, or one of them to 1; only how many are above 1 is looked at."""
+    rare, even = Fraction(str(mp.exp(-1) / 2)), Fraction(1, 2)
+    randomiser = [{0: 1 - rare, 1: rare}, {0: even, 1: even}]
+    left, right = (shuffled(randomiser, (value, 0, 0, 0, 0)) for value in (0, 1))
+    for epsilon in ("0", "0.2", "0.5"):
+        exact = max(hockey_stick(*pair, exact_ratio(epsilon)) for pair in ((left, right), (right, left)))
+        at = compose(Shuffled(LaplaceLaw(1), users=5), REPLACE).delta(epsilon)
+        assert exact * Fraction(999, 1000) <= at.lower <= exact * (1 + Fraction(1, 10**9))
 
 
 def test_runs_of_a_shuffle_add_up_to_less_than_their_sum() -> None:

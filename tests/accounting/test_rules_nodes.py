@@ -194,4 +194,4 @@ def test_the_replay_of_a_filter_takes_each_part_at_its_cap_after_the_earlier_one
 
 def test_what_no_theorem_covers_is_an_error_and_not_zero() -> None:
     with pytest.raises(CannotCertify, match="no theorem prices this repeated under add_remove"):
-        cost(Repeated(PoissonSampled(GaussianLaw(1), rate="0.1"), times=3), ADD)
+        cost(Repeated(PoissonSampled(ZCDP("0.1", "1e-9"), rate="0.1"), times=3), ADD)
