@@ -9,8 +9,8 @@
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
                                                        beside noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, the contour after a
-                                                       smooth cut (`cut`), with few large losses apart from the many
-                                                       small ones (`jumps`), the lattice, the parts one by one
+                                                       smooth cut (`cut`), with few large losses apart (`jumps`), the
+                                                       lattice; the second moment, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -46,6 +46,7 @@ from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
+from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
@@ -69,7 +70,7 @@ RARE = 1e-9  # of delta: the mass of a value that need not be counted
 FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
-ALMOST_SURE = (0.9999, 0.99, 0.5)  # values of delta
+ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 FAR = 1e140  # an epsilon beyond which products of floats overflow
 _CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
@@ -171,7 +172,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
 def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
-    parts = (_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()
+    parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
     if not few(composed):
         return (contour, cut_epsilon, jumps_epsilon, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
@@ -373,8 +374,7 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
 
 
 def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
-    """`known`, with a lower bound where epsilon is far below the mean loss: delta falls, and where it is almost 1 a
-    contour knows the epsilon of a smaller delta better."""
+    """`known`, with what is known at a larger epsilon, where delta is almost 1: delta falls."""
     for delta in ALMOST_SURE if known.relative_width() > NARROW else ():
         if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
             return known.meet(Interval(delta, 1.0))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from dpledger.accounting.calibration import calibrate, meets
 from dpledger.accounting.composition import (
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
     ExponentialLaw,
     GaussianLaw,
     Group,
@@ -25,7 +28,12 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.conversions import epsilon_of_zcdp
 from dpledger.accounting.engine.accountant import Accountant
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.mills import gaussian_epsilon
+from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.laws.finite import randomised_response_pair
+from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify
@@ -163,3 +171,43 @@ def test_the_accountant_agrees_on_sampled_bounded_ranges(times: int) -> None:
     whole = compose(Repeated(tree, times=times)).epsilon("1e-5")
     assert max(found.lower, whole.lower) <= min(found.upper, whole.upper)
     assert found.lower <= whole.lower * (1 + 1e-3)
+
+
+# ---- lower bounds where losses are large and nearly certain ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tree", "delta", "width"),
+    [
+        (Repeated(DiscreteLaplaceLaw("0.052871", 3), times=1950237), "2.9859e-120", 1e-9),
+        (Repeated(DiscreteLaplaceLaw("0.017084", 3), times=1231700), "1.6993e-101", 1e-9),
+        (Repeated(DiscreteGaussianLaw("4.2976", 100), times=309346), "0.999", 0.1),
+        (Repeated(PoissonSampled(GaussianLaw("0.022074"), rate="0.99976461"), times=7287065145), "1.6255e-7", 1e-5),
+        (PoissonSampled(DiscreteLaplaceLaw("0.01", 1), rate="0.5"), "0.001", 1e-3),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
+)
+def test_large_losses_that_are_nearly_certain_are_known_from_below_too(
+    tree: Repeated, delta: str, width: float
+) -> None:
+    bounds = compose(tree).epsilon(delta)
+    assert 0 < bounds.lower <= bounds.upper
+    assert bounds.upper - bounds.lower <= width * bounds.upper
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_second_moment_is_below_the_truth(seed: int) -> None:
+    """Gaussians of every size, whose epsilon has a closed form, and randomised responses, counted."""
+    rng = np.random.default_rng(seed)
+    delta = float(10 ** rng.uniform(-80, -0.01))
+    gaussian = GaussianLoss(float(10 ** rng.uniform(-6, 6)))
+    exact = gaussian_epsilon(gaussian.mu_squared, delta, delta)
+    found = moment_epsilon(Composed(((gaussian, 1),)), delta, delta)
+    assert 0 <= found.lower <= exact.upper
+    deviations = math.sqrt(gaussian.mu_squared) * (4 + 3 * math.sqrt(-math.log(delta)))
+    if delta < 0.1:
+        assert found.lower >= gaussian.mu_squared / 2 - 4 * deviations
+    local, runs = float(rng.uniform(0.01, 8)), int(rng.integers(1, 300))
+    response = randomised_response_pair(local, 2).loss()
+    counted = compose(Repeated(RandomizedResponseLaw(repr(local)), times=runs)).epsilon(repr(delta))
+    assert moment_epsilon(Composed(((response, runs),)), delta, delta).lower <= counted.upper
