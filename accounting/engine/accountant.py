@@ -11,8 +11,8 @@ not depend on what was published: for a budget that is spent as one goes along, 
 
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> accountant = Accountant("1e-5")
->>> [round(accountant.append(GaussianLaw(10)).upper, 6) for _ in range(3)]
-[0.340669, 0.496975, 0.620004]
+>>> [round(accountant.append(GaussianLaw(10)).upper, 4) for _ in range(3)]
+[0.3407, 0.497, 0.62]
 """
 
 from __future__ import annotations
