@@ -7,6 +7,7 @@ binomial sum of Kairouz-Oh-Viswanath 2015 and the enumeration of Murtagh-Vadhan 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -82,6 +83,7 @@ def _without_rare(loss: FiniteLoss, rare: float) -> tuple[FiniteLoss, float]:
     ), left_out
 
 
+@functools.lru_cache(maxsize=4)
 def _outcomes(loss: FiniteLoss, count: int) -> Outcomes:
     if count == 1:
         return _once(loss)
@@ -129,16 +131,13 @@ def _shares(count: int, values: int) -> npt.NDArray[np.int64]:
         tallies = np.zeros((len(chosen), values), dtype=np.int64)
         np.add.at(tallies, (np.arange(len(chosen))[:, None], chosen), 1)
         return tallies
-    if values == 1:
-        return np.array([[count]])
-    if values == 2:
-        first = np.arange(count + 1)
-        return np.stack([first, count - first], axis=1)
-    rows = []
-    for taken in range(count + 1):
-        rest = _shares(count - taken, values - 1)
-        rows.append(np.concatenate([np.full((len(rest), 1), taken), rest], axis=1))
-    return np.concatenate(rows)
+    rows, left = np.zeros((1, 0), dtype=np.int64), np.array([count])
+    for _ in range(values - 1):  # another value takes any part of what is left
+        ways = left + 1
+        row = np.repeat(np.arange(left.size), ways)
+        taken = np.arange(row.size) - np.repeat(np.cumsum(ways) - ways, ways)
+        rows, left = np.column_stack([rows[row], taken]), left[row] - taken
+    return np.column_stack([rows, left])
 
 
 def _log_factorials(last: int) -> Array:

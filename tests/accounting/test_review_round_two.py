@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+import nested_runs
 from dpledger.accounting.calibration import calibrate, meets
 from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
@@ -29,15 +30,17 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.conversions import epsilon_of_zcdp
 from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.jumps import jumps_epsilon
 from dpledger.accounting.engine.mills import gaussian_epsilon
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.finite import randomised_response_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
+from engine_oracles import seeds
 
 # ---- groups and parallel parts --------------------------------------------------------------------------------------
 
@@ -211,3 +214,24 @@ def test_the_second_moment_is_below_the_truth(seed: int) -> None:
     response = randomised_response_pair(local, 2).loss()
     counted = compose(Repeated(RandomizedResponseLaw(repr(local)), times=runs)).epsilon(repr(delta))
     assert moment_epsilon(Composed(((response, runs),)), delta, delta).lower <= counted.upper
+
+
+# ---- two scales, few runs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(12, 150))
+def test_a_few_runs_against_nested_quadrature(seed: int) -> None:
+    """Two or three runs, epsilons that jumps rule; whatever is found holds the truth, by jumps alone and by all."""
+    rng = np.random.default_rng(seed)
+    runs = 2 if seed % 4 else 3
+    sigma, rate = float(rng.uniform(0.4, 4.5)), float(10 ** rng.uniform(-6, -1.3))
+    delta = float(10 ** rng.uniform(-240, -4))
+    composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), runs),))
+    tree = Repeated(PoissonSampled(GaussianLaw(repr(sigma)), rate=repr(rate)), times=runs)
+    for found in (jumps_epsilon(composed, delta, delta), compose(tree, direction="remove").epsilon(repr(delta))):
+        ends = [end for end in (found.lower, found.upper) if 0 < end < math.inf]
+        if not ends:  # no split: the losses have one scale only
+            continue
+        exact = dict(zip(ends, nested_runs.log_delta(rate, sigma, runs, np.array(ends)).tolist(), strict=True))
+        assert exact.get(found.lower, math.inf) >= math.log(delta) - 1e-8
+        assert exact.get(found.upper, -math.inf) <= math.log(delta) + 1e-8
