@@ -8,9 +8,10 @@
     finite losses with few outcomes                    counting them (`enumeration`)
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
                                                        beside noise that smooths them, the contour first
-    everything else                                    the contour (`solve`); where that is wide, the contour after a
-                                                       smooth cut (`cut`), with few large losses apart (`jumps`), the
-                                                       lattice; the second moment, the parts one by one
+    everything else                                    the contour (`solve`); where that is wide, contours after
+                                                       smooth cuts, with few large losses apart from the many small
+                                                       ones (`jumps`): the latter first where large losses are seen to
+                                                       rule; then the lattice, the second moment, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -39,10 +40,10 @@ from dpledger.accounting.engine.closed_forms import (
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
-from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions
-from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
+from dpledger.accounting.engine.jump_layers import can_jump
+from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
@@ -68,7 +69,6 @@ FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if a
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
 FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
-CUTS = 2  # each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
@@ -160,7 +160,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
     room = SMALL if few(composed) else 0.0
-    for method in _methods(composed, floor):
+    for method in _methods(composed, down, floor):
         found = found.meet(method(composed, down, up))
         if found.upper <= floor:
             break
@@ -169,15 +169,16 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     return found
 
 
-def _methods(composed: Composed, floor: float) -> tuple[Method, ...]:
+def _methods(composed: Composed, down: float, floor: float) -> tuple[Method, ...]:
     """Those worth asking, the most promising first."""
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
     parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
     if not few(composed):
-        return (contour, cut_epsilon, jumps_epsilon, _many_outcomes, lattice, *parts)
+        first = (_apart,) if two_scales(composed, down, floor) else (contour, jumps_epsilon)
+        return (*first, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
-        return (contour, lattice, cut_epsilon, *parts)
-    return (lattice, contour, cut_epsilon, jumps_epsilon, *parts)
+        return (contour, lattice, jumps_epsilon, *parts)
+    return (lattice, contour, jumps_epsilon, *parts)
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
@@ -211,14 +212,18 @@ def _smoothed(composed: Composed) -> bool:
 
 
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
-    """Where nothing but sampled Gaussians is summed, and digits are lost all the same, after a cut too."""
+    """Where digits are lost, with large losses apart as well."""
     found = finite_epsilon(composed, *_logs(down, up), floor)
     sharp = found.relative_width() <= SHARP or found.upper <= floor
-    if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS:
+    if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
-    if all(isinstance(loss, SampledGaussianLoss) for loss, _ in composed.parts):
-        return found.meet(cut_epsilon(composed, down, up))
-    return found
+    return found.meet(jumps_epsilon(composed, down, up))
+
+
+def _apart(composed: Composed, down: float, up: float) -> Interval:
+    """Large losses apart at once; where that is not sharp, the contour of all."""
+    found = jumps_epsilon(composed, down, up)
+    return found if found.relative_width() <= SHARP else found.meet(finite_epsilon(composed, *_logs(down, up)))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -362,10 +367,6 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             for method in methods:
                 if result.relative_width() > NARROW and result.upper > 0:
                     result = result.meet(method(composed, epsilon))
-            for _ in range(CUTS):
-                if result.relative_width() <= NARROW or result.upper == 0:
-                    break
-                result = result.meet(cut_delta(composed, epsilon, result.upper))
             if result.relative_width() > NARROW and result.upper > 0:
                 result = result.meet(jumps_delta(composed, epsilon, result.upper))
             if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too

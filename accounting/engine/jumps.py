@@ -1,60 +1,64 @@
-"""Two scales: many small losses and a few large ones, for a Poisson-sampled Gaussian of a small rate.
+"""Two scales: many small losses and a few large ones, in a list that holds sampled Gaussians of a small rate.
 
 There the tail is ruled by one outcome far out, or a few: the law of the loss falls more slowly than any exponential for
-a while, and every contour loses all its digits. A smooth cut chi splits each run's densities into a part a of small
-losses and a part b of *jumps*. Which part an outcome falls to is a coin that does not see the data, so exactly
+a while, and a contour loses all its digits, whatever its tilt. Smooth cuts at X_1 < ... < X_n divide the runs by the
+layer that the farthest of them reaches:
 
-    delta(eps) = sum over k of C(T, k) E_{B ~ b^k} delta_{a^(T-k)}(eps - B)
+    A_n^T = A_1^T + sum over j of (A_{j+1}^T - A_j^T),    A_j the measures cut at X_j
 
-The profiles of the a part come from contours, which are sharp there (`bulk`); the jumps are put on a lattice, above and
-below, and convolved directly: all terms are positive, so only relative roundings occur. Direction remove only: in the
-direction add the loss is bounded. docs/proofs/engine.md, section 11.
+Each term is a positive measure with a tilt of its own, at which a contour is sharp; what is cut away altogether is
+bounded by its mass. Direction remove only: in the direction add the loss is bounded. docs/proofs/engine.md, section 11.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpledger.accounting.engine.bulk import Bulk
-from dpledger.accounting.engine.composed import Composed, log_kappa
-from dpledger.accounting.engine.floating import Array
-from dpledger.accounting.engine.solve import WIDTH, Interval
-from dpledger.accounting.engine.tilt import saddle_for_delta
-from dpledger.accounting.laws.jump_cells import FARTHEST, JumpCells, jump_cells
-from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import Contour, Ladder, LogBounds
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, loss_beyond
+from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
+from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["has_jumps", "jumps_delta", "jumps_epsilon"]
+__all__ = ["jumps_delta", "jumps_epsilon", "two_scales"]
 
-CELLS, FEWER_CELLS, ROUGH_CELLS = 4096, 2048, 512  # of the lattice of jumps
-SEVERAL = 4  # jumps: more are put on fewer cells
-MOST_JUMPS = 12
-LEFT_OUT = 1e-6  # of delta: jumps that are not counted
-STEEPER = 2.0  # the jumps begin where their law falls so many times as steeply as at the end of interest
-STEADY = 1.5  # times that steepness: up to there small losses are to be summed sharply
-MOST_EXPECTED = 0.5  # jumps in all runs, on average: more are no jumps
-REACH = 15.0  # below delta, to base e: what no longer matters
-MARGIN = 20.0  # of tilt times loss: the lattice goes on so far beyond epsilon
-SHARE_OF_POINT = 1 / 9  # the width of the cut is at most this share of its point
-_UNDERFLOW = 1e-319  # more than CELLS products of floats lose where they underflow
-_ROUNDING = 2e-12  # more than CELLS + 8 roundings
-_SEARCH = 60
-_FINE = 1e-8
-_NOTHING = 750.0  # digits of a number that underflows, to base e
+FEW_PARTS = 8
+FAR = 0.03  # of what many small losses add up to: a single one of less rules nothing
+SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
+NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
+TOLERANCE, SHARP = 1e-7, 1e-7  # relative: of delta, of epsilon
+MOST_ERROR = 0.1  # relative, of a term that is a small share of delta
+ATTEMPTS = 3
+PLACED, CLOSE = 8, 0.5  # how often layers are placed for a delta, anew where the last one was not as close as that
+STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
+NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
+RUNGS = 14  # around a saddle
 
 
-def has_jumps(composed: Composed) -> bool:
-    """Whether it is one uncut Poisson-sampled Gaussian, direction remove, run at least twice."""
-    match composed.parts:
-        case ((SampledGaussianLoss(direction="remove", cut=None), count),):
-            return count > 1
-        case _:
-            return False
+def two_scales(composed: Composed, delta: float, floor: float) -> bool:
+    """Whether, as far as can be told quickly, a few large losses rule the tail: at its tilt a contour would weigh
+    outcomes far beyond, whose variance shows, and epsilon is above `floor`. A guess: any answer is valid."""
+    if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
+        return False
+    height = -math.log(delta)
+    variance, single = 0.0, 0.0
+    for loss, count in composed.parts:
+        if isinstance(loss, SampledGaussianLoss):
+            variance += count * loss.rate**2 * math.expm1(min(1 / loss.sigma**2, 500.0))
+            single = max(single, loss_beyond(loss, delta / count)) if jumps(loss) else single
+    if single < FAR * (variance / 2 + math.sqrt(2 * height * variance)):
+        return False
+    saddle = saddle_for_delta(composed, -height, WIDTH)
+    spread = saddle.c**2 * composed.moments(saddle.c).variance
+    excess = max(0.0, saddle.c * saddle.epsilon / height - 1)
+    return saddle.epsilon > floor and excess < 1 and spread > SPREAD * height * math.exp(STEEP * excess)
 
 
 def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
@@ -64,226 +68,153 @@ def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
     docs/proofs/engine.md, section 11.
     """
     found = Interval(0.0, composed.largest)
-    if not has_jumps(composed):
+    if not can_jump(composed):
         return found
+    require_error_function()
+    log_down, log_up = math.log(down), math.log(up)
+    log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
+    for steepness in STEEPNESS:
+        found = _found(composed, steepness, found, (log_down, log_up))
+        if found.relative_width() <= NARROW or found.upper <= 0:
+            break
+    return found
+
+
+def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tuple[float, float]) -> Interval:
+    """What is left of an interval, by layers of one steepness."""
+    log_down, log_up = log_deltas
     try:
-        split = _split(composed, down)
-        rough = Sums(split, split.ceiling, ROUGH_CELLS)
-        first = _solved(rough, down, up, Interval(0.0, split.ceiling))
-        if first.upper == split.ceiling:  # where the search ended, no bound
-            return Interval(first.lower, found.upper)
-        found = found.meet(first)
-        far = max(split.last_loss, min(split.ceiling, found.upper + MARGIN / split.tilt))
-        fine = Sums(split, far, CELLS if rough.most <= SEVERAL else FEWER_CELLS)
-        fine.count_to(rough.most)
-        return found.meet(_solved(fine, down, up, found))
+        layers = layered(composed, math.exp(log_down), steepness)
+        epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in layers.terms)
+        for _ in range(ATTEMPTS):
+            sum_of_terms = _sum(layers, epsilon, log_down)
+            if not sum_of_terms.contours:
+                break
+            found = found.meet(solved(sum_of_terms, found, epsilon, log_down, log_up))
+            if found.relative_width() <= SHARP or found.upper <= 0:
+                break
+            epsilon = (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
     except WorkLimit:
-        return found
+        pass
+    return found
 
 
 def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
-    """Bounds of d(epsilon), with a split made for a delta of `about`.
+    """Bounds of d(epsilon), with layers made for a delta of `about`.
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
     """
-    whole = Interval(0.0, 1.0)
-    if not (has_jumps(composed) and about > 0):
-        return whole
-    try:
-        split = _split(composed, about)
-        sums = Sums(split, min(split.ceiling, max(split.last_loss, epsilon + MARGIN / split.tilt)), CELLS)
-        if epsilon >= sums.largest:
-            return whole
-        sums.count_until_few(epsilon, LEFT_OUT * about)
-        return Interval(sums.below(epsilon), min(1.0, sums.above(epsilon)))
-    except WorkLimit:
-        return whole
-
-
-def _solved(sums: Sums, down: float, up: float, within: Interval) -> Interval:
-    """Count more jumps until those that are left do not matter; then both ends, each verified."""
-    while True:
-        lower = _crossing(sums.below, up, within).lower
-        if not sums.count_until_few(lower, LEFT_OUT * down):
-            break
-    return Interval(lower, _crossing(sums.above, math.nextafter(down, 0.0), within).upper)
-
-
-def _crossing(falling: Callable[[float], float], target: float, within: Interval) -> Interval:
-    """Two neighbouring points, the function at least the target at the first and below it at the second, by secants of
-    its logarithm and halving; the ends of `within` are not asked."""
-    low, high = within.lower, within.upper
-    at_low, at_high = math.nan, math.nan
-    for tries in range(_SEARCH):
-        if high - low <= _FINE * high:
-            break
-        guess = low + (high - low) * at_low / (at_low - at_high) if tries % 3 and at_low > at_high else math.nan
-        aside = _FINE * high / 4 if abs(at_low) < abs(at_high) else -_FINE * high / 4  # to close in from both sides
-        at = guess + aside if low < guess + aside < high else (low + high) / 2
-        value = falling(at)
-        excess = math.log(value / target) if value > 0 else -_NOTHING
-        if value >= target:
-            low, at_low = at, excess
-        else:
-            high, at_high = at, excess
-    return Interval(low, high)
-
-
-# ---- the split: any is valid ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """`count` runs of `loss`, divided by `cut`; P masses of the jumps of a run (bounds); the tail falls about as
-    e^{-tilt l}; epsilon is at most about `ceiling`; one jump beyond `last_loss` is too rare to matter."""
-
-    loss: SampledGaussianLoss
-    count: int
-    cut: Cut
-    jumps: tuple[float, float]
-    tilt: float
-    ceiling: float
-    last_loss: float
-    bulk: Bulk
-
-
-def _split(composed: Composed, delta: float) -> Split:
-    """Raises WorkLimit where the losses have one scale only."""
+    found = Interval(0.0, 1.0)
+    if not (can_jump(composed) and about > 0):
+        return found
     require_error_function()
-    loss, count = composed.parts[0]
-    assert isinstance(loss, SampledGaussianLoss)
-    saddle = saddle_for_delta(composed, math.log(delta), WIDTH)
-    point, tilt = _first_jump(loss, _point_beyond(loss, delta / count), saddle.c)
-    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (STEEPER * tilt + 1) + 2)
-    cut = Cut(point, min(width, SHARE_OF_POINT * point))
-    beyond = mass_beyond(loss.rate, loss.sigma, cut)
-    if beyond * count > MOST_EXPECTED:
-        raise WorkLimit("there are many jumps")
-    jumps = (max(0.0, beyond * (1 - 1e-9) - 2e-300), beyond)
-    last_loss = _loss_at(loss, _point_beyond(loss, LEFT_OUT * delta / count))
-    ceiling = max(last_loss, saddle.epsilon * 1.02 + MARGIN / tilt)
-    least = math.log(delta) - REACH
-    masses = (1 - jumps[1], 1 - jumps[0])
-    bulk = Bulk(replace(loss, cut=cut), count, masses, tilt=STEADY * tilt, least=least, ceiling=ceiling)
-    return Split(loss, count, cut, jumps, tilt, ceiling, last_loss, bulk)
+    for steepness in STEEPNESS:
+        found = _delta(composed, steepness, epsilon, min(about, found.upper), found)
+        if found.relative_width() <= NARROW_DELTA or found.upper == 0:
+            break
+    return found
 
 
-def _first_jump(loss: SampledGaussianLoss, single: float, saddle: float) -> tuple[float, float]:
-    """Where jumps begin, and the tilt at the end of interest: that of one jump to the point `single`, or, if the law
-    falls more and more steeply there, perhaps of several: the saddle's."""
-    if single <= 1:
-        raise WorkLimit("outcomes of no loss are as rare as delta")
-    x = np.linspace(0.5, single, 1024)[1:]
-    falls = x / _slopes(loss, x)  # 1 + (-d log P / d loss)
-    top = int(np.argmax(falls))
-    flattest = top + int(np.argmin(falls[top:]))
-    steepness = float(falls[-1]) if flattest == falls.size - 1 else min(float(falls[-1]), saddle + 1)
-    steep = np.flatnonzero(falls[: flattest + 1] > STEEPER * max(steepness, 2.0, float(falls[flattest])))
-    if steep.size == 0 or steep[-1] == flattest:
-        raise WorkLimit("the losses have one scale only")
-    return float(x[steep[-1] + 1]), max(steepness - 1, 1.0)
+def _delta(composed: Composed, steepness: float, epsilon: float, about: float, found: Interval) -> Interval:
+    """What is left of an interval for delta, by layers of one steepness, placed for a better guess each time."""
+    try:
+        for _ in range(PLACED):
+            if not about > 0:
+                break
+            terms = _sum(layered(composed, about, steepness), epsilon, math.log(about))
+            at, kept = terms.bounds(epsilon), replace(terms, lost=0.0).bounds(epsilon)
+            found = found.meet(from_logs(Interval(at.lower, min(0.0, at.upper))))
+            if kept.upper - kept.lower <= NARROW_DELTA:
+                break
+            better = kept.upper if kept.upper < math.log(CLOSE * about) else kept.lower
+            if not better < math.log(CLOSE * about):
+                break
+            about = math.exp(better)
+    except WorkLimit:
+        pass
+    return found
 
 
-def _point_beyond(loss: SampledGaussianLoss, mass: float) -> float:
-    """About the x beyond which P has this mass."""
-    low, high = 0.0, FARTHEST * loss.sigma
-    for _ in range(30):
-        middle = (low + high) / 2
-        near, far = (math.erfc((middle - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
-        low, high = (middle, high) if (1 - loss.rate) * near + loss.rate * far > mass else (low, middle)
-    return high
+# ---- the sum of the terms -------------------------------------------------------------------------------------------
 
 
-def _slopes(loss: SampledGaussianLoss, x: Array) -> Array:
-    """sigma^2 L'(x)."""
-    slopes: Array = 1 / (1 + (1 - loss.rate) / loss.rate * np.exp((0.5 - x) / loss.sigma**2))
-    return slopes
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The profile as that of several measures: contours for some, Chernoff bounds for the others, and what is lost."""
+
+    contours: tuple[tuple[Contour, Ladder], ...]
+    faint: tuple[Ladder, ...]
+    lost: float
+
+    @property
+    def c(self) -> float:
+        return min(contour.c for contour, _ in self.contours)
+
+    @property
+    def window(self) -> float:
+        return min(contour.window for contour, _ in self.contours)
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """log d(eps) and its derivative, uncertified."""
+        found = [contour.estimate(epsilon) for contour, _ in self.contours]
+        logs, slopes = np.array(found).T
+        shares = np.exp(logs - np.max(logs))
+        return float(np.max(logs) + np.log(shares.sum())), float(shares @ slopes / shares.sum())
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
+        lower, upper = -math.inf, math.log(self.lost) if self.lost else -math.inf
+        for contour, ladder in self.contours:
+            at = contour.bounds(epsilon)
+            lower = float(np.logaddexp(lower, at.lower))
+            upper = float(np.logaddexp(upper, min(at.upper, ladder.log_delta(epsilon))))
+        for ladder in self.faint:
+            upper = float(np.logaddexp(upper, ladder.log_delta(epsilon)))
+        slack = 16 * UNIT * (len(self.contours) + len(self.faint) + 1)
+        return LogBounds(
+            lower - slack * (1 + abs(lower)) if lower > -math.inf else lower, upper + slack * (1 + abs(upper))
+        )
 
 
-def _loss_at(loss: SampledGaussianLoss, x: float) -> float:
-    return float(np.logaddexp(math.log1p(-loss.rate), math.log(loss.rate) + (x - 0.5) / loss.sigma**2))
+def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
+    contours, faint = [], list(layers.beyond)
+    for term, wide in layers.terms:
+        drawn = None
+        if wide.log_delta(epsilon) >= log_delta + math.log(NEGLIGIBLE):
+            drawn = _contour(term, wide, epsilon, log_delta)
+        if drawn:
+            contours.append(drawn)
+        else:
+            faint.append(wide)
+    return Sum(tuple(contours), tuple(faint), layers.lost)
 
 
-# ---- the sum over the number of jumps -------------------------------------------------------------------------------
+def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
+    """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
+    saddle = _saddle(wide, epsilon)
+    share = math.exp(min(0.0, saddle.log_delta - log_delta))
+    tolerance, width = min(MOST_ERROR, TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
+    try:
+        ladder = ladder_around(term, saddle, _multiples(wide, saddle))
+        return choose_contour(term, saddle, ladder, tolerance=tolerance, width=width), ladder
+    except WorkLimit:
+        return None
 
 
-@dataclass(eq=False)
-class Sums:
-    """The sum over the number of jumps, on a lattice of `count` cells up to the loss `largest`.
+def _saddle(ladder: Ladder, epsilon: float) -> Saddle:
+    """The tilt of the best Chernoff bound, between the points of a ladder that are next to the best of them."""
+    logs = ladder.log_bounds - ladder.c * epsilon
+    i = int(np.argmin(logs))
+    aside = 0.0
+    if 0 < i < logs.size - 1:
+        before, after = float(logs[i - 1] - logs[i]), float(logs[i + 1] - logs[i])
+        aside = (before - after) / (2 * (before + after)) if 0 < before + after < math.inf else 0.0
+    c = float(ladder.c[i] * (ladder.c[1] / ladder.c[0]) ** aside)
+    return Saddle(c, epsilon, min(0.0, float(logs[i])))
 
-    Entry k of `_above` and `_below`: C(T, k) times the P masses of k jumps on the losses i h, i <= count."""
 
-    split: Split
-    largest: float
-    count: int
-    most: int = 0
-    _above: list[Array] = field(default_factory=lambda: [np.ones(1)])
-    _below: list[Array] = field(default_factory=lambda: [np.ones(1)])
-    _outside: float = 0.0  # of all k together: C(T, k) times the mass of those that add up to more than `largest`
-    _outside_last: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._cells: JumpCells = jump_cells(self.split.loss, self.split.cut, self.largest, self.count)
-        self._once = (self.split.count * self._cells.above, self.split.count * self._cells.below)
-        self._log_transform = self._transform()
-        self.count_to(1)
-
-    def _transform(self) -> Array:
-        """Upper bounds of log E e^{cB} of one jump, at the bulk's rungs c."""
-        above, c = self._cells.above, self.split.bulk.rungs
-        filled = np.flatnonzero(above)
-        exponents = np.multiply.outer(c, filled * self._cells.spacing) + np.log(above[filled])
-        tops = np.max(exponents, axis=1)
-        sums: Array = tops + np.log(np.sum(np.exp(exponents - tops[:, None]), axis=1)) + c * self._cells.slack
-        return sums + 1e-9 * (1 + np.abs(sums))
-
-    def count_to(self, jumps: int) -> None:
-        """Include the terms of up to so many jumps."""
-        while self.most < min(jumps, self.split.count - 1):
-            k = self.most = self.most + 1
-            share = (self.split.count - k + 1) / (k * self.split.count)
-            once_above, once_below = self._once
-            above = np.convolve(self._above[-1], once_above) * (share * (1 + _ROUNDING)) + _UNDERFLOW
-            below = np.convolve(self._below[-1], once_below) * (share * (1 - _ROUNDING)) - _UNDERFLOW
-            outside = self._outside_last * float(once_above.sum()) * share + float(above[self.count + 1 :].sum())
-            self._outside_last = outside * (1 + _ROUNDING)
-            self._outside += self._outside_last
-            self._above.append(above[: self.count + 1])
-            self._below.append(np.maximum(below[: self.count + 1], 0.0))
-
-    def count_until_few(self, epsilon: float, mass: float) -> bool:
-        """Include terms until what is left is at most `mass` at this epsilon; whether any was."""
-        before = self.most
-        while self.most < MOST_JUMPS and self.most < self.split.count - 1 and self._left_out(epsilon) > mass:
-            self.count_to(self.most + 1)
-        return self.most > before
-
-    def _left_out(self, epsilon: float) -> float:
-        """Claim: at least what the terms of more than `most` jumps add. Source: docs/proofs/engine.md, section 11."""
-        runs, bulk, m = self.split.count, self.split.bulk, self.most + 1
-        if m > runs:
-            return 0.0
-        log_choices = m * math.log(runs) - math.lgamma(m + 1)
-        by_mass = log_choices + m * math.log(self.split.jumps[1])
-        of_all = np.logaddexp(bulk.log_moments(), self._log_transform)
-        by_chernoff = m * self._log_transform + (runs - m) * of_all - bulk.rungs * epsilon + log_kappa(bulk.rungs)
-        least = log_choices + float(by_chernoff.min())
-        return math.exp(min(700.0, min(by_mass, least + 1e-9 * abs(least)) + 1e-6))
-
-    def above(self, epsilon: float) -> float:
-        """Claim: at least delta(epsilon), 0 <= epsilon < largest. Source: docs/proofs/engine.md, section 11."""
-        once, runs = self._cells.above, self.split.count
-        beyond = runs * self._cells.beyond * math.exp(min(700.0, runs * (float(once.sum()) + self._cells.beyond)))
-        total = self._outside + self._left_out(epsilon) + beyond
-        for k, masses in enumerate(self._above):
-            losses: Array = np.arange(masses.size, dtype=np.float64) * self._cells.spacing + k * self._cells.slack
-            total += float(np.dot(masses, self.split.bulk.profile(runs - k).above(epsilon - losses))) + _UNDERFLOW
-        return total * (1 + _ROUNDING)
-
-    def below(self, epsilon: float) -> float:
-        """Claim: at most delta(epsilon), 0 <= epsilon < largest. Source: docs/proofs/engine.md, section 11."""
-        total = 0.0
-        for k, masses in enumerate(self._below):
-            losses: Array = (np.arange(masses.size, dtype=np.float64) + k * self._cells.offset) * self._cells.spacing
-            total += float(np.dot(masses, self.split.bulk.profile(self.split.count - k).below(epsilon - losses)))
-        return max(0.0, total * (1 - _ROUNDING) - len(self._below) * _UNDERFLOW)
+def _multiples(wide: Ladder, saddle: Saddle) -> Array:
+    """Of a saddle's tilt, inside the wide ladder. Where epsilon is less than all losses of the term any tilt will do,
+    and a larger one needs a shorter window."""
+    low, high = (1.0, 10.0) if saddle.c <= 1.1 * wide.c[0] else (0.35, 2.4)
+    return np.geomspace(low, max(1.3, min(high, float(wide.c[-1]) / saddle.c)), RUNGS)

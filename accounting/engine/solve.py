@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.contour import LogBounds
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
@@ -21,7 +22,7 @@ from dpledger.accounting.engine.tilt import (
 )
 from dpledger.errors import WorkLimit
 
-__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs"]
+__all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "solved"]
 
 TOLERANCE = 1e-8
 WIDTH = 2e-4
@@ -76,7 +77,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
             if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
-            found = found.meet(_solve(contour, found, saddle, log_delta_down, log_delta_up))
+            found = found.meet(solved(contour, found, saddle.epsilon, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
@@ -95,9 +96,21 @@ def _middle(found: Interval, saddle: Saddle) -> float:
     return (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
 
 
-def _solve(contour: Contour, found: Interval, saddle: Saddle, log_down: float, log_up: float) -> Interval:
+class Curve(Protocol):
+    """log d(epsilon): bounds, estimates with the derivative, and how far from a guess they may be asked for."""
+
+    @property
+    def c(self) -> float: ...
+    @property
+    def window(self) -> float: ...
+    def estimate(self, epsilon: float) -> tuple[float, float]: ...
+    def bounds(self, epsilon: float) -> LogBounds: ...
+
+
+def solved(contour: Curve, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
+    """Both ends of epsilon, each a float at which the bounds were evaluated."""
     upper = found.upper
-    start, slope = _newton(contour, min(saddle.epsilon, upper), log_down)
+    start, slope = _newton(contour, min(guess, upper), log_down)
     if start <= 0 and contour.bounds(0.0).upper <= log_down:
         return Interval(0.0, 0.0)
     here = contour.bounds(start)
@@ -106,7 +119,7 @@ def _solve(contour: Contour, found: Interval, saddle: Saddle, log_down: float, l
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
-def _newton(contour: Contour, epsilon: float, log_delta: float) -> tuple[float, float]:
+def _newton(contour: Curve, epsilon: float, log_delta: float) -> tuple[float, float]:
     """A root of log S(eps) = log_delta, and the slope there."""
     slope = -contour.c
     for _ in range(40):

@@ -46,7 +46,10 @@ REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density
 SHARED = 10.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
-_BEHIND = np.geomspace(1.0, 64.0, 13)  # widths of a cut
+CELLS_BEHIND = 192
+_BEHIND = np.unique(np.geomspace(1, CELLS_BEHIND, 13).astype(np.intp))
+SEEN = 1e-27  # a share of all weights: points of less are left to the tails, with a cut
+FLUSHED = 1e-250  # a term below this share of the largest is none: its products would be slow, below the normal floats
 FAINT = 1e-300  # more than what underflows
 
 
@@ -156,8 +159,10 @@ def _power_of_two(c: float) -> float:
 
 
 def grid_up_to(pair: Pair, c: float) -> Grid:
-    """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large or of a cut loss."""
-    if pair.cut or c >= 1000 * pair.sigma:
+    """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large."""
+    if pair.cut:
+        return _kept_cut_grid(pair, pair.cut.tilt if c <= pair.cut.tilt else _power_of_two(max(c, SHARED * pair.sigma)))
+    if c >= 1000 * pair.sigma:
         return make_grid(pair, c, 0.0)
     return _kept_grid(pair, _power_of_two(max(c, SHARED * pair.sigma)))
 
@@ -167,17 +172,24 @@ def _kept_grid(pair: Pair, c_top: float) -> Grid:
     return make_grid(pair, c_top, 0.0)
 
 
-def make_grid(pair: Pair, c_top: float, t_top: float, step: float | None = None) -> Grid:
+@functools.lru_cache(maxsize=32)
+def _kept_cut_grid(pair: Pair, c_top: float) -> Grid:
+    return make_grid(pair, c_top, 0.0)
+
+
+def make_grid(
+    pair: Pair, c_top: float, t_top: float, step: float | None = None, within: tuple[float, float] | None = None
+) -> Grid:
     """The grid of the trapezoid rule for tilts up to c_top and frequencies up to t_top; `step`: known to be short
-    enough.
+    enough; `within`: where nearly all of it is known to be.
 
     Raises WorkLimit where it needs more than MOST_POINTS points (MOST_CUT_POINTS while a cut is being placed).
     """
     sigma, cut = pair.sigma, pair.cut
     if step is None:
         step = quadrature_step(sigma, pair.power(c_top), t_top, DIGITS, cut_width=cut.width if cut else math.inf)
-    low, high = _range(pair, c_top)
-    most = MOST_CUT_POINTS if cut and t_top == 0 else MOST_POINTS
+    low, high = within or _range(pair, c_top)
+    most = MOST_CUT_POINTS if cut and c_top > cut.tilt and t_top == 0 else MOST_POINTS
     if not (high - low) / step < most:
         raise WorkLimit(f"the quadrature of a sampled Gaussian needs more than {most} points")
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
@@ -195,15 +207,33 @@ def fine_grid(base: Weighted, at: Cumulants, t_top: float) -> Grid:
     pair, cut = base.grid.pair, base.grid.pair.cut
     if cut is None:
         return make_grid(pair, base.c, t_top)
-    x = cut.point + cut.width * _BEHIND
-    curve = loss_curve(pair.rate, pair.sigma, x)
-    fall = (x - base.power) / pair.sigma**2 + (x - cut.point) / cut.width**2
-    log_terms = base.power * curve.values - x * x / (2 * pair.sigma**2) + cut.log_kept(x)
-    log_share = log_terms - math.log(pair.sigma * math.sqrt(2 * math.pi)) - (at.value - at.error) + 1e-6
-    log_beyond = np.where(fall > 0, log_share - np.log(np.where(fall > 0, fall, 1.0)), math.inf)
-    step = step_of_few(pair.sigma, cut.width, t_top, DIGITS, curve.slopes * (1 + 1e-9), log_beyond)
+    slopes, log_beyond = _shares_behind(base, at, cut)
+    step = step_of_few(pair.sigma, cut.width, t_top, DIGITS, slopes, log_beyond)
     general = quadrature_step(pair.sigma, base.power, t_top, DIGITS, cut_width=cut.width)
-    return make_grid(pair, base.c, t_top, max(step, general))
+    kept = base.grid.x[np.flatnonzero(base.weights > SEEN)]
+    low, high = float(kept[0]) - base.grid.step, float(kept[-1]) + base.grid.step
+    stiff = (pair.sigma / cut.width) ** 2  # where the terms surely fall, to the left and to the right:
+    left = cut.start * stiff / (1 + stiff) - cut.width if cut.start > -math.inf else -0.2 * pair.sigma
+    right = (base.power + stiff * cut.point) / (1 + stiff) + cut.width
+    return make_grid(pair, base.c, t_top, max(step, general), (min(low, left), max(high, right)))
+
+
+def _shares_behind(base: Weighted, at: Cumulants, cut: Cut) -> tuple[Array, Array]:
+    """s at a few points behind a cut, and upper bounds of the log of the share of I(w) that lies beyond each: from
+    cells up to where the terms surely fall.
+
+    Source: docs/proofs/engine.md, section 10 (flat losses).
+    """
+    pair, variance = base.grid.pair, base.grid.pair.sigma**2
+    surely = max(0.0, (base.power - cut.point) * cut.width**2 / variance)
+    x = cut.point + np.linspace(0.0, max(surely + 2 * cut.width, 16 * cut.width), CELLS_BEHIND + 1)
+    curve, kept = loss_curve(pair.rate, pair.sigma, x), cut.log_kept(x)
+    log_normal = -(np.maximum(x, 0.0) ** 2) / (2 * variance) - math.log(pair.sigma * math.sqrt(2 * math.pi)) + kept
+    cells = base.power * curve.values[1:] + log_normal[:-1] + math.log(x[1] - x[0])
+    fall = (float(x[-1]) - base.power) / variance + cut.hazard(float(x[-1]))
+    last = base.power * float(curve.values[-1]) + float(log_normal[-1]) - math.log(fall) if fall > 0 else math.inf
+    log_beyond = np.logaddexp.accumulate(np.append(cells, last)[::-1])[::-1] - (at.value - at.error) + 1e-6
+    return curve.slopes[_BEHIND] * (1 + 1e-9), log_beyond[_BEHIND]
 
 
 def _range(pair: Pair, c: float) -> tuple[float, float]:
@@ -213,13 +243,22 @@ def _range(pair: Pair, c: float) -> tuple[float, float]:
         high = c + 1 + reach
         if pair.cut:
             widths = 1.3 * (c + 1) * pair.cut.width / pair.sigma**2 + REACH
-            high = min(high, pair.cut.point + widths * pair.cut.width)
-        return -reach, high
+            kept = pair.cut.point + widths * pair.cut.width
+            high = min(high, kept) if pair.cut.start < high else kept
+        return max(-reach, _first(pair)), high
     low, high = -c * _slope(pair, 0.0), 0.0
     while high - low > 0.1 * pair.sigma:
         middle = (low + high) / 2
         low, high = (middle, high) if -c * _slope(pair, middle) > middle else (low, middle)
     return low - reach, reach
+
+
+def _first(pair: Pair) -> float:
+    """Before which a window leaves nothing."""
+    if pair.cut is None or pair.cut.start == -math.inf:
+        return -math.inf
+    start, width = pair.cut.start, pair.cut.width
+    return start - (REACH + max(0.0, start) * width / pair.sigma**2) * width
 
 
 def _slope(pair: Pair, x: float) -> float:
@@ -237,6 +276,7 @@ def weighted(grid: Grid, c: float) -> Weighted:
         exponents = power * grid.curve.values - grid.squares
         top = float(exponents.max())
         weights = np.exp(exponents - top)
+        weights[weights < FLUSHED] = 0.0
     total = float(weights.sum())
     weights /= total
     before, after = _geometric(grid, power)
@@ -319,7 +359,9 @@ def _geometric(grid: Grid, power: float) -> tuple[float, float]:
     left = -float(grid.x[0]) + min(power, 0.0) * float(grid.curve.slopes[0])
     if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
         right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
-        rise = math.exp(-float(pair.cut.log_kept(grid.x[:1])[0]))
+        first = float(grid.x[0])
+        left += pair.sigma**2 * pair.cut.rise(first)
+        rise = math.exp(pair.cut.log_growth(first))
     if not (right > 0 and left > 0):
         return math.inf, math.inf
     return rise * (1 + 1e-6) / -math.expm1(-scale * left), (1 + 1e-6) / -math.expm1(-scale * right)

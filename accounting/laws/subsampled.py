@@ -153,7 +153,8 @@ def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
     rounding = 8 * UNIT * (np.abs(powers) + spent + np.abs(thinned) + abs(constant)) + abs(w) * curve.errors[1::2]
     log_floor = powers - spent - thinned - constant - rounding
     if law.cut:
-        log_floor += law.cut.log_kept(edges[1:])  # the least on the cell
+        log_kept = law.cut.log_kept(edges)
+        log_floor += np.minimum(log_kept[1:], log_kept[:-1])  # the least on the cell: there is one maximum
     loss = curve.values[::2]
     widths = loss[1:] - loss[:-1] - 2 * float(curve.errors.max())
     return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(widths, 0.0))

@@ -11,8 +11,8 @@ import pytest
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
 from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
@@ -175,14 +175,14 @@ def test_a_cut_holds_one_run(seed: int) -> None:
     rate, sigma = f"{10 ** rng.uniform(-4, -0.3):.4g}", f"{math.exp(rng.uniform(-0.5, 1.5)):.4g}"
     delta = f"{float(rate) * 10 ** rng.uniform(-9, -1):.3g}"
     composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), 1),))
-    at = cut_epsilon(composed, float(delta), float(delta))
+    at = jumps_epsilon(composed, float(delta), float(delta))
 
     def exact(epsilon: Any) -> Any:
         return sampled_gaussian_delta(real(rate), real(sigma), epsilon, "remove")
 
     assert holds_epsilon(at.lower, at.upper, exact, real(delta))
     point = float(rng.uniform(0, 3))
-    found = cut_delta(composed, point, float(delta))
+    found = jumps_delta(composed, point, float(delta))
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(point)))
 
 
@@ -190,7 +190,7 @@ def test_a_cut_narrows_one_jump_among_many() -> None:
     """Few steps of a tiny rate: without the cut the bounds are several times apart."""
     rate, sigma, count, delta = 2.041e-4, 2.585, 1285, 1e-6
     composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), count),))
-    whole, cut = finite_epsilon(composed, math.log(delta), math.log(delta)), cut_epsilon(composed, delta, delta)
+    whole, cut = finite_epsilon(composed, math.log(delta), math.log(delta)), jumps_epsilon(composed, delta, delta)
     assert whole.upper > 2 * cut.upper
     assert cut.upper - cut.lower < 1e-5 * cut.upper
     assert max(whole.lower, cut.lower) <= cut.upper

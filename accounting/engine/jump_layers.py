@@ -1,0 +1,184 @@
+"""Layers of jumps: where the runs of a list are cut, and the measures that come of it.
+
+Every choice is valid. The last cut is so far out that nothing is lost; the others so close to each other that the
+density of a jump's loss is all but exponential over a layer, down to where it falls so steeply that small losses rule.
+docs/proofs/engine.md, section 11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.contour import Ladder
+from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.errors import WorkLimit
+
+__all__ = ["PREFACTOR", "Layered", "can_jump", "jumps", "layered", "loss_beyond"]
+
+MOST_LAWS = 128
+LOST = 1e-8  # of delta: what the last cuts may take away in all
+DEPTH = 6.0  # of the logarithm of a jump's density below its chord over a layer: what a contour may lose there
+LEVEL = 1e-3  # so deep in all where it is not convex
+MOST_LAYERS = 12
+MOST_JUMPS, MORE = 12, 20  # numbers of jumps that are told apart, and that are taken together
+MOST_EXPECTED = 0.5  # jumps in all runs, on average, beyond the first cut
+FAR_BELOW = 35.0  # log delta: there a term needs no closer look
+POINTS = 512
+STEEPER = 2.0  # times as steep as where one jump is as rare as delta: there layers begin
+ROOM = 2.5  # tilts up to so many times that steepness are to fit the cuts
+STEEP_ENOUGH = 1.5  # of -log delta: c epsilon, so that small losses alone are seen to be rarer than delta
+BEYOND = 1.5  # times its tilt: so far are a contour's aliases bounded
+PREFACTOR = 2.5  # log of what Chernoff's bound is more than the truth, about
+MULTIPLES = np.geomspace(1 / 30, 1.0, 24)  # of the largest tilt
+_FARTHEST = 38.4  # standard deviations: normal tails beyond are no floats
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """`terms`: the runs within the first cut, and so many jumps into each layer, each with Chernoff bounds. `beyond`:
+    those of more jumps. `lost`: the mass that the last cuts take away."""
+
+    terms: tuple[tuple[Composed, Ladder], ...]
+    beyond: tuple[Ladder, ...]
+    lost: float
+
+
+def can_jump(composed: Composed) -> bool:
+    """Whether there are uncut Poisson-sampled Gaussians, direction remove, and not too many to be told apart."""
+    return 0 < sum(jumps(loss) for loss, _ in composed.parts) <= MOST_LAWS
+
+
+def jumps(loss: Loss) -> bool:
+    """Whether it is an uncut Poisson-sampled Gaussian, direction remove."""
+    return isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
+
+
+def _ladder(c: Array, log_moments: Array) -> Ladder:
+    return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
+
+
+def layered(composed: Composed, delta: float, steepness: float) -> Layered:
+    """Layers for a profile of about `delta`; the first begins where the law falls so steeply. Raises WorkLimit where
+    there is one scale only.
+
+    Claim: the profile of the list is at least the sum of those of the terms, and at most that, the Chernoff bounds
+    `beyond` and `lost`. Source: docs/proofs/engine.md, section 11.
+    """
+    runs = [(loss, count) for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss) and jumps(loss)]
+    others = [(loss, count) for loss, count in composed.parts if not jumps(loss)]
+    levels, tilt = _levels(runs, delta, steepness)
+    cuts = [_cuts(loss, levels, tilt) for loss, _ in runs]
+    small = Composed(
+        (*((replace(loss, cut=own[0]), count) for (loss, count), own in zip(runs, cuts, strict=True)), *others)
+    )
+    c = tilt * MULTIPLES
+    log_others = Composed(tuple(others)).log_moments(c) if others else np.zeros(c.size)
+    terms, beyond = [(small, _ladder(c, small.log_moments(c)))], []
+    log_delta = math.log(delta)
+    epsilon = terms[0][1].epsilon(log_delta + PREFACTOR)
+    for j in reversed(range(len(levels) - 1)):
+        groups = tuple(
+            Runs(replace(loss, cut=own[j]), replace(loss, cut=replace(own[j + 1], start=own[j].point)), count)
+            for (loss, count), own in zip(runs, cuts, strict=True)
+        )
+        for numbers, ladder in _numbers(groups, (c, log_others), log_delta, epsilon):
+            terms.append((Composed(((numbers, 1), *others)), ladder))
+            epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
+        if numbers.most < sum(numbers.counts):
+            beyond.append(_ladder(c, numbers.log_moments_beyond(c) + log_others))
+    lost = sum(
+        count * mass_beyond(loss.rate, loss.sigma, own[-1]) for (loss, count), own in zip(runs, cuts, strict=True)
+    )
+    return Layered(tuple(terms), tuple(beyond), lost * (1 + 1e-9))
+
+
+def _numbers(
+    groups: tuple[Runs, ...], others: tuple[Array, Array], log_delta: float, epsilon: float
+) -> Iterator[tuple[JumpingRuns, Ladder]]:
+    """One jump, two, ...: one by one while at the tilt that they ask for more jumps are to be expected; then all that
+    are left at once, as soon as they are known to be far too rare at about this epsilon. `others`: tilts, and upper
+    bounds of K of the other losses there."""
+    c, log_others = others
+    total = sum(runs.count for runs in groups)
+    last = min(MOST_JUMPS, total)
+    for k in range(1, last + 1):
+        several = JumpingRuns(groups, k, min(k + MORE, total))
+        together = _ladder(c, several.log_moments(c) + log_others)
+        if k == last or together.log_delta(epsilon) < log_delta - FAR_BELOW:
+            break
+        alone = JumpingRuns(groups, k, k)
+        ladder = _ladder(c, alone.log_moments(c) + log_others)
+        epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
+        tilt = float(c[np.argmin(ladder.log_bounds - c * epsilon)])
+        if np.interp(BEYOND * tilt, c, alone.log_expected(c)) < math.log(k):
+            break
+        yield alone, ladder
+    yield several, together
+
+
+def _levels(runs: Sequence[tuple[SampledGaussianLoss, int]], delta: float, steepness: float) -> tuple[Array, float]:
+    """Losses at which the runs are cut: the last so far out that nothing is lost, the others so close to each other
+    that the density of a jump's loss is all but exponential between two of them; and the largest tilt to be used."""
+    last, single, first = (
+        max(loss_beyond(loss, mass / (count * len(runs))) for loss, count in runs)
+        for mass in (LOST * delta, delta, MOST_EXPECTED)
+    )
+    if not 0 < first < single < last:
+        raise WorkLimit("the losses have one scale only")
+    losses = np.geomspace(first, last, POINTS)
+    log_density = np.logaddexp.reduce([math.log(count) + _log_density(loss, losses) for loss, count in runs])
+    falls = -np.gradient(log_density, losses)
+    tilt = STEEPER * max(float(np.interp(single, losses, falls)), 1.0)
+    steep = np.flatnonzero(falls[losses < single] > steepness * tilt)
+    start = int(steep[-1]) + 1 if steep.size else 0
+    bend = np.maximum(-np.gradient(falls, losses), 0.0)
+    steps = np.sqrt(bend[start + 1 :] / (8 * DEPTH)) * np.diff(losses[start:]) + LEVEL / POINTS
+    depth = np.concatenate([[0.0], np.cumsum(steps)])
+    layers = max(1, min(MOST_LAYERS, math.ceil(float(depth[-1]))))
+    levels: Array = np.interp(np.linspace(0.0, depth[-1], layers + 1), depth, losses[start:])
+    return levels, max(ROOM * tilt, STEEP_ENOUGH * -math.log(delta) / single)
+
+
+def _log_density(loss: SampledGaussianLoss, losses: Array) -> Array:
+    """log of the density of the loss under P."""
+    x = _outcomes(loss, losses)
+    slopes = 1 - (1 - loss.rate) * np.exp(-losses)
+    density: Array = losses - x * x / (2 * loss.sigma**2) + math.log(loss.sigma) - np.log(slopes)
+    return density
+
+
+def _outcomes(loss: SampledGaussianLoss, losses: Array) -> Array:
+    """x, where L(x) = l > 0."""
+    far = losses - math.log(loss.rate) + np.log1p(-(1 - loss.rate) * np.exp(-losses))
+    outcomes: Array = 0.5 + loss.sigma**2 * far
+    return outcomes
+
+
+def loss_beyond(loss: SampledGaussianLoss, mass: float) -> float:
+    """About the loss beyond which P has this mass."""
+    low, high = 0.0, _FARTHEST * loss.sigma
+    for _ in range(40):
+        middle = (low + high) / 2
+        near, far = (math.erfc((middle - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
+        low, high = (middle, high) if (1 - loss.rate) * near + loss.rate * far > mass else (low, middle)
+    return float(np.logaddexp(math.log1p(-loss.rate), math.log(loss.rate) + (high - 0.5) / loss.sigma**2))
+
+
+def _cuts(loss: SampledGaussianLoss, levels: Array, tilt: float) -> list[Cut]:
+    """Nested: of one width, so narrow that e^{tilt L} does not outgrow it, and at most a quarter of any layer."""
+    points = _outcomes(loss, levels)
+    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (tilt + 1) + 2)
+    width = min(width, float(np.min(np.diff(points))) / 4 * (1 - 1e-9))
+    if not (width > 0 and points[0] > 0):
+        raise WorkLimit("the layers cannot be told apart")
+    points[-1] *= math.hypot(loss.sigma, width) / loss.sigma
+    return [Cut(point, width, tilt=tilt) for point in points.tolist()]
