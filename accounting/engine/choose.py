@@ -174,7 +174,7 @@ def _methods(composed: Composed, down: float, floor: float) -> tuple[Method, ...
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
     parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
     if not few(composed):
-        first = (_apart,) if two_scales(composed, down, floor) else (contour, jumps_epsilon)
+        first = (_apart,) if two_scales(composed, _logs(down, down)[0], floor) else (contour, jumps_epsilon)
         return (*first, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
         return (contour, lattice, jumps_epsilon, *parts)

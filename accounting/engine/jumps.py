@@ -42,12 +42,12 @@ NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that i
 RUNGS = 14  # around a saddle
 
 
-def two_scales(composed: Composed, delta: float, floor: float) -> bool:
+def two_scales(composed: Composed, log_delta: float, floor: float) -> bool:
     """Whether, as far as can be told quickly, a few large losses rule the tail: at its tilt a contour would weigh
     outcomes far beyond, whose variance shows, and epsilon is above `floor`. A guess: any answer is valid."""
     if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
         return False
-    height = -math.log(delta)
+    height, delta = -log_delta, math.exp(log_delta)
     variance, single = 0.0, 0.0
     for loss, count in composed.parts:
         if isinstance(loss, SampledGaussianLoss):
@@ -55,8 +55,11 @@ def two_scales(composed: Composed, delta: float, floor: float) -> bool:
             single = max(single, loss_beyond(loss, delta / count)) if jumps(loss) else single
     if single < FAR * (variance / 2 + math.sqrt(2 * height * variance)):
         return False
-    saddle = saddle_for_delta(composed, -height, WIDTH)
-    spread = saddle.c**2 * composed.moments(saddle.c).variance
+    try:
+        saddle = saddle_for_delta(composed, log_delta, WIDTH, floor=floor)  # the contour's own, kept for it
+        spread = saddle.c**2 * composed.moments(saddle.c).variance
+    except WorkLimit:
+        return False
     excess = max(0.0, saddle.c * saddle.epsilon / height - 1)
     return saddle.epsilon > floor and excess < 1 and spread > SPREAD * height * math.exp(STEEP * excess)
 

@@ -3,6 +3,7 @@ choice gives a valid certificate, a good one a narrow certificate. docs/proofs/e
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -51,6 +52,7 @@ class Saddle:
     log_delta: float
 
 
+@functools.lru_cache(maxsize=16)
 def saddle_for_delta(
     composed: Composed, log_delta: float, width: float, most: float = math.inf, floor: float = 0.0
 ) -> Saddle:
