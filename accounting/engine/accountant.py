@@ -24,14 +24,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
-from dpledger.accounting.engine.choose import epsilon_interval, finite_part
+from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.floating import UNIT, require_assumptions
+from dpledger.accounting.engine.infinite_mass import finite_part
 from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.reading import Ingredients, read_losses
+from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
 from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
 from dpledger.decimals import Number, float_down, float_up, read, text
 from dpledger.errors import ParameterError, RelationError
@@ -161,8 +162,9 @@ class Accountant:
     def _read(self, tree: Composition) -> _Item:
         """The losses of each direction; None where the tree is more than one list of losses."""
         found: dict[Side, Losses] = {}
+        removed, added = read_both_ways(tree, self.relation)
         for side in self._running:
-            lists = read_losses(tree, self.relation, side)
+            lists = removed if side == "remove" else added
             if len(lists) != 1 or not _is_plain(lists[0]):
                 return _Item(None)
             found[side] = lists[0].losses

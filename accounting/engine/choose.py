@@ -11,7 +11,8 @@
     everything else                                    the contour (`solve`); where that is wide, contours after
                                                        smooth cuts, with few large losses apart from the many small
                                                        ones (`jumps`): the latter first where large losses are seen to
-                                                       rule; then the lattice, the second moment, the parts one by one
+                                                       rule; then the contour after one cut far out (`cut`), the
+                                                       lattice, the second moment, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
@@ -40,8 +41,10 @@ from dpledger.accounting.engine.closed_forms import (
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
-from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions
+from dpledger.accounting.engine.floating import UNIT, raised, require_assumptions
+from dpledger.accounting.engine.infinite_mass import CLOSE, finite_part, with_mass
 from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
@@ -59,7 +62,7 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few", "finite_part", "with_mass"]
+__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
@@ -69,11 +72,11 @@ FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if a
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
 FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
+CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
 FAR = 1e140  # an epsilon beyond which products of floats overflow
-_CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
 def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
@@ -97,7 +100,7 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:
     down, up = float_down(delta), float_up(delta)
     mass = composed.infinite_mass
-    if up < mass * (1 - _CLOSE):
+    if up < mass * (1 - CLOSE):
         return Interval(math.inf, math.inf)
     below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
@@ -106,19 +109,6 @@ def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, fl
     if below > 0 or delta == 0 or affordable:
         return Interval(found.lower, min(found.upper, max(0.0, upper)))
     return Interval(found.lower, math.inf)
-
-
-def finite_part(delta: float, mass: float, side: float) -> float:
-    """(delta - m)/(1 - m), moved outward by more than its rounding; 0 for a lower value that is not clearly above 0."""
-    if mass == 0:
-        return delta
-    if mass >= 1:
-        return 0.0 if side < 0 else 1.0
-    value = (delta - mass) / (1 - mass)
-    error = 16 * UNIT * (delta + mass) / (1 - mass)
-    if side > 0:
-        return max(value, 0.0) + error
-    return value - error if value > error and delta > mass * (1 + _CLOSE) else 0.0
 
 
 def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
@@ -175,7 +165,7 @@ def _methods(composed: Composed, down: float, floor: float) -> tuple[Method, ...
     parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
     if not few(composed):
         first = (_apart,) if two_scales(composed, _logs(down, down)[0], floor) else (contour, jumps_epsilon)
-        return (*first, _many_outcomes, lattice, *parts)
+        return (*first, cut_epsilon, _many_outcomes, lattice, *parts)
     if _smoothed(composed):
         return (contour, lattice, jumps_epsilon, *parts)
     return (lattice, contour, jumps_epsilon, *parts)
@@ -364,11 +354,12 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             methods = [_contour_delta]
             if few(composed):
                 methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
-            for method in methods:
+            for whole in methods:
                 if result.relative_width() > NARROW and result.upper > 0:
-                    result = result.meet(method(composed, epsilon))
-            if result.relative_width() > NARROW and result.upper > 0:
-                result = result.meet(jumps_delta(composed, epsilon, result.upper))
+                    result = result.meet(whole(composed, epsilon))
+            for method in (jumps_delta, *((cut_delta,) * CUTS)):
+                if result.relative_width() > NARROW and result.upper > 0:
+                    result = result.meet(method(composed, epsilon, result.upper))
             if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
                 result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
             return _from_below(composed, epsilon, result)
@@ -389,12 +380,3 @@ def _least_epsilon(parts: tuple[tuple[Loss, int], ...], delta: float) -> float:
 
 def _contour_delta(composed: Composed, epsilon: float) -> Interval:
     return from_logs(finite_delta(composed, epsilon))
-
-
-def with_mass(finite: Interval, log_finite: float) -> Interval:
-    """m + (1 - m) d, m the mass at infinity, outward."""
-    if log_finite == 0:
-        return finite
-    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
-    lower, upper = mass + kept * finite.lower, mass + kept * finite.upper
-    return Interval(lowered(lower, 16 * UNIT), min(1.0, raised(upper, 16 * UNIT)))

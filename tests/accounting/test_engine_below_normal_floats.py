@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpledger.accounting.composition import ExponentialLaw, GaussianLaw, PmfPair, PoissonSampled, Repeated, Sequence
-from dpledger.accounting.engine.choose import with_mass
+from dpledger.accounting.engine.infinite_mass import with_mass
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import compose

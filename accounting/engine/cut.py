@@ -1,0 +1,107 @@
+"""The smooth cut: for many sampled Gaussians of a small rate, where one large loss among many rules the tail.
+
+Then E e^{cL} is ruled by outcomes far beyond what matters at this delta, and every exponential bound is loose. Take
+away most of what lies beyond a point X, by a factor chi on both densities:
+
+    delta_chi(eps) <= delta(eps) <= delta_chi(eps) + sum T_i E_{P_i}(1 - chi_i)
+
+where delta_chi is the profile of the measures chi P, chi Q, of mass below 1, which the contour takes as any other.
+Direction remove only: in the direction add the loss is bounded. docs/proofs/engine.md, section 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
+from dpledger.accounting.engine.tilt import saddle_for_delta
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.errors import WorkLimit
+
+__all__ = ["cut_delta", "cut_epsilon"]
+
+LOST = 3e-7  # of delta: what the cuts may take away in all
+ROOM = 1.5  # tilts up to so many times the one aimed at are to fit the cut
+ROUNDS = 6
+
+
+def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
+    """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, from a cut of every loss that can be cut.
+
+    Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
+    docs/proofs/engine.md, section 10.
+    """
+    whole = Interval(0.0, composed.largest)
+    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+        return whole
+    require_error_function()
+    try:
+        cut = _placed(composed, down)
+        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        left = down - lost * (1 + 1e-9)
+        if not left > 0:
+            return whole
+        log_up = math.log(up)
+        return finite_epsilon(cut, math.log(left) - 1e-13, log_up + 2 * UNIT * abs(log_up))
+    except WorkLimit:
+        return whole
+
+
+def cut_delta(composed: Composed, epsilon: float, about: float) -> Interval:
+    """Bounds of d(epsilon), from cuts placed for a delta of `about`.
+
+    Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 10.
+    """
+    whole = Interval(0.0, 1.0)
+    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+        return whole
+    require_error_function()
+    try:
+        cut = _placed(composed, about)
+        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        found = from_logs(finite_delta(cut, epsilon))
+    except WorkLimit:
+        return whole
+    return Interval(found.lower, min(1.0, (found.upper + lost) * (1 + 1e-9)))
+
+
+def _can_be_cut(loss: Loss) -> bool:
+    return isinstance(loss, SampledGaussianLoss) and loss.direction == "remove"
+
+
+def _placed(composed: Composed, delta: float) -> Composed:
+    """Cuts that fit the tilt which the cut losses themselves ask for: found by repetition. Any cut is valid."""
+    log_delta = math.log(delta)
+    tilt = saddle_for_delta(composed, log_delta, WIDTH).c
+    for _ in range(ROUNDS):
+        share = LOST * delta / len(composed.parts)
+        cut = Composed(tuple((_cut(loss, share / count, ROOM * tilt), count) for loss, count in composed.parts))
+        wanted = saddle_for_delta(cut, log_delta, WIDTH, most=4 * tilt).c
+        if wanted <= 1.2 * tilt:
+            break
+        tilt = wanted
+    return cut
+
+
+def _cut(loss: Loss, mass: float, tilt: float) -> Loss:
+    """The loss with a cut that takes away at most about `mass`, narrow enough for e^{tilt L} not to outgrow it."""
+    if not isinstance(loss, SampledGaussianLoss) or loss.direction != "remove":
+        return loss
+    width = 1.6 * loss.sigma**2 / math.sqrt(2.4 * (tilt + 1) + 2)
+    low, high = 0.0, 1 + 40 * (loss.sigma + width)
+    for _ in range(40):
+        point = (low + high) / 2
+        low, high = (point, high) if mass_beyond(loss.rate, loss.sigma, Cut(point, width)) > mass else (low, point)
+    return replace(loss, cut=Cut(high, width))
+
+
+def _mass_cut_away(loss: Loss) -> float:
+    """E_P(1 - chi), rounded up: 0 without a cut."""
+    if isinstance(loss, SampledGaussianLoss) and loss.cut:
+        return mass_beyond(loss.rate, loss.sigma, loss.cut)
+    return 0.0
