@@ -22,8 +22,9 @@ from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_in
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.floating import SUBNORMAL, UNIT, Array, require_assumptions
+from dpledger.accounting.engine.jumps import jumps_deltas
 from dpledger.accounting.engine.lattice import lattice_deltas
-from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
+from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.reading import Ingredients
 from dpledger.decimals import float_down, float_up
@@ -86,7 +87,11 @@ class Curve:
             wide = _wide(lower, upper, floors)
             asked = np.flatnonzero(wide & (epsilons <= FAR))
             if few(composed) and asked.size > 1:
-                _from_lattices(composed, points, asked, lower, upper)
+                _meet(lattice_deltas, composed, points, asked, lower, upper)
+                wide = _wide(lower, upper, floors)
+            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            if asked.size > 1:
+                _meet(_jumps_near(points.near[asked], upper[asked]), composed, points, asked, lower, upper)
                 wide = _wide(lower, upper, floors)
         for i in np.flatnonzero(wide).tolist():
             below, above = points.ends(i)
@@ -189,15 +194,27 @@ def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
     return wide
 
 
-def _from_lattices(composed: Composed, points: Points, asked: Indices, lower: Array, upper: Array) -> None:
-    """Intersect with what a few lattices say at the epsilons number `asked`."""
+Method: TypeAlias = Callable[[Composed, list[float]], list[Interval]]
+
+
+def _meet(method: Method, composed: Composed, points: Points, asked: Indices, lower: Array, upper: Array) -> None:
+    """Intersect with what a method says of the finite loss at the epsilons number `asked`, all at once."""
     ends = np.array([points.ends(i) for i in asked.tolist()]).T
     every = np.unique(ends)
-    found = lattice_deltas(composed, every.tolist())
+    found = method(composed, every.tolist())
     low, high = np.array([at.lower for at in found]), np.array([at.upper for at in found])
     low, high = _with_mass(low, high, composed.log_finite)
     below, above = np.searchsorted(every, ends)
     lower[asked], upper[asked] = np.maximum(lower[asked], low[above]), np.minimum(upper[asked], high[below])
+
+
+def _jumps_near(epsilons: Array, upper: Array) -> Method:
+    """Large losses apart, with layers placed for deltas of at most `upper` at these epsilons, which rise."""
+
+    def method(composed: Composed, every: list[float]) -> list[Interval]:
+        return jumps_deltas(composed, every, np.interp(every, epsilons, upper).tolist())
+
+    return method
 
 
 def _for_contours(what: Ingredients) -> Composed | None:

@@ -13,6 +13,7 @@ bounded by its mass. Direction remove only: in the direction add the loss is bou
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["jumps_delta", "jumps_epsilon", "two_scales"]
+__all__ = ["jumps_delta", "jumps_deltas", "jumps_epsilon", "two_scales"]
 
 FEW_PARTS = 8
 FAR = 0.03  # of what many small losses add up to: a single one of less rules nothing
@@ -40,6 +41,7 @@ PLACED, CLOSE = 8, 0.5  # how often layers are placed for a delta, anew where th
 STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
 NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
 RUNGS = 14  # around a saddle
+KEPT = 3  # sums that the next epsilon is asked of first
 
 
 def two_scales(composed: Composed, log_delta: float, floor: float) -> bool:
@@ -107,26 +109,47 @@ def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
     """
-    found = Interval(0.0, 1.0)
-    if not (can_jump(composed) and about > 0):
-        return found
+    return jumps_deltas(composed, [epsilon], [about])[0]
+
+
+def jumps_deltas(composed: Composed, epsilons: Sequence[float], abouts: Sequence[float]) -> list[Interval]:
+    """`jumps_delta` at each epsilon, in the order of their size: layers serve as long as they are sharp."""
+    if not can_jump(composed):
+        return [Interval(0.0, 1.0) for _ in epsilons]
     require_error_function()
-    for steepness in STEEPNESS:
-        found = _delta(composed, steepness, epsilon, min(about, found.upper), found)
-        if found.relative_width() <= NARROW_DELTA or found.upper == 0:
-            break
-    return found
+    answers: list[Interval] = []
+    sums: list[Sum] = []
+    for epsilon, about in zip(epsilons, abouts, strict=True):
+        found = Interval(0.0, 1.0)
+        for terms in sums:
+            found = found.meet(_known(terms, epsilon))
+        for steepness in STEEPNESS if about > 0 else ():
+            if found.relative_width() <= NARROW_DELTA or found.upper == 0:
+                break
+            made, found = _placed(composed, steepness, epsilon, min(about, found.upper), found)
+            sums = [*sums, *made][-KEPT:]
+        answers.append(found)
+    return answers
 
 
-def _delta(composed: Composed, steepness: float, epsilon: float, about: float, found: Interval) -> Interval:
-    """What is left of an interval for delta, by layers of one steepness, placed for a better guess each time."""
+def _known(terms: Sum, epsilon: float) -> Interval:
+    at = terms.bounds(epsilon)
+    return from_logs(Interval(at.lower, min(0.0, at.upper)))
+
+
+def _placed(
+    composed: Composed, steepness: float, epsilon: float, about: float, found: Interval
+) -> tuple[list[Sum], Interval]:
+    """Layers of one steepness, placed for a better guess of delta each time, and what is left of an interval."""
+    made: list[Sum] = []
     try:
         for _ in range(PLACED):
             if not about > 0:
                 break
             terms = _sum(layered(composed, about, steepness), epsilon, math.log(about))
-            at, kept = terms.bounds(epsilon), replace(terms, lost=0.0).bounds(epsilon)
-            found = found.meet(from_logs(Interval(at.lower, min(0.0, at.upper))))
+            made = [terms]
+            found = found.meet(_known(terms, epsilon))
+            kept = replace(terms, lost=0.0).bounds(epsilon)
             if kept.upper - kept.lower <= NARROW_DELTA:
                 break
             better = kept.upper if kept.upper < math.log(CLOSE * about) else kept.lower
@@ -135,7 +158,7 @@ def _delta(composed: Composed, steepness: float, epsilon: float, about: float, f
             about = math.exp(better)
     except WorkLimit:
         pass
-    return found
+    return made, found
 
 
 # ---- the sum of the terms -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.engine import choose, jump_layers
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.jump_layers import can_jump
-from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
+from dpledger.accounting.engine.jumps import jumps_delta, jumps_deltas, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_epsilon
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -395,6 +395,18 @@ def test_the_mass_that_a_cut_takes_away_is_bounded_below_the_normal_floats() -> 
         spread = mp.sqrt(1 + mp.mpf("1e-4"))
         exact = mp.ncdf(-mp.mpf(38.1) / spread) + mp.mpf("1e-12") * mp.ncdf(-mp.mpf(37.1) / spread)
         assert exact <= lost <= exact * (1 + mp.mpf("1e-9")) + mp.mpf("2e-320")
+
+
+def test_layers_made_for_one_epsilon_serve_the_next() -> None:
+    """Many points of a profile at once: the same bounds, or narrower, in a fraction of the work."""
+    composed = Composed(((SampledGaussianLoss(1e-3, 1.0, "remove"), 40),))
+    epsilons = np.linspace(0.5, 4.0, 12).tolist()
+    abouts = [jumps_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
+    together = jumps_deltas(composed, epsilons, abouts)
+    for epsilon, about, found in zip(epsilons, abouts, together, strict=True):
+        alone = jumps_delta(composed, epsilon, about)
+        assert max(alone.lower, found.lower) <= min(alone.upper, found.upper)
+        assert found.relative_width() <= max(1e-3, alone.relative_width())
 
 
 # ---- where it is asked ----------------------------------------------------------------------------------------------
