@@ -35,8 +35,9 @@ ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
-CLOSE = 4e-4  # relative width of epsilon that a lattice may leave in any case
-GROWN, FURTHER = 1.6, 2.0  # times the width that was known, up to so many times the epsilon that was
+CLOSE = 4.9e-4  # relative width of epsilon that a lattice may leave
+HARD = 1e-3  # where no method leaves less than this, it may leave
+GROWN, FURTHER = 1.6, 2.0  # so many times what was left before, up to so many times the epsilon that was
 FAINTEST = -650.0  # log delta of a lattice: below, its masses underflow
 _ROUNDS = 12
 _SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
@@ -176,10 +177,10 @@ class Running:
         return None
 
     def _is_as_good(self, found: Interval) -> bool:
-        """Whether it is narrow, or as narrow as what was known of little less."""
-        width = found.relative_width()
-        near = found.upper <= FURTHER * self._known.upper
-        return width <= CLOSE or (near and width <= GROWN * self._known.relative_width())
+        """Whether it is narrow; or, where nothing was, about as narrow as what was known of little less."""
+        width, known = found.relative_width(), self._known.relative_width()
+        hard = known > HARD and found.upper <= FURTHER * self._known.upper
+        return width <= CLOSE or (hard and width <= GROWN * known)
 
     def _deltas(self) -> tuple[float, float]:
         """Rounded outward."""

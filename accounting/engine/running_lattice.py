@@ -30,10 +30,10 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["RunningLattice"]
 
-FINER = 0.7  # of the spacing that is enough now
+FINER = 0.55  # of the spacing that is enough now
 WIDER = 1.4  # times the window, for aliases of more losses
 MORE = 3  # times the runs that there are: so many are to have room
-MOST_KEPT = 16  # losses whose transforms are kept
+MOST_KEPT = 8  # losses whose transforms are kept
 
 
 class RunningLattice:
