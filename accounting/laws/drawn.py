@@ -12,7 +12,6 @@ What has no theorem is CannotCertify. docs/proofs/engine.md, section 7; docs/pro
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -65,19 +64,15 @@ from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.ratios import averaged
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
-from dpledger.accounting.laws.shuffling import agreeing_below, shuffled_bracket
+from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
-from dpledger.accounting.prices import discrete_laplace_epsilon
 from dpledger.accounting.sparse_vectors.losses import certify
-from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = ["Losses", "losses_of", "range_below"]
 
 MOST_ATOMS = 1 << 13
-THIRD = 0.8
-"""Above this local epsilon users who hold a third value hide less than those who hold the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,45 +361,8 @@ def _subset(leaf: Leaf, rate: Fraction, relation: Relation, direction: Direction
 
 
 def _shuffled(leaf: Leaf, users: int, direction: Direction) -> Losses | None:
-    """Source: docs/proofs/amplification.md, section 5. Below: users who agree, whose randomiser is one that is meant,
-    seen through two of its outcomes; responses on three values and more are seen whole."""
-    epsilon = _local_epsilon(leaf)
-    if not epsilon:
+    """Source: docs/proofs/amplification.md, section 5."""
+    pairs = shuffled_pairs(leaf, users)
+    if pairs is None:
         return None
-    categories = leaf.k if isinstance(leaf, RandomizedResponseLaw) else 2
-    above = shuffled_bracket(float_up(epsilon), categories, users).above
-    below = _agreeing(leaf, float_down(epsilon), users)
-    return Losses(_loss(above, "remove"), _loss(below, direction), Fraction(0))
-
-
-def _agreeing(leaf: Leaf, epsilon: float, users: int) -> FinitePair:
-    """What users who agree show, for a local epsilon that is rounded down."""
-    match leaf:
-        case RandomizedResponseLaw(k=k) if k > 2:
-            return shuffled_bracket(epsilon, k, users).below
-        case PureDP() if epsilon > THIRD:
-            return shuffled_bracket(epsilon, 3, users).below
-        case LaplaceLaw():  # above the larger of two values, at the distance of the sensitivity
-            return agreeing_below(math.exp(-epsilon) / 2, (0.5, 0.5), users)
-        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
-            step = math.exp(-1 / float(scale))
-            rare = math.exp(-float(sensitivity) / float(scale)) / (1 + step)
-            return agreeing_below(rare, (step / (1 + step), 1 / (1 + step)), users)
-        case BoundedRange() | ExponentialLaw():  # a response of half of eta has this range
-            return _agreeing(PureDP(Decimal(epsilon)), epsilon / 2, users)
-        case _:
-            rare = math.exp(-epsilon)
-            return agreeing_below(rare / (1 + rare), (rare / (1 + rare), 1 / (1 + rare)), users)
-
-
-def _local_epsilon(leaf: Leaf) -> Decimal:
-    """The epsilon of a pure local randomiser, rounded up."""
-    match leaf:
-        case PureDP(epsilon=epsilon) | LaplaceLaw(epsilon=epsilon) | RandomizedResponseLaw(epsilon=epsilon):
-            return epsilon
-        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
-            return eta
-        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
-            return discrete_laplace_epsilon(scale, Decimal(int(sensitivity)))
-        case _:
-            raise CannotCertify(f"shuffled is certified for pure local randomisers, not for {leaf.kind}")
+    return Losses(_loss(pairs.above, "remove"), _loss(pairs.below, direction), Fraction(0))
