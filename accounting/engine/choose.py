@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
@@ -49,6 +49,7 @@ from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
+from dpledger.accounting.engine.modulus import upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
@@ -159,16 +160,20 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     return found
 
 
-def _methods(composed: Composed, down: float, floor: float) -> tuple[Method, ...]:
+def _methods(composed: Composed, down: float, floor: float) -> Iterator[Method]:
     """Those worth asking, the most promising first."""
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
-    parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
+    if floor > 0:
+        yield lambda composed, down, _: upper_epsilon(composed, _logs(down, down)[0], floor)
     if not few(composed):
-        first = (_apart,) if two_scales(composed, _logs(down, down)[0], floor) else (contour, jumps_epsilon)
-        return (*first, cut_epsilon, _many_outcomes, lattice, *parts)
-    if _smoothed(composed):
-        return (contour, lattice, jumps_epsilon, *parts)
-    return (lattice, contour, jumps_epsilon, *parts)
+        yield from (_apart,) if two_scales(composed, _logs(down, down)[0]) else (contour, jumps_epsilon)
+        yield from (cut_epsilon, _many_outcomes, lattice)
+    else:
+        yield from (contour, lattice) if _smoothed(composed) else (lattice, contour)
+        yield jumps_epsilon
+    yield moment_epsilon
+    if len(composed.parts) <= FEW_PARTS:
+        yield _part_by_part
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:

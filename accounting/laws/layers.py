@@ -30,7 +30,7 @@ class Layers:
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 3."""
         lost = (1 - _falling_sinc(np.multiply.outer(t, self.radii))) @ self.masses
-        bounds: Array = np.log1p(-np.clip(lost * (1 - MARGIN), 0.0, 1 - MARGIN))
+        bounds: Array = np.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
         return bounds
 
 

@@ -43,7 +43,7 @@ ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
 REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
-SHARED = 10.0  # times sigma: tilts up to there share a grid
+SHARED = 18.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
 CELLS_BEHIND = 192
@@ -152,19 +152,19 @@ def _relative(slack: Array, squares: Array, power: float, top: float) -> Array:
     return bounds
 
 
-def _power_of_two(c: float) -> float:
-    """The least power of two that is at least c: neighbouring tilts share a grid."""
+def _rounded_up(c: float) -> float:
+    """The least number of three significant bits that is at least c: neighbouring tilts share a grid."""
     mantissa, exponent = math.frexp(c)
-    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
+    return math.ldexp(math.ceil(mantissa * 8), exponent - 3)
 
 
 def grid_up_to(pair: Pair, c: float) -> Grid:
     """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large."""
     if pair.cut:
-        return _kept_cut_grid(pair, pair.cut.tilt if c <= pair.cut.tilt else _power_of_two(max(c, SHARED * pair.sigma)))
+        return _kept_cut_grid(pair, pair.cut.tilt if c <= pair.cut.tilt else _rounded_up(max(c, SHARED * pair.sigma)))
     if c >= 1000 * pair.sigma:
         return make_grid(pair, c, 0.0)
-    return _kept_grid(pair, _power_of_two(max(c, SHARED * pair.sigma)))
+    return _kept_grid(pair, _rounded_up(max(c, SHARED * pair.sigma)))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -69,6 +69,11 @@ class SampledGaussianLoss:
         """-log(1 - q), moved outward by more than its rounding."""
         return -math.log1p(-self.rate) * (1 + side * 8 * UNIT) + side * 4 * UNIT * self.rate / (1 - self.rate)
 
+    @property
+    def chi_squared(self) -> float:
+        """About the chi-square divergence of the pair: the variance of the loss, where that is small."""
+        return self.rate**2 * math.expm1(min(1 / self.sigma**2, 500.0))
+
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
         return c + 1 if self.direction == "remove" else -c

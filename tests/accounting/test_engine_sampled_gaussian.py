@@ -216,9 +216,10 @@ def test_a_cut_narrows_one_jump_among_many() -> None:
 )
 def test_one_cut_far_out_is_enough_where_no_single_loss_rules(rate: str, sigma: str, count: int, delta: str) -> None:
     """Very many steps of a tiny rate: the contour alone weighs outcomes that never happen."""
-    loss = SampledGaussianLoss(float(rate), float(sigma), "remove")
-    whole = finite_epsilon(Composed(((loss, count),)), math.log(float(delta)), math.log(float(delta)))
-    assert whole.relative_width() > 0.5
+    composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), count),))
+    whole = finite_epsilon(composed, math.log(float(delta)), math.log(float(delta)))
+    cut = cut_epsilon(composed, float(delta), float(delta))
+    assert cut.relative_width() < min(1e-5, whole.relative_width() / 100)
     at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=count), direction="remove").epsilon(
         delta
     )
