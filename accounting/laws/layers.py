@@ -37,13 +37,13 @@ class Layers:
 def layers_below(floor: Array, widths: Array) -> Layers:
     """The layers of a step function below the density: height `floor[j]` on consecutive cells of length `widths[j]`."""
     floor = _unimodal(floor)
-    order = np.argsort(-floor, kind="stable")
-    heights, lengths = floor[order], np.cumsum(widths[order])
+    order = (-floor).argsort(kind="stable")
+    heights, lengths = floor[order], widths[order].cumsum()
     falls = heights.copy()
     falls[:-1] -= heights[1:]
     masses = falls * lengths
-    share = np.cumsum(masses)
-    groups = np.minimum(np.searchsorted(share, share[-1] * _PARTS), masses.size - 1)
+    share = masses.cumsum()
+    groups = np.minimum(share.searchsorted(share[-1] * _PARTS), masses.size - 1)
     groups[0] = 0
     starts = groups[np.concatenate([_FIRST, groups[1:] > groups[:-1]])]
     merged = np.add.reduceat(masses, starts)
@@ -52,7 +52,7 @@ def layers_below(floor: Array, widths: Array) -> Layers:
 
 def _unimodal(floor: Array) -> Array:
     """The largest unimodal function below `floor` with its mode: running minima outward."""
-    mode = int(np.argmax(floor))
+    mode = int(floor.argmax())
     unimodal = np.minimum.accumulate(floor[mode::-1])[::-1]
     return np.concatenate([unimodal, np.minimum.accumulate(floor[mode:])[1:]])
 

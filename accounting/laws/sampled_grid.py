@@ -117,9 +117,10 @@ class Grid:
 
     @functools.cached_property
     def powers(self) -> tuple[Array, Array]:
-        """The masses times 1, L and L^2, as columns, and their sums."""
-        columns = np.stack([self.masses, self.masses * self.losses, self.masses * self.losses**2], axis=1)
-        return columns, columns.sum(axis=0)
+        """The masses times 1, L and L^2, as rows, and their sums."""
+        first = self.masses * self.losses
+        rows = np.array([self.masses, first, first * self.losses])
+        return rows, rows.sum(axis=1)
 
     @functools.cached_property
     def shifts(self) -> tuple[Array, float]:
@@ -293,8 +294,8 @@ def rough_cumulants(grid: Grid, c: float) -> Cumulants:
     """K, K' and K'' for a search: nothing is claimed of their errors."""
     if c > grid.from_one:
         return cumulants(weighted(grid, c))
-    columns, sums = grid.powers
-    grown, first, second = (np.expm1(c * grid.losses) @ columns).tolist()
+    rows, sums = grid.powers
+    grown, first, second = (rows @ np.expm1(c * grid.losses)).tolist()
     total = 1 + grown
     mean = (float(sums[1]) + first) / total
     return Cumulants(math.log1p(grown), math.inf, mean, max((float(sums[2]) + second) / total - mean * mean, 0.0))
@@ -356,7 +357,7 @@ def _geometric(grid: Grid, power: float) -> tuple[float, float]:
     """
     pair, scale, rise = grid.pair, grid.step / grid.pair.sigma**2, 1.0
     right = float(grid.x[-1]) - max(power, 0.0)
-    left = -float(grid.x[0]) + min(power, 0.0) * float(grid.curve.slopes[0])
+    left = -float(grid.x[0]) + (power * float(grid.curve.slopes[0]) if power < 0 else 0.0)
     if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
         right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
         first = float(grid.x[0])
