@@ -186,17 +186,28 @@ class Sum:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
-        lower, upper = -math.inf, math.log(self.lost) if self.lost else -math.inf
-        for contour, ladder in self.contours:
-            at = contour.bounds(epsilon)
-            lower = float(np.logaddexp(lower, at.lower))
-            upper = float(np.logaddexp(upper, min(at.upper, ladder.log_delta(epsilon))))
-        for ladder in self.faint:
-            upper = float(np.logaddexp(upper, ladder.log_delta(epsilon)))
-        slack = 16 * UNIT * (len(self.contours) + len(self.faint) + 1)
-        return LogBounds(
-            lower - slack * (1 + abs(lower)) if lower > -math.inf else lower, upper + slack * (1 + abs(upper))
-        )
+        return LogBounds(self.lower(epsilon), self.upper(epsilon))
+
+    def upper(self, epsilon: float) -> float:
+        """Claim: at least log d(epsilon). Source: that of `bounds`."""
+        terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
+        terms.extend(ladder.log_delta(epsilon) for ladder in self.faint)
+        if self.lost:
+            terms.append(math.log(self.lost))
+        return _log_sum(terms, 1.0)
+
+    def lower(self, epsilon: float) -> float:
+        """Claim: at most log d(epsilon). Source: that of `bounds`."""
+        return _log_sum([contour.lower(epsilon) for contour, _ in self.contours], -1.0)
+
+
+def _log_sum(logs: list[float], side: float) -> float:
+    """The logarithm of a sum of exponentials, moved by more than its rounding to the side that `side` says."""
+    most = max(logs, default=-math.inf)
+    if not math.isfinite(most):
+        return most
+    value = most + math.log(math.fsum(math.exp(log - most) for log in logs))
+    return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
 
 
 def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:

@@ -68,7 +68,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
-            if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
+            if floor > 0 and contour.upper(floor) <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
             found = found.meet(solved(contour, found, saddle.epsilon, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
@@ -108,17 +108,19 @@ class Curve(Protocol):
     def window(self) -> float: ...
     def estimate(self, epsilon: float) -> tuple[float, float]: ...
     def bounds(self, epsilon: float) -> LogBounds: ...
+    def upper(self, epsilon: float) -> float: ...
+    def lower(self, epsilon: float) -> float: ...
 
 
 def solved(contour: Curve, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
     """Both ends of epsilon, each a float at which the bounds were evaluated."""
     upper = found.upper
     start, slope = _newton(contour, min(guess, upper), log_down)
-    if start <= 0 and contour.bounds(0.0).upper <= log_down:
+    if start <= 0 and contour.upper(0.0) <= log_down:
         return Interval(0.0, 0.0)
     here = contour.bounds(start)
-    above = _walk(start, slope, here.upper - log_down, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
-    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
+    above = _walk(start, slope, here.upper - log_down, lambda e: contour.upper(e) - log_down, 1.0, upper)
+    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.lower(e), -1.0, found.lower)
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
