@@ -49,7 +49,7 @@ from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
-from dpledger.accounting.engine.modulus import upper_epsilon
+from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
@@ -306,8 +306,8 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
     return upper if upper > 0 else 0.0
 
 
-def delta_interval(what: Ingredients, epsilon: float) -> Interval:
-    """Bounds of delta(epsilon), epsilon >= 0, in [0, 1].
+def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of delta(epsilon), epsilon >= 0, in [0, 1]; where that is not above `floor`, however wide.
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
@@ -320,7 +320,8 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
         left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
         return Interval(left, delta_interval(what, FAR).upper)
     if composed is not None:
-        alone = with_mass(_finite_delta(composed, epsilon), composed.log_finite)
+        enough = finite_part(floor, composed.infinite_mass, -1.0)
+        alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
     if not what.curves:
         return alone
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
@@ -335,8 +336,8 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
     return raised(-math.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
 
 
-def _finite_delta(composed: Composed, epsilon: float) -> Interval:
-    """Bounds of the profile of the finite loss."""
+def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
     square = _joint_square(composed)
     if square is not None:
         return gaussian_delta(square, epsilon)
@@ -355,6 +356,10 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             if outcomes is not None:
                 result = result.meet(ratio(outcomes, epsilon, 0.0))
                 if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
+                    return result
+            if 0 < floor < 1 and epsilon > 0:
+                result = result.meet(upper_delta(composed, epsilon, floor))
+                if result.upper <= floor:
                     return result
             methods = [_contour_delta]
             if few(composed):

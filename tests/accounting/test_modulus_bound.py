@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.composition import ApproxDP, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import choose
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.mills import gaussian_epsilon
-from dpledger.accounting.engine.modulus import modulus_epsilon, upper_epsilon
-from dpledger.accounting.engine.solve import finite_epsilon
+from dpledger.accounting.engine.modulus import modulus_delta, modulus_epsilon, upper_delta, upper_epsilon
+from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import ladder_around, saddle_for_delta
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -96,6 +96,33 @@ def test_any_floor_gives_an_upper_bound(seed: int) -> None:
             at = upper_epsilon(composed, log_delta, floor)
             assert at.lower == 0
             assert at.upper >= lower
+
+
+@pytest.mark.parametrize("seed", seeds(30, 400))
+def test_delta_in_the_same_way(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    composed, log_delta = random_losses(rng), -float(10 ** rng.uniform(0.3, 2.5))
+    epsilon = finite_epsilon(composed, log_delta, log_delta).upper
+    if epsilon > 0:
+        truth = finite_delta(composed, epsilon)
+        c = saddle_for_delta(composed, log_delta, 2e-4).c
+        for share in (0.3, 1.0, 1.7):
+            assert modulus_delta(composed.tilted(share * c), epsilon) >= truth.lower
+        for floor in (1e-300, math.exp(log_delta) / 2, math.exp(log_delta), 0.9):
+            assert upper_delta(composed, epsilon, floor).upper >= from_logs(truth).lower
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-9"])
+@pytest.mark.parametrize("epsilon", ["0", "0.3", "1.9", "30"])
+def test_delta_of_both_directions_is_the_larger_one(epsilon: str, delta: str) -> None:
+    """With loss that is infinite at times too."""
+    training = Repeated(PoissonSampled(GaussianLaw("1.1"), rate="0.01"), 900)
+    tree = Sequence((training, ApproxDP("0.02", delta))) if delta != "0" else training
+    both = compose(tree).delta(epsilon)
+    alone = [compose(tree, direction=side).delta(epsilon) for side in ("remove", "add")]
+    assert max(at.lower for at in alone) <= both.upper
+    assert both.lower <= max(at.upper for at in alone)
+    assert both.upper - both.lower <= 1e-2 * both.upper
 
 
 def test_losses_that_never_decay_leave_the_chernoff_bound() -> None:
