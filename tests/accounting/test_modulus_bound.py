@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import ApproxDP, GaussianLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import choose
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.mills import gaussian_epsilon
 from dpledger.accounting.engine.modulus import modulus_delta, modulus_epsilon, upper_delta, upper_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import ladder_around, saddle_for_delta
+from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
