@@ -13,10 +13,11 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.engine.laplace_bundle import BundledLaplace
+from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import (
     Grids,
     Laws,
@@ -30,7 +31,7 @@ from dpledger.accounting.engine.quadratures import (
 from dpledger.accounting.engine.sampled_laplace_bundle import BundledSampledLaplace
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, excess, price
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
@@ -41,7 +42,7 @@ __all__ = ["Bundle", "BundledGaussians", "bundled", "bundles_of"]
 CHUNK = 256  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_SAMPLED_LAPLACE = 3  # and sampled Laplace losses
-FEWEST_LAPLACE = 4  # and Laplace losses
+FEWEST_LAPLACE = 2  # and Laplace losses
 FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
@@ -132,28 +133,11 @@ def _of_laplace(group: list[tuple[SampledLaplaceLoss, int]]) -> list[BundledSamp
 
 
 @dataclass(frozen=True, eq=False)
-class BundledGaussians:
+class BundledGaussians(Parts[SampledGaussianLoss]):
     """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss.
     `decays`: whether their decay is told; otherwise it is bounded by 1."""
 
-    parts: tuple[tuple[SampledGaussianLoss, int], ...]
     decays: bool = True
-
-    @property
-    def infinite_mass(self) -> float:
-        return 0.0
-
-    @property
-    def largest(self) -> float:
-        return sum_up([count * law.largest for law, count in self.parts])
-
-    @property
-    def largest_down(self) -> float:
-        return -sum_up([-count * law.largest_down for law, count in self.parts])
-
-    @functools.cached_property
-    def _counts(self) -> Array:
-        return np.array([count for _, count in self.parts], dtype=np.float64)
 
     @functools.cached_property
     def laws(self) -> Laws:
@@ -162,12 +146,10 @@ class BundledGaussians:
         return Laws(numbers[:, :1], numbers[:, 1:], 1.0 if self.parts[0][0].direction == "remove" else -1.0)
 
     def cumulants(self, c: float) -> Cumulants:
-        return self._added(tilted_on(self._grids_up_to(c), c))
+        return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        terms = self._counts[:, None] * self.moment_rows(c)
-        bounds: Array = terms.sum(axis=0) + (len(self.parts) + 8) * UNIT * np.abs(terms).sum(axis=0)
-        return bounds
+        return self.bounds_of_moments(self.moment_rows(c).T)
 
     def moment_rows(self, c: Array) -> Array:
         """Upper bounds of K of each law, one run of it, at several c: shape (laws, c); infinite where there is none."""
@@ -176,19 +158,6 @@ class BundledGaussians:
 
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, tilted_on(self._grids_up_to(c), c))
-
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence of the sum. Source: Mironov 2017, Proposition 1 and 9."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
-
-    def _added(self, tilts: Tilts) -> Cumulants:
-        value, error, mean, variance = (
-            math.fsum((self._counts * each).tolist()) for each in (tilts.value, tilts.error, tilts.mean, tilts.variance)
-        )
-        rounding = 8 * UNIT * math.fsum((self._counts * np.abs(tilts.value)).tolist())
-        return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
 
     @functools.cached_property
     def _kept(self) -> dict[float, Grids]:
@@ -213,7 +182,8 @@ class TiltedBundle:
 
     @functools.cached_property
     def cumulants(self) -> Cumulants:
-        return self.law._added(self.base)
+        base = self.base
+        return self.law.added(base.value, base.error, base.mean, base.variance)
 
     @functools.cached_property
     def _layers(self) -> list[Layers]:
@@ -226,15 +196,12 @@ class TiltedBundle:
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if not self.law.decays:
             return np.zeros(t.shape)
-        total: Array = (self.law._counts @ self.decay_rows(t)) * (1 - 1e-12)
+        total: Array = (self.law.counts @ self.decay_rows(t)) * (1 - 1e-12)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""
-        counts = self.law._counts
-        real, imaginary, spread = self.node_rows(step, count, work)
-        spread += (len(self.law.parts) * UNIT) * (np.abs(real) + np.abs(imaginary))
-        return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
+        return self.law.multiplied(self.node_rows(step, count, work))
 
     def node_rows(self, step: float, count: int, work: int) -> tuple[Array, Array, Array]:
         """Real and imaginary part of log phi and its spread: a row for each law, one run of it. Raises WorkLimit."""

@@ -12,83 +12,50 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.parts import Parts
+from dpledger.accounting.laws.exponential_atoms import few_turns
 from dpledger.accounting.laws.laplace import (
     LaplaceLoss,
+    laplace_cumulants,
     laplace_decay,
     laplace_nodes,
     low_nodes,
     spread_out,
 )
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded
 
 __all__ = ["BundledLaplace"]
 
 MOST_CELLS = 1 << 17  # rows times nodes formed at once
+MANY_RUNS = 1 << 15  # from here on the closed form's cancellation near phi = 1 may count
 Rows: TypeAlias = tuple[Array, Array, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class BundledLaplace:
+class BundledLaplace(Parts[LaplaceLoss]):
     """Laplace losses, each with its count: the sum of all of them, as one loss."""
-
-    parts: tuple[tuple[LaplaceLoss, int], ...]
-
-    @property
-    def infinite_mass(self) -> float:
-        return 0.0
-
-    @functools.cached_property
-    def largest(self) -> float:
-        return sum_up([count * law.largest for law, count in self.parts])
-
-    @functools.cached_property
-    def largest_down(self) -> float:
-        return -sum_up([-count * law.largest_down for law, count in self.parts])
 
     @functools.cached_property
     def epsilons(self) -> Array:
         return np.array([law.epsilon for law, _ in self.parts])
 
-    @functools.cached_property
-    def counts(self) -> Array:
-        return np.array([count for _, count in self.parts], dtype=np.float64)
-
     def cumulants(self, c: float) -> Cumulants:
-        return self.added(self.rows(c))
-
-    def rows(self, c: float) -> Rows:
-        """K, its error, mean and variance of each loss, run once."""
-        each = (law.cumulants(c) for law, _ in self.parts)
-        value, error, mean, variance = np.array([(at.value, at.error, at.mean, at.variance) for at in each]).T
-        return value, error, mean, variance
-
-    def added(self, rows: Rows) -> Cumulants:
-        value, error, mean, variance = (math.fsum((self.counts * each).tolist()) for each in rows)
-        rounding = 8 * UNIT * math.fsum((self.counts * np.abs(rows[0])).tolist())
-        return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
+        return self.added(*laplace_cumulants(self.epsilons, c))
 
     def log_moments(self, c: Array) -> Array:
         tilts, e0 = c[:, None], self.epsilons
-        ratio = np.log1p(tilts / (2 * tilts + 1) * np.expm1(-(2 * tilts + 1) * e0))
-        upper = tilts * e0 + ratio + 16 * UNIT * (tilts * e0 + np.abs(ratio))
-        bounds: Array = upper @ self.counts + (len(self.parts) + 8) * UNIT * (np.abs(upper) @ self.counts)
-        return bounds
+        width, most = 2 * tilts + 1, tilts * e0
+        ratio = np.log1p(tilts / width * np.expm1(-width * e0))
+        return self.bounds_of_moments(most + ratio + 16 * UNIT * (most + np.abs(ratio)))
 
     def tilted(self, c: float) -> TiltedLaplaces:
-        return TiltedLaplaces(self, c, self.rows(c))
-
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence of the sum. Source: Mironov 2017, Propositions 1 and 6."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
+        return TiltedLaplaces(self, c, laplace_cumulants(self.epsilons, c))
 
 
 @dataclass(frozen=True, eq=False)
 class TiltedLaplaces:
-    """A bundle tilted at c; `rows`: those of the bundle there."""
+    """A bundle tilted at c; `rows`: K of each loss there, its error, mean and variance."""
 
     law: BundledLaplace
     c: float
@@ -96,7 +63,7 @@ class TiltedLaplaces:
 
     @functools.cached_property
     def cumulants(self) -> Cumulants:
-        return self.law.added(self.rows)
+        return self.law.added(*self.rows)
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
         e0, counts = self.law.epsilons, self.law.counts
@@ -110,20 +77,22 @@ class TiltedLaplaces:
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
         log_phi, spread, turning = np.zeros(count, dtype=np.complex128), np.zeros(count), []
-        slack = (len(self.law.parts) + 4) * UNIT
+        slack, reach = (len(self.law.parts) + 4) * UNIT, step * (count - 1)
+        many = self.law.counts.sum() >= MANY_RUNS
         for i, (law, times) in enumerate(self.law.parts):
-            low = low_nodes(law.epsilon, self.c, Cumulants(*(float(row[i]) for row in self.rows)), step, count)
-            if low is None:
+            if not (many and few_turns(law.epsilon, self.c, reach)):
                 turning.append(i)
-            else:
-                log_phi += times * low.log_phi
-                spread += times * (low.spread + slack * np.abs(low.log_phi))
+                continue
+            low = low_nodes(law.epsilon, self.c, Cumulants(*(float(row[i]) for row in self.rows)), step, count)
+            log_phi += times * low.log_phi
+            spread += times * (low.spread + slack * np.abs(low.log_phi))
         t, most = step * np.arange(count, dtype=np.float64), max(1, MOST_CELLS // count)
         for start in range(0, len(turning), most):
-            some = turning[start : start + most]
-            counts, (value, error, mean) = self.law.counts[some], (row[some, None] for row in self.rows[:3])
-            nodes = laplace_nodes(self.law.epsilons[some, None], self.c, (value, error, mean), t)
-            log_phi += counts @ nodes.log_phi
-            spread += counts @ (nodes.spread + slack * np.abs(nodes.log_phi))
+            some = np.array(turning[start : start + most])
+            value, error, mean = (row[some, None] for row in self.rows[:3])
+            rows = laplace_nodes(self.law.epsilons[some, None], self.c, (value, error, mean), t)
+            nodes = self.law.multiplied(rows, some)
+            log_phi += nodes.log_phi
+            spread += nodes.spread
         moved = 4 * UNIT * float(self.law.counts @ np.abs(self.rows[2]))  # the rounding of the sum of the means
         return Nodes(log_phi, (spread + t * moved) * (1 + 1e-9))

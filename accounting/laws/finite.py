@@ -29,6 +29,7 @@ __all__ = [
     "randomised_response_pair",
 ]
 
+FEW_NODES = 64  # up to here each is summed by itself
 SLIGHT = 0.02  # the largest c |L| for which e^{cL} is summed from 1: with larger ones runs are few
 
 
@@ -117,11 +118,11 @@ class FiniteLoss:
 
     @property
     def largest(self) -> float:
-        return up(float((self.losses + self.loss_errors).max()))
+        return up(float(np.maximum.reduce(self.losses + self.loss_errors)))
 
     @property
     def largest_down(self) -> float:
-        return down(float((self.losses - self.loss_errors).max()))
+        return down(float(np.maximum.reduce(self.losses - self.loss_errors)))
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
         """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
@@ -191,8 +192,11 @@ class TiltedFinite:
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         if self.weights.size * count > work:
             raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
-        mean = np.array(self.cumulants.mean)
-        return nodes_of_atoms(self.law.losses, self.law.loss_errors, self.weights, self.each, mean, step, count)
+        law, mean = self.law, np.array(self.cumulants.mean)
+        real, imaginary, spread = nodes_of_atoms(
+            law.losses, law.loss_errors, self.weights, self.each, mean, step, count
+        )
+        return Nodes(real + 1j * imaginary, spread)
 
 
 def mean_error(weights: Array, each: Array) -> Array:
@@ -237,21 +241,46 @@ def reach_and_variance(losses: Array, errors: Array, each: Array, variance: Arra
 
 def nodes_of_atoms(
     losses: Array, errors: Array, weights: Array, each: Array, mean: Array, step: float, count: int
-) -> Nodes:
-    """phi of the atoms at `losses` (within `errors`) with normalised `weights` (before that within `each`, relative),
-    the means being exact; row by row. Source: docs/proofs/engine.md, section 6 (atoms)."""
+) -> tuple[Array, Array, Array]:
+    """Real and imaginary part of log phi, and its spread, of the atoms at `losses` (within `errors`) with normalised
+    `weights` (before that within `each`, relative), the means being exact; row by row. Source: docs/proofs/engine.md,
+    section 6 (atoms)."""
     points = losses - mean[..., None]
-    deviations = node_deviations(weights, points, step, count)
-    sizes = weights * np.abs(points)
+    moduli = np.abs(points)
+    sizes = weights * moduli
     size = sizes.sum(axis=-1)[..., None]
-    displaced = (weights * (errors + 2 * UNIT * (np.abs(points) + np.abs(mean)[..., None]))).sum(axis=-1)[..., None]
+    displaced = (weights * (errors + 2 * UNIT * (moduli + np.abs(mean)[..., None]))).sum(axis=-1)[..., None]
     relative = mean_error(weights, each)[..., None]
     weighed = (sizes * each).sum(axis=-1)[..., None] + size * relative
     t = step * np.arange(count, dtype=np.float64)
-    known = each.max(axis=-1)[..., None] < 0.01
-    lost = np.where(known, np.minimum(3.1 * relative, t * (1.02 * weighed)), math.inf)
-    rounding = rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
-    return nodes_of_deviations(deviations, lost + t * displaced * (1 + 1e-6) + rounding)
+    lost = np.minimum(3.1 * relative, t * (1.02 * weighed)) + t * displaced * (1 + 1e-6)
+    lost += rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
+    if not each.max() < 0.01:
+        lost[each.max(axis=-1) >= 0.01] = math.inf
+    return logarithms(*_deviations(weights, points, step, count), lost)
+
+
+def _deviations(weights: Array, points: Array, step: float, count: int) -> tuple[Array, Array]:
+    """Real and imaginary part of phi - 1: as `node_deviations`; where nodes are few, each by itself."""
+    if count > FEW_NODES:
+        sums = node_deviations(weights, points, step, count)
+        return sums.real, sums.imag
+    halves = points[..., None] * (step / 2 * np.arange(count, dtype=np.float64))
+    sines, weights = np.sin(halves), weights[..., None, :]
+    real, imaginary = weights @ (sines * sines), weights @ (sines * np.cos(halves))
+    return -2 * real[..., 0, :], 2 * imaginary[..., 0, :]
+
+
+def logarithms(real: Array, imaginary: Array, error: Array) -> tuple[Array, Array, Array]:
+    """Real and imaginary part of log phi and its spread, from those of phi - 1 and bounds of its absolute error. As
+    `nodes_of_deviations`, and quicker where |phi|^2 is above 1/2 everywhere."""
+    grown = real * (2 + real) + imaginary * imaginary  # |phi|^2 - 1
+    if not grown.min() > -0.5:
+        nodes = nodes_of_deviations(real + 1j * imaginary, error)
+        return nodes.log_phi.real, nodes.log_phi.imag, nodes.spread
+    log_modulus, angle = np.log1p(grown) / 2, np.arctan2(imaginary, 1 + real)
+    lost = (error + (8 * UNIT) * np.hypot(real, imaginary)) / np.sqrt(1 + grown)
+    return log_modulus, angle, lost + (64 * UNIT) * np.hypot(log_modulus, angle)
 
 
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, exc
 
 __all__ = [
     "LaplaceLoss",
+    "laplace_cumulants",
     "laplace_decay",
     "laplace_nodes",
     "low_nodes",
@@ -92,8 +93,10 @@ class TiltedLaplace:
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
         at, t = self.cumulants, step * np.arange(count, dtype=np.float64)
-        low = low_nodes(self.epsilon, self.c, at, step, count)
-        return low or laplace_nodes(self.epsilon, self.c, (at.value, at.error, at.mean), t)
+        if few_turns(self.epsilon, self.c, step * (count - 1)):
+            return low_nodes(self.epsilon, self.c, at, step, count)
+        real, imaginary, spread = laplace_nodes(self.epsilon, self.c, (at.value, at.error, at.mean), t)
+        return Nodes(real + 1j * imaginary, spread)
 
 
 # ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
@@ -116,23 +119,37 @@ def laplace_decay(e0: Some, c: float, t: Array) -> Array:
     return bounds
 
 
-def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> Nodes:
-    """phi at each t; `at`: K(c), its error, K'(c)."""
+def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> tuple[Array, Array, Array]:
+    """Real and imaginary part of log phi at each t, and its spread; `at`: K(c), its error, K'(c)."""
     value, error, mean = at
     z = c + 1j * t
+    turned = e0 * (2 * t)
     damping = np.exp(-(2 * c + 1) * e0)
-    missing = 1 - damping * (np.cos(2 * t * e0) - 1j * np.sin(2 * t * e0))
-    ratio = 1 - z / (2 * z + 1) * missing
-    modulus = np.abs(ratio)
-    log_phi = np.log(modulus) + 1j * (np.angle(ratio) + t * (e0 - mean)) - (value - c * e0)
-    relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / np.maximum(modulus, 1e-300)
-    position = 4 * UNIT * t * (e0 + np.abs(mean))
-    computed = 1.01 * error + 4 * UNIT * (np.abs(log_phi) + 2)
-    return Nodes(log_phi, np.log1p(relative) + position + computed)
+    ratio = 1 - z / (2 * z + 1) * (1 - damping * (np.cos(turned) - 1j * np.sin(turned)))
+    modulus = np.maximum(np.abs(ratio), 1e-300)
+    real = np.log(modulus) - (value - c * e0)
+    imaginary = np.arctan2(ratio.imag, ratio.real) + t * (e0 - mean)
+    relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / modulus
+    position = t * (4 * UNIT * (e0 + np.abs(mean)))
+    computed = 1.01 * error + 4 * UNIT * (np.abs(real) + np.abs(imaginary) + 2)
+    return real, imaginary, np.log1p(relative) + position + computed
 
 
-def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes | None:
-    """phi where it has hardly left 1, without cancellation; None where it has."""
-    if not few_turns(e0, c, step * (count - 1)):
-        return None
+def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:
+    """phi where it has hardly left 1 (`few_turns`), without cancellation."""
     return nodes_on(_atoms(e0), c, at, step, count)
+
+
+def laplace_cumulants(e0: Array, c: float) -> tuple[Array, Array, Array, Array]:
+    """`LaplaceLoss.cumulants` of each epsilon: K, its error, mean, variance."""
+    width = 2 * c + 1
+    fallen = np.expm1(-width * e0)
+    b = 1 + fallen
+    ratio, most = np.log1p(c / width * fallen), c * e0
+    whole = (1 + c) + c * b
+    first = (1 + b - 2 * b * most) / whole
+    variance = 4 * e0 * b * (most - 1) / whole - first * first + (2 / width) ** 2
+    near_two_point = (width * e0 < 1e-2) | (variance <= 0)
+    if near_two_point.any():
+        variance[near_two_point] = (e0 * e0 * np.minimum(1.0, 4 * b))[near_two_point]
+    return most + ratio, 16 * UNIT * (most + np.abs(ratio)), e0 + first - 2 / width, variance
