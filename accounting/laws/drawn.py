@@ -67,12 +67,14 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.sparse_vectors.losses import certify
+from dpledger.decimals import ZERO
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = ["Losses", "losses_of", "range_below"]
 
 MOST_ATOMS = 1 << 13
+NEVER = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
             return _exact(_loss(pair, _side(leaf, direction)), _failure(leaf, direction))
 
 
-def _exact(loss: Loss, failure: Fraction = Fraction(0)) -> Losses:
+def _exact(loss: Loss, failure: Fraction = NEVER) -> Losses:
     return Losses(loss, loss, failure)
 
 
@@ -222,7 +224,7 @@ def _failure(leaf: Leaf, direction: Direction) -> Fraction:
                 )
             return failure
         case _:
-            return Fraction(0)
+            return NEVER
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def _finite_pair(leaf: Leaf, relation: Relation) -> FinitePair | None:
     """The pair of a leaf with finitely many outcomes; None where it shows nothing."""
     match leaf:
         case PureDP(epsilon=epsilon):
-            return _approximate(epsilon, Decimal(0))
+            return _approximate(epsilon, ZERO)
         case ApproxDP(epsilon=epsilon, delta=delta):
             return _approximate(epsilon, delta)
         case SparseVectorLaw(epsilon=epsilon, delta=delta):
@@ -336,7 +338,7 @@ def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction
             if pair is None:
                 return None
             loss = _loss(pair.sampled(_below_one(rate)), direction)
-            return _exact(loss, _failure(leaf, direction) * Fraction(rate) if direction == "remove" else Fraction(0))
+            return _exact(loss, _failure(leaf, direction) * Fraction(rate) if direction == "remove" else NEVER)
 
 
 def _below_one(rate: Decimal) -> float:
@@ -365,4 +367,4 @@ def _shuffled(leaf: Leaf, users: int, direction: Direction) -> Losses | None:
     pairs = shuffled_pairs(leaf, users)
     if pairs is None:
         return None
-    return Losses(_loss(pairs.above, "remove"), _loss(pairs.below, direction), Fraction(0))
+    return Losses(_loss(pairs.above, "remove"), _loss(pairs.below, direction), NEVER)

@@ -84,12 +84,11 @@ class FinitePair:
 
     def loss(self) -> FiniteLoss:
         """The law of the loss under P, equal outcomes left apart."""
-        losses = np.array(self.losses)
-        left = np.array(self.left)
-        errors = np.array(self.loss_errors)
-        kept = left > 0
-        imbalance = self.imbalance if kept.all() else math.inf
-        return FiniteLoss(losses[kept], left[kept], errors[kept], self.mass_error, self.only_left, imbalance)
+        rows, imbalance = np.array((self.losses, self.left, self.loss_errors)), self.imbalance
+        if min(self.left, default=1.0) <= 0:
+            rows, imbalance = rows[:, rows[1] > 0], math.inf
+        losses, left, errors = rows
+        return FiniteLoss(losses, left, errors, self.mass_error, self.only_left, imbalance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,8 +298,9 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
 
     Source: Kairouz-Oh-Viswanath 2015, Theorem 3.3; Murtagh-Vadhan 2016, Lemma 3.2.
     """
-    likely = (1 - delta) / (1 + math.exp(-epsilon))
-    unlikely = (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    rare = math.exp(-epsilon)
+    likely = (1 - delta) / (1 + rare)
+    unlikely = (1 - delta) * rare / (1 + rare)
     shift = 3 * UNIT * epsilon
     rounding = (12 + 6 * min(epsilon, 800) + 4 / (1 - delta)) * UNIT
     return FinitePair(
