@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.engine.parts import Parts
+from dpledger.accounting.engine.parts import Parts, in_blocks, joined
 from dpledger.accounting.laws.finite import (
     SLIGHT,
     FiniteLoss,
@@ -26,7 +27,6 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["BundledAtoms"]
 
-MOST_CELLS = 1 << 17  # rows times nodes formed at once
 STEEPEST = 300.0  # the largest c |L| for which e^{cL} needs no scale
 
 
@@ -65,8 +65,13 @@ class BundledAtoms(Parts[FiniteLoss]):
     """Finite losses with equally many values, each with its count: the sum of all of them, as one loss."""
 
     @functools.cached_property
-    def infinite_mass(self) -> float:  # type: ignore[override]
+    def infinite_mass(self) -> float:
         return -math.expm1(math.fsum(count * math.log1p(-law.infinite_mass) for law, count in self.parts))
+
+    @functools.cached_property
+    def largest(self) -> float:
+        tops = np.nextafter((self._atoms.losses + self._atoms.errors).max(axis=1), math.inf)
+        return sum_up((self.counts * tops).tolist())
 
     @functools.cached_property
     def _atoms(self) -> _Atoms:
@@ -86,16 +91,31 @@ class BundledAtoms(Parts[FiniteLoss]):
         """Logarithms of the masses, and of what is finite, as a column."""
         return np.log(self._atoms.masses), np.log1p(-self._atoms.infinite)
 
-    def _weights(self, c: float | Array) -> tuple[Array, Array, Array]:
-        """As `FiniteLoss._weights`, for each c (which has two axes more, if several) and each row."""
-        atoms, (logs, log_finite) = self._atoms, self._logs
-        exponents = logs + c * atoms.losses
+    def _scaled(self, c: float | Array) -> tuple[Array, Array, Array, Array]:
+        """For each c (which has two axes more, if several) and each row: logarithms of the terms e^{cL} P, their
+        largest; the terms by that, and K."""
+        logs, log_finite = self._logs
+        exponents = logs + c * self._atoms.losses
         top = np.maximum.reduce(exponents, axis=-1, keepdims=True)
-        weights = np.exp(exponents - top)
-        total = np.add.reduce(weights, axis=-1, keepdims=True)
-        weights /= total
+        scaled = np.exp(exponents - top)
+        value = top + np.log(np.add.reduce(scaled, axis=-1, keepdims=True)) - log_finite
+        return exponents, top, scaled, value[..., 0]
+
+    def _weights(self, c: float) -> tuple[Array, Array, Array]:
+        """As `FiniteLoss._weights`, for each row."""
+        atoms = self._atoms
+        exponents, top, weights, value = self._scaled(c)
+        weights /= weights.sum(axis=1, keepdims=True)
         each = c * atoms.moved + (4 * UNIT) * np.abs(exponents) + ((4 * UNIT) * (np.abs(top) + 4) + atoms.fixed)
-        return weights, each, (top + np.log(total) - log_finite)[..., 0]
+        return weights, each, value
+
+    @functools.cached_property
+    def _errors(self) -> tuple[Array, Array]:
+        """Two rows: a bound of the error of K(c) is the first, c times the second and 8 UNIT |K(c)| more."""
+        atoms, (logs, _) = self._atoms, self._logs
+        still = 8 * UNIT * np.abs(logs).max(axis=1) + atoms.fixed[:, 0] + 16 * UNIT
+        rising = atoms.moved.max(axis=1) + 8 * UNIT * np.abs(atoms.losses).max(axis=1)
+        return still * (1 + 1e-6) + 16 * UNIT, rising * (1 + 1e-6)
 
     def _from_one(self, c: Array) -> tuple[Array, Array]:
         """As `FiniteLoss._from_one`, for each c and each row."""
@@ -130,13 +150,11 @@ class BundledAtoms(Parts[FiniteLoss]):
         mean = (weights * atoms.losses).sum(axis=1)
         apart = atoms.losses - mean[:, None]
         variance = (weights * (apart * apart)).sum(axis=1)
-        counts = self.counts
-        value = float(counts @ np.log1p(excess[:, 0]))
-        return Cumulants(value, math.inf, float(counts @ mean), float(counts @ variance))
+        return self.searched(np.log1p(excess[:, 0]), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        weights, each, values = self._weights(c[:, None, None])
-        upper = values + mean_error(weights, each) + 8 * UNIT * (np.abs(values) + 2)
+        values, (still, rising) = self._scaled(c[:, None, None])[3], self._errors
+        upper = values + 8 * UNIT * np.abs(values) + (still + c[:, None] * rising)
         if float(c.max()) * self._atoms.reach <= SLIGHT:
             others, other_errors = self._from_one(c)
             upper = np.minimum(upper, others + other_errors)
@@ -173,15 +191,10 @@ class TiltedAtoms:
         rows, atoms, law = self.rows, self.law._atoms, self.law
         if rows.weights.shape[1] * count > work:
             raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
-        log_phi, spread = np.zeros(count, dtype=np.complex128), np.zeros(count)
-        for some in _in_blocks(len(law.parts), max(1, MOST_CELLS // count)):
+        found = []
+        for some in in_blocks(len(law.parts), count):
             each = rows.weights[some], rows.each[some], rows.mean[some]
-            nodes = law.multiplied(nodes_of_atoms(atoms.losses[some], atoms.errors[some], *each, step, count), some)
-            log_phi += nodes.log_phi
-            spread += nodes.spread
+            block = nodes_of_atoms(atoms.losses[some], atoms.errors[some], *each, step, count)
+            found.append(law.multiplied(block, some))
         moved = 4 * UNIT * float(law.counts @ np.abs(rows.mean))  # the rounding of the sum of the means
-        return Nodes(log_phi, (spread + np.arange(count) * (step * moved)) * (1 + 1e-9))
-
-
-def _in_blocks(rows: int, most: int) -> list[slice]:
-    return [slice(start, start + most) for start in range(0, rows, most)]
+        return joined(found, moved, step * np.arange(count, dtype=np.float64))

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.engine.parts import Parts
+from dpledger.accounting.engine.parts import Parts, Some, in_blocks, joined
 from dpledger.accounting.laws.exponential_atoms import few_turns
 from dpledger.accounting.laws.laplace import (
     LaplaceLoss,
     laplace_cumulants,
     laplace_decay,
+    laplace_error,
     laplace_nodes,
     low_nodes,
     spread_out,
@@ -27,8 +29,7 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded
 
 __all__ = ["BundledLaplace"]
 
-MOST_CELLS = 1 << 17  # rows times nodes formed at once
-MANY_RUNS = 1 << 15  # from here on the closed form's cancellation near phi = 1 may count
+MANY_RUNS = 1 << 12  # from here on the closed form's cancellation near phi = 1 may count
 Rows: TypeAlias = tuple[Array, Array, Array, Array]
 
 
@@ -40,8 +41,13 @@ class BundledLaplace(Parts[LaplaceLoss]):
     def epsilons(self) -> Array:
         return np.array([law.epsilon for law, _ in self.parts])
 
+    @functools.cached_property
+    def least(self) -> float:
+        return min(law.epsilon for law, _ in self.parts)
+
     def cumulants(self, c: float) -> Cumulants:
-        return self.added(*laplace_cumulants(self.epsilons, c))
+        """For a search, without an error."""
+        return self.searched(*laplace_cumulants(self.epsilons, self.least, c))
 
     def log_moments(self, c: Array) -> Array:
         tilts, e0 = c[:, None], self.epsilons
@@ -50,7 +56,8 @@ class BundledLaplace(Parts[LaplaceLoss]):
         return self.bounds_of_moments(most + ratio + 16 * UNIT * (most + np.abs(ratio)))
 
     def tilted(self, c: float) -> TiltedLaplaces:
-        return TiltedLaplaces(self, c, laplace_cumulants(self.epsilons, c))
+        value, mean, variance = laplace_cumulants(self.epsilons, self.least, c)
+        return TiltedLaplaces(self, c, (value, laplace_error(self.epsilons, c, value), mean, variance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,23 +83,27 @@ class TiltedLaplaces:
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
-        log_phi, spread, turning = np.zeros(count, dtype=np.complex128), np.zeros(count), []
-        slack, reach = (len(self.law.parts) + 4) * UNIT, step * (count - 1)
-        many = self.law.counts.sum() >= MANY_RUNS
-        for i, (law, times) in enumerate(self.law.parts):
-            if not (many and few_turns(law.epsilon, self.c, reach)):
-                turning.append(i)
-                continue
-            low = low_nodes(law.epsilon, self.c, Cumulants(*(float(row[i]) for row in self.rows)), step, count)
-            log_phi += times * low.log_phi
-            spread += times * (low.spread + slack * np.abs(low.log_phi))
-        t, most = step * np.arange(count, dtype=np.float64), max(1, MOST_CELLS // count)
-        for start in range(0, len(turning), most):
-            some = np.array(turning[start : start + most])
-            value, error, mean = (row[some, None] for row in self.rows[:3])
-            rows = laplace_nodes(self.law.epsilons[some, None], self.c, (value, error, mean), t)
-            nodes = self.law.multiplied(rows, some)
-            log_phi += nodes.log_phi
-            spread += nodes.spread
-        moved = 4 * UNIT * float(self.law.counts @ np.abs(self.rows[2]))  # the rounding of the sum of the means
-        return Nodes(log_phi, (spread + t * moved) * (1 + 1e-9))
+        law, (value, error, mean, _) = self.law, self.rows
+        t, low = step * np.arange(count, dtype=np.float64), self._hardly_turned(step * (count - 1))
+        blocks: Sequence[Some] = in_blocks(len(law.parts), count)
+        if low:
+            turning = np.delete(np.arange(len(law.parts)), low)
+            blocks = [turning[some] for some in in_blocks(turning.size, count)]
+        found = [self._low_nodes(i, step, count) for i in low]
+        for some in blocks:
+            at = value[some, None], error[some, None], mean[some, None]
+            found.append(law.multiplied(laplace_nodes(law.epsilons[some, None], self.c, at, t), some))
+        moved = 4 * UNIT * float(law.counts @ np.abs(mean))  # the rounding of the sum of the means
+        return joined(found, moved, t)
+
+    def _low_nodes(self, i: int, step: float, count: int) -> Nodes:
+        at, slack = Cumulants(*(float(row[i]) for row in self.rows)), (len(self.law.parts) + 4) * UNIT
+        law, times = self.law.parts[i]
+        nodes = low_nodes(law.epsilon, self.c, at, step, count)
+        return Nodes(times * nodes.log_phi, times * (nodes.spread + slack * np.abs(nodes.log_phi)))
+
+    def _hardly_turned(self, reach: float) -> list[int]:
+        """The losses whose phi hardly leaves 1 up to `reach`, where their runs are so many that digits count."""
+        if self.law.counts.sum() < MANY_RUNS:
+            return []
+        return [i for i, epsilon in enumerate(self.law.epsilons.tolist()) if few_turns(epsilon, self.c, reach)]

@@ -8,19 +8,25 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, price
 
-__all__ = ["Parts"]
+__all__ = ["NodeRows", "Parts", "Some", "in_blocks", "joined"]
+
+MOST_CELLS = 1 << 17  # rows times nodes formed at once
 
 EVERY = slice(None)
 L = TypeVar("L", bound=Loss)
+Some: TypeAlias = slice | npt.NDArray[np.intp]
+NodeRows: TypeAlias = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +75,34 @@ class Parts(ABC, Generic[L]):
             float(counts @ variance),
         )
 
+    def searched(self, value: Array, mean: Array, variance: Array) -> Cumulants:
+        """K, mean and variance of the sum, for a search, without an error."""
+        counts = self.counts
+        return Cumulants(float(counts @ value), math.inf, float(counts @ mean), float(counts @ variance))
+
     def bounds_of_moments(self, rows: Array) -> Array:
         """Upper bounds of K of the sum from those of each loss, at several c: shape (c, laws)."""
         bounds: Array = rows @ self.counts + (len(self.parts) + 8) * UNIT * (np.abs(rows) @ self.counts)
         return bounds
 
-    def multiplied(self, rows: tuple[Array, Array, Array], some: slice | Array = EVERY) -> Nodes:
+    def multiplied(self, rows: NodeRows, some: Some = EVERY) -> Nodes:
         """log Phi of some of the losses, with their counts, and its spread, from rows of nodes: real and imaginary part
         of log phi, and its spread."""
         (real, imaginary, spread), counts = rows, self.counts[some]
         rounded = ((len(self.parts) + 4) * UNIT) * (np.abs(real) + np.abs(imaginary))
         return Nodes(counts @ real + 1j * (counts @ imaginary), (counts @ (spread + rounded)) * (1 + 1e-9))
+
+
+def joined(parts: Iterable[Nodes], rates: float, t: Array) -> Nodes:
+    """The nodes of independent sums; `rates`: that of the spread in t which comes beside."""
+    first, *others = parts
+    log_phi, spread = first.log_phi, first.spread
+    for other in others:
+        log_phi, spread = log_phi + other.log_phi, spread + other.spread
+    return Nodes(log_phi, (spread + rates * t) * (1 + 1e-9))
+
+
+def in_blocks(rows: int, nodes: int) -> list[slice]:
+    """Blocks of rows with so many nodes each that fit a cache."""
+    most = max(1, MOST_CELLS // nodes)
+    return [slice(start, start + most) for start in range(0, rows, most)]

@@ -252,8 +252,11 @@ def nodes_of_atoms(
     relative = mean_error(weights, each)[..., None]
     weighed = (sizes * each).sum(axis=-1)[..., None] + size * relative
     t = step * np.arange(count, dtype=np.float64)
-    lost = np.minimum(3.1 * relative, t * (1.02 * weighed)) + t * displaced * (1 + 1e-6)
-    lost += rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
+    if t[-1] * size.max() <= 1:  # every error is in proportion to t
+        lost = t * (1.02 * weighed + (1 + 1e-6) * displaced + UNIT * (2 * points.shape[-1] + 102) * size)
+    else:
+        lost = np.minimum(3.1 * relative, t * (1.02 * weighed)) + t * displaced * (1 + 1e-6)
+        lost += rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
     if not each.max() < 0.01:
         lost[each.max(axis=-1) >= 0.01] = math.inf
     return logarithms(*_deviations(weights, points, step, count), lost)

@@ -22,6 +22,7 @@ __all__ = [
     "LaplaceLoss",
     "laplace_cumulants",
     "laplace_decay",
+    "laplace_error",
     "laplace_nodes",
     "low_nodes",
     "spread_out",
@@ -102,6 +103,7 @@ class TiltedLaplace:
 # ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
 
 Some: TypeAlias = float | Array
+TWO_POINT = 1e-5  # of (2c + 1) e0: below it the loss is all but at its ends, and its variance would cancel
 
 
 def spread_out(e0: Some, value: Some, error: Some) -> Array:
@@ -122,17 +124,19 @@ def laplace_decay(e0: Some, c: float, t: Array) -> Array:
 def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> tuple[Array, Array, Array]:
     """Real and imaginary part of log phi at each t, and its spread; `at`: K(c), its error, K'(c)."""
     value, error, mean = at
-    z = c + 1j * t
-    turned = e0 * (2 * t)
+    square, turned = t * t, e0 * (2 * t)
+    length = (2 * c + 1) ** 2 + 4 * square
+    along, across = (c * (2 * c + 1) + 2 * square) / length, t / length  # of z / (2z + 1)
     damping = np.exp(-(2 * c + 1) * e0)
-    ratio = 1 - z / (2 * z + 1) * (1 - damping * (np.cos(turned) - 1j * np.sin(turned)))
-    modulus = np.maximum(np.abs(ratio), 1e-300)
-    real = np.log(modulus) - (value - c * e0)
-    imaginary = np.arctan2(ratio.imag, ratio.real) + t * (e0 - mean)
+    missing, wave = 1 - damping * np.cos(turned), damping * np.sin(turned)
+    real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
+    modulus = np.maximum(np.hypot(real, imaginary), 1e-300)
+    log_modulus = np.log(modulus) - (value - c * e0)
+    angle = t * (e0 - mean) - np.arctan2(imaginary, real)
     relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / modulus
     position = t * (4 * UNIT * (e0 + np.abs(mean)))
-    computed = 1.01 * error + 4 * UNIT * (np.abs(real) + np.abs(imaginary) + 2)
-    return real, imaginary, np.log1p(relative) + position + computed
+    computed = 1.01 * error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
+    return log_modulus, angle, np.log1p(relative) + position + computed
 
 
 def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:
@@ -140,16 +144,21 @@ def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> No
     return nodes_on(_atoms(e0), c, at, step, count)
 
 
-def laplace_cumulants(e0: Array, c: float) -> tuple[Array, Array, Array, Array]:
-    """`LaplaceLoss.cumulants` of each epsilon: K, its error, mean, variance."""
-    width = 2 * c + 1
-    fallen = np.expm1(-width * e0)
-    b = 1 + fallen
-    ratio, most = np.log1p(c / width * fallen), c * e0
-    whole = (1 + c) + c * b
-    first = (1 + b - 2 * b * most) / whole
-    variance = 4 * e0 * b * (most - 1) / whole - first * first + (2 / width) ** 2
-    near_two_point = (width * e0 < 1e-2) | (variance <= 0)
-    if near_two_point.any():
-        variance[near_two_point] = (e0 * e0 * np.minimum(1.0, 4 * b))[near_two_point]
-    return most + ratio, 16 * UNIT * (most + np.abs(ratio)), e0 + first - 2 / width, variance
+def laplace_cumulants(e0: Array, least: float, c: float) -> tuple[Array, Array, Array]:
+    """K, mean and variance of each epsilon, none below `least`, as `LaplaceLoss.cumulants`."""
+    width, most = 2 * c + 1, c * e0
+    fallen = np.expm1(e0 * -width)
+    share = 1 / (width + c * fallen)
+    lowest = (1 + fallen) * share
+    bent = most * lowest
+    first = share + lowest - 2 * bent
+    variance = 4 * (e0 * (bent - lowest)) + (2 / width) ** 2 - first * first
+    if width * least < TWO_POINT:
+        variance = np.where(width * e0 < TWO_POINT, e0 * e0, variance)
+    return most + np.log1p(c / width * fallen), e0 + first - 2 / width, variance
+
+
+def laplace_error(e0: Array, c: float, value: Array) -> Array:
+    """Of K(c), computed as `value` = c e0 + log1p(...) in floating point."""
+    bound: Array = 16 * UNIT * (2 * c * e0 - value)
+    return bound

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
@@ -60,6 +60,19 @@ from dpledger.relations import Relation
 __all__ = ["Ingredients", "read_both_ways", "read_losses"]
 
 MOST_LISTS = 64
+_NODES = (
+    PoissonSampled,
+    SampledWithoutReplacement,
+    RandomAllocation,
+    Shuffled,
+    Parallel,
+    Group,
+    Converted,
+    Filtered,
+    Repeated,
+    Sequence,
+    PostProcessed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +149,10 @@ def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
     alone: Leaves = {}
     several: list[list[Leaves]] = []
     for part, times in _runs(tree, 1):
+        if not isinstance(part, _NODES):
+            drawn = Drawn(part)
+            alone[drawn] = alone.get(drawn, 0) + times
+            continue
         lists = _lists(part, relation)
         if len(lists) > 1:
             several.append(_powers(lists, times))
@@ -145,18 +162,15 @@ def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
     return _products(alone, several)
 
 
-def _runs(tree: Composition, times: int) -> Iterator[tuple[Composition, int]]:
+def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
     """The parts of what runs one after another, with counts; equal parts of a sequence as one: a long list of the same
     is read once."""
     while isinstance(tree, Repeated | PostProcessed):
-        if isinstance(tree, Repeated):
-            times *= tree.times
+        times *= tree.times if isinstance(tree, Repeated) else 1
         tree = tree.of
-    if isinstance(tree, Sequence):
-        for part, count in Counter(tree.of).items():
-            yield from _runs(part, times * count)
-    else:
-        yield tree, times
+    if not isinstance(tree, Sequence):
+        return ((tree, times),)
+    return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(tree.of).items())
 
 
 def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
