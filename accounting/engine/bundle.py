@@ -16,7 +16,6 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.engine.laplace_bundle import BundledLaplace
 from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import (
     Grids,
@@ -29,7 +28,8 @@ from dpledger.accounting.engine.quadratures import (
     tilted_on,
 )
 from dpledger.accounting.engine.sampled_laplace_bundle import BundledSampledLaplace
-from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.engine.two_ended_bundle import MANY_RUNS, BundledTwoEnded
+from dpledger.accounting.laws.finite import FiniteLoss, WorstCase
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.accounting.laws.layers import Layers
@@ -42,22 +42,26 @@ __all__ = ["Bundle", "BundledGaussians", "bundled", "bundles_of"]
 CHUNK = 256  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_SAMPLED_LAPLACE = 3  # and sampled Laplace losses
-FEWEST_LAPLACE = 2  # and Laplace losses
+FEWEST_TWO_ENDED = 2  # and Laplace losses and worst cases
 FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
 
 def bundled(composed: Composed) -> Composed:
     """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its Laplace
-    losses, its sampled Laplace losses and its finite losses with equally many values."""
+    losses with the worst cases of (epsilon, delta) that run less often, its sampled Laplace losses, and its finite
+    losses with equally many values."""
     gaussians: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
     sampled: dict[str, list[tuple[SampledLaplaceLoss, int]]] = {"add": [], "remove": []}
-    laplace: list[tuple[LaplaceLoss, int]] = []
+    ended: list[tuple[LaplaceLoss | WorstCase, int]] = []
+    worst: list[tuple[WorstCase, int]] = []
     finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
     whole: list[tuple[Loss, int]] = []
     for loss, count in composed.parts:
         if isinstance(loss, LaplaceLoss):
-            laplace.append((loss, count))
+            ended.append((loss, count))
+        elif isinstance(loss, WorstCase):
+            worst.append((loss, count))
         elif isinstance(loss, SampledGaussianLoss) and loss.cut is None:
             gaussians[loss.direction].append((loss, count))
         elif isinstance(loss, SampledLaplaceLoss):
@@ -70,7 +74,11 @@ def bundled(composed: Composed) -> Composed:
         whole.extend(some if len(some) < FEWEST else [(bundle, 1) for bundle in _in_chunks(some)])
     for few in sampled.values():
         whole.extend(few if len(few) < FEWEST_SAMPLED_LAPLACE else [(bundle, 1) for bundle in _of_laplace(few)])
-    whole.extend(laplace if len(laplace) < FEWEST_LAPLACE else [(BundledLaplace(tuple(laplace)), 1)])
+    if sum(count for _, count in worst) < MANY_RUNS:
+        ended.extend(worst)
+    else:
+        finite.setdefault(2, []).extend(worst)
+    whole.extend(ended if len(ended) < FEWEST_TWO_ENDED else [(BundledTwoEnded(tuple(ended)), 1)])
     for equal in finite.values():
         whole.extend(equal if len(equal) < FEWEST_FINITE else [(BundledAtoms(tuple(equal)), 1)])
     return composed if len(whole) == len(composed.parts) else Composed(tuple(whole))

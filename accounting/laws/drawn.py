@@ -58,6 +58,7 @@ from dpledger.accounting.laws.finite import (
     discrete_laplace_pair,
     listed_pair,
     randomised_response_pair,
+    worst_case,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -181,6 +182,11 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
             return _exact(DiscreteGaussianLoss(float(sigma), _whole(sensitivity)))
         case PrivacyCurve():
             return _two_sided(_curve(leaf), direction, Fraction(min(leaf.deltas)))
+        case PureDP(epsilon=epsilon):
+            return _exact(worst_case(float(epsilon), 0.0)) if epsilon else None
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            pair = _approximate(epsilon, delta)
+            return None if pair is None else _exact(worst_case(float(epsilon), float(delta)), Fraction(delta))
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:

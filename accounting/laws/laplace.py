@@ -20,11 +20,10 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, exc
 
 __all__ = [
     "LaplaceLoss",
-    "laplace_cumulants",
     "laplace_decay",
-    "laplace_error",
-    "laplace_nodes",
+    "laplace_share",
     "low_nodes",
+    "nodes_of_share",
     "spread_out",
 ]
 
@@ -96,14 +95,15 @@ class TiltedLaplace:
         at, t = self.cumulants, step * np.arange(count, dtype=np.float64)
         if few_turns(self.epsilon, self.c, step * (count - 1)):
             return low_nodes(self.epsilon, self.c, at, step, count)
-        real, imaginary, spread = laplace_nodes(self.epsilon, self.c, (at.value, at.error, at.mean), t)
+        numbers = at.value - self.c * self.epsilon, 1.01 * at.error, at.mean
+        share = laplace_share(self.c, t)
+        real, imaginary, spread = nodes_of_share(self.epsilon, 2 * self.c + 1, share, self.c, numbers, t)
         return Nodes(real + 1j * imaginary, spread)
 
 
 # ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
 
 Some: TypeAlias = float | Array
-TWO_POINT = 1e-5  # of (2c + 1) e0: below it the loss is all but at its ends, and its variance would cancel
 
 
 def spread_out(e0: Some, value: Some, error: Some) -> Array:
@@ -121,44 +121,32 @@ def laplace_decay(e0: Some, c: float, t: Array) -> Array:
     return bounds
 
 
-def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> tuple[Array, Array, Array]:
-    """Real and imaginary part of log phi at each t, and its spread; `at`: K(c), its error, K'(c)."""
-    value, error, mean = at
-    square, turned = t * t, e0 * (2 * t)
+def laplace_share(c: float, t: Array) -> tuple[Array, Array]:
+    """Real and imaginary part of z / (2z + 1), z = c + it."""
+    square = t * t
     length = (2 * c + 1) ** 2 + 4 * square
-    along, across = (c * (2 * c + 1) + 2 * square) / length, t / length  # of z / (2z + 1)
-    damping = np.exp(-(2 * c + 1) * e0)
+    return (c * (2 * c + 1) + 2 * square) / length, t / length
+
+
+def nodes_of_share(
+    e0: Some, width: Some, share: tuple[Array, Array], c: float, at: tuple[Some, Some, Some], t: Array
+) -> tuple[Array, Array, Array]:
+    """Real and imaginary part of log phi at each t and its spread, where M(z) = e^{z e0} (1 + s(z) (e^{-w(z) e0} - 1)).
+    `share`: s, real and imaginary part, of modulus at most 1/2; `width`: w(z) less 2it; `at`: log M(c) - c e0, its
+    error, K'(c). Source: docs/proofs/engine.md, section 6 (two ends)."""
+    (ratio, error, mean), (along, across) = at, share
+    turned, damping = e0 * (2 * t), np.exp(-width * e0)
     missing, wave = 1 - damping * np.cos(turned), damping * np.sin(turned)
     real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
     modulus = np.maximum(np.hypot(real, imaginary), 1e-300)
-    log_modulus = np.log(modulus) - (value - c * e0)
+    log_modulus = np.log(modulus) - ratio
     angle = t * (e0 - mean) - np.arctan2(imaginary, real)
-    relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / modulus
+    relative = (40 * UNIT + 4 * UNIT * (t + c) * (e0 * damping)) / modulus
     position = t * (4 * UNIT * (e0 + np.abs(mean)))
-    computed = 1.01 * error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
+    computed = error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
     return log_modulus, angle, np.log1p(relative) + position + computed
 
 
 def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:
     """phi where it has hardly left 1 (`few_turns`), without cancellation."""
     return nodes_on(_atoms(e0), c, at, step, count)
-
-
-def laplace_cumulants(e0: Array, least: float, c: float) -> tuple[Array, Array, Array]:
-    """K, mean and variance of each epsilon, none below `least`, as `LaplaceLoss.cumulants`."""
-    width, most = 2 * c + 1, c * e0
-    fallen = np.expm1(e0 * -width)
-    share = 1 / (width + c * fallen)
-    lowest = (1 + fallen) * share
-    bent = most * lowest
-    first = share + lowest - 2 * bent
-    variance = 4 * (e0 * (bent - lowest)) + (2 / width) ** 2 - first * first
-    if width * least < TWO_POINT:
-        variance = np.where(width * e0 < TWO_POINT, e0 * e0, variance)
-    return most + np.log1p(c / width * fallen), e0 + first - 2 / width, variance
-
-
-def laplace_error(e0: Array, c: float, value: Array) -> Array:
-    """Of K(c), computed as `value` = c e0 + log1p(...) in floating point."""
-    bound: Array = 16 * UNIT * (2 * c * e0 - value)
-    return bound

@@ -165,9 +165,10 @@ def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
 def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
     """The parts of what runs one after another, with counts; equal parts of a sequence as one: a long list of the same
     is read once."""
-    while isinstance(tree, Repeated | PostProcessed):
-        times *= tree.times if isinstance(tree, Repeated) else 1
-        tree = tree.of
+    if isinstance(tree, Repeated):
+        return _runs(tree.of, times * tree.times)
+    if isinstance(tree, PostProcessed):
+        return _runs(tree.of, times)
     if not isinstance(tree, Sequence):
         return ((tree, times),)
     return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(tree.of).items())
