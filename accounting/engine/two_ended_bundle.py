@@ -72,8 +72,8 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
     def _moments(self, c: float) -> tuple[Array, Array, Array]:
         """K - c e0, K' and K'', row by row."""
         e0, (laplace, rare), width = self.epsilons, self.shares, 2 * c + 1
-        most, share, slope = c * e0, laplace * (c / width) + rare, laplace * (1 / width / width)
-        fallen = np.expm1(-(2 * most + laplace * e0))
+        share, slope = laplace * (c / width) + rare, laplace * (1 / width / width)
+        fallen = np.expm1(e0 * (-2 * c - laplace))
         moved = share * fallen
         scale, pull = 1 / (1 + moved), 2 * e0 * (1 + fallen)
         first = (slope * fallen - pull * share) * scale
@@ -86,7 +86,7 @@ class BundledTwoEnded(Parts[LaplaceLoss | WorstCase]):
     def log_moments(self, c: Array) -> Array:
         tilts, e0, (laplace, rare) = c[:, None], self.epsilons, self.shares
         most, share = tilts * e0, tilts / (2 * tilts + 1) * laplace + rare
-        ratio = np.log1p(share * np.expm1(-(2 * most + laplace * e0)))
+        ratio = np.log1p(share * np.expm1(e0 * (-2 * tilts - laplace)))
         return self.bounds_of_moments(most + ratio + 16 * UNIT * (most + np.abs(ratio)))
 
     def tilted(self, c: float) -> TiltedTwoEnded:

@@ -180,6 +180,14 @@ class WorstCase(FiniteLoss):
 
     epsilon: float = 0.0
 
+    @property
+    def largest(self) -> float:
+        return up(self.epsilon + float(self.loss_errors[0]))
+
+    @property
+    def largest_down(self) -> float:
+        return down(self.epsilon - float(self.loss_errors[0]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedFinite:
@@ -233,10 +241,11 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
 
 def worst_case(epsilon: float, delta: float) -> FiniteLoss:
     """The loss of `approximate_pair`."""
-    law = approximate_pair(epsilon, delta).loss()
-    if law.losses.size < 2 or not epsilon > 0:
-        return law
-    return WorstCase(law.losses, law.masses, law.loss_errors, law.mass_error, law.infinite_mass, law.imbalance, epsilon)
+    pair = approximate_pair(epsilon, delta)
+    if not (epsilon > 0 and min(pair.left) > 0):
+        return pair.loss()
+    losses, masses, errors = np.array((pair.losses, pair.left, pair.loss_errors))
+    return WorstCase(losses, masses, errors, pair.mass_error, pair.only_left, pair.imbalance, epsilon)
 
 
 def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:
