@@ -40,7 +40,9 @@ __all__ = [
 
 def _whole(value: object) -> object:
     """A whole number of another library as Python's own; anything else as it is."""
-    return value if isinstance(value, bool | str) or not isinstance(value, Integral) else int(value)
+    return (
+        value if type(value) is int or isinstance(value, bool | str) or not isinstance(value, Integral) else int(value)
+    )
 
 
 Count = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=1, le=10**12)]

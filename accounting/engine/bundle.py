@@ -13,10 +13,10 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.engine.laplace_bundle import BundledLaplace
+from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import (
     Grids,
     Laws,
@@ -28,9 +28,10 @@ from dpledger.accounting.engine.quadratures import (
     tilted_on,
 )
 from dpledger.accounting.engine.sampled_laplace_bundle import BundledSampledLaplace
-from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.engine.two_ended_bundle import MANY_RUNS, BundledTwoEnded
+from dpledger.accounting.laws.finite import FiniteLoss, WorstCase
 from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes, excess, price
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
 from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
@@ -41,7 +42,7 @@ __all__ = ["Bundle", "BundledGaussians", "bundled", "bundles_of"]
 CHUNK = 256  # losses of one bundle
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_SAMPLED_LAPLACE = 3  # and sampled Laplace losses
-FEWEST_LAPLACE = 4  # and Laplace losses
+FEWEST_TWO_ENDED = 2  # and Laplace losses and worst cases
 FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
@@ -49,15 +50,19 @@ FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 @functools.lru_cache(maxsize=16)
 def bundled(composed: Composed) -> Composed:
     """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its Laplace
-    losses, its sampled Laplace losses and its finite losses with equally many values."""
+    losses with the worst cases of (epsilon, delta) that run less often, its sampled Laplace losses, and its finite
+    losses with equally many values."""
     gaussians: dict[str, list[tuple[SampledGaussianLoss, int]]] = {"add": [], "remove": []}
     sampled: dict[str, list[tuple[SampledLaplaceLoss, int]]] = {"add": [], "remove": []}
-    laplace: list[tuple[LaplaceLoss, int]] = []
+    ended: list[tuple[LaplaceLoss | WorstCase, int]] = []
+    worst: list[tuple[WorstCase, int]] = []
     finite: dict[int, list[tuple[FiniteLoss, int]]] = {}
     whole: list[tuple[Loss, int]] = []
     for loss, count in composed.parts:
         if isinstance(loss, LaplaceLoss):
-            laplace.append((loss, count))
+            ended.append((loss, count))
+        elif isinstance(loss, WorstCase):
+            worst.append((loss, count))
         elif isinstance(loss, SampledGaussianLoss) and loss.cut is None:
             gaussians[loss.direction].append((loss, count))
         elif isinstance(loss, SampledLaplaceLoss):
@@ -70,7 +75,11 @@ def bundled(composed: Composed) -> Composed:
         whole.extend(some if len(some) < FEWEST else [(bundle, 1) for bundle in _in_chunks(some)])
     for few in sampled.values():
         whole.extend(few if len(few) < FEWEST_SAMPLED_LAPLACE else [(bundle, 1) for bundle in _of_laplace(few)])
-    whole.extend(laplace if len(laplace) < FEWEST_LAPLACE else [(BundledLaplace(tuple(laplace)), 1)])
+    if sum(count for _, count in worst) < MANY_RUNS:
+        ended.extend(worst)
+    else:
+        finite.setdefault(2, []).extend(worst)
+    whole.extend(ended if len(ended) < FEWEST_TWO_ENDED else [(BundledTwoEnded(tuple(ended)), 1)])
     for equal in finite.values():
         whole.extend(equal if len(equal) < FEWEST_FINITE else [(BundledAtoms(tuple(equal)), 1)])
     return composed if len(whole) == len(composed.parts) else Composed(tuple(whole))
@@ -133,28 +142,11 @@ def _of_laplace(group: list[tuple[SampledLaplaceLoss, int]]) -> list[BundledSamp
 
 
 @dataclass(frozen=True, eq=False)
-class BundledGaussians:
+class BundledGaussians(Parts[SampledGaussianLoss]):
     """Sampled Gaussians of one direction, without cuts, each with its count: the sum of all of them, as one loss.
     `decays`: whether their decay is told; otherwise it is bounded by 1."""
 
-    parts: tuple[tuple[SampledGaussianLoss, int], ...]
     decays: bool = True
-
-    @property
-    def infinite_mass(self) -> float:
-        return 0.0
-
-    @property
-    def largest(self) -> float:
-        return sum_up([count * law.largest for law, count in self.parts])
-
-    @property
-    def largest_down(self) -> float:
-        return -sum_up([-count * law.largest_down for law, count in self.parts])
-
-    @functools.cached_property
-    def _counts(self) -> Array:
-        return np.array([count for _, count in self.parts], dtype=np.float64)
 
     @functools.cached_property
     def laws(self) -> Laws:
@@ -163,12 +155,10 @@ class BundledGaussians:
         return Laws(numbers[:, :1], numbers[:, 1:], 1.0 if self.parts[0][0].direction == "remove" else -1.0)
 
     def cumulants(self, c: float) -> Cumulants:
-        return self._added(tilted_on(self._grids_up_to(c), c))
+        return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        terms = self._counts[:, None] * self.moment_rows(c)
-        bounds: Array = terms.sum(axis=0) + (len(self.parts) + 8) * UNIT * np.abs(terms).sum(axis=0)
-        return bounds
+        return self.bounds_of_moments(self.moment_rows(c).T)
 
     def moment_rows(self, c: Array) -> Array:
         """Upper bounds of K of each law, one run of it, at several c: shape (laws, c); infinite where there is none."""
@@ -177,19 +167,6 @@ class BundledGaussians:
 
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, tilted_on(self._grids_up_to(c), c))
-
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence of the sum. Source: Mironov 2017, Proposition 1 and 9."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
-
-    def _added(self, tilts: Tilts) -> Cumulants:
-        value, error, mean, variance = (
-            math.fsum((self._counts * each).tolist()) for each in (tilts.value, tilts.error, tilts.mean, tilts.variance)
-        )
-        rounding = 8 * UNIT * math.fsum((self._counts * np.abs(tilts.value)).tolist())
-        return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
 
     @functools.cached_property
     def _kept(self) -> dict[float, Grids]:
@@ -214,7 +191,8 @@ class TiltedBundle:
 
     @functools.cached_property
     def cumulants(self) -> Cumulants:
-        return self.law._added(self.base)
+        base = self.base
+        return self.law.added(base.value, base.error, base.mean, base.variance)
 
     @functools.cached_property
     def _layers(self) -> list[Layers]:
@@ -227,15 +205,12 @@ class TiltedBundle:
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if not self.law.decays:
             return np.zeros(t.shape)
-        total: Array = (self.law._counts @ self.decay_rows(t)) * (1 - 1e-12)
+        total: Array = (self.law.counts @ self.decay_rows(t)) * (1 - 1e-12)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""
-        counts = self.law._counts
-        real, imaginary, spread = self.node_rows(step, count, work)
-        spread += (len(self.law.parts) * UNIT) * (np.abs(real) + np.abs(imaginary))
-        return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
+        return self.law.multiplied(self.node_rows(step, count, work))
 
     def node_rows(self, step: float, count: int, work: int) -> tuple[Array, Array, Array]:
         """Real and imaginary part of log phi and its spread: a row for each law, one run of it. Raises WorkLimit."""

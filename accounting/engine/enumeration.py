@@ -54,9 +54,10 @@ def enumerated(parts: tuple[tuple[Loss, int], ...], most: int = MOST_OUTCOMES, r
     a mass below `rare` are not listed."""
     size, beyond = 1, 0.0
     finite: list[tuple[FiniteLoss, int]] = []
+    if not all(isinstance(part, FiniteLoss) for part, _ in parts):
+        return None
     for part, count in parts:
-        if not isinstance(part, FiniteLoss):
-            return None
+        assert isinstance(part, FiniteLoss)
         loss, left_out = _without_rare(part, rare)
         if count + loss.losses.size > 2 * most:
             return None

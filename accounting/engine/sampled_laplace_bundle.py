@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import MOST_CELLS, curves, node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes, excess, price
+from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
 from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.sampled_laplace import (
     POINTS,
@@ -58,28 +58,11 @@ class _Tilts:
 
 
 @dataclass(frozen=True, eq=False)
-class BundledSampledLaplace:
+class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
     """Sampled Laplace losses of one direction, each with its count: the sum of all of them, as one loss. `decays`:
     whether their decay is told; otherwise it is bounded by 1."""
 
-    parts: tuple[tuple[SampledLaplaceLoss, int], ...]
     decays: bool = True
-
-    @property
-    def infinite_mass(self) -> float:
-        return 0.0
-
-    @functools.cached_property
-    def largest(self) -> float:
-        return sum_up([count * law.largest for law, count in self.parts])
-
-    @functools.cached_property
-    def largest_down(self) -> float:
-        return -sum_up([-count * law.largest_down for law, count in self.parts])
-
-    @functools.cached_property
-    def counts(self) -> Array:
-        return np.array([count for _, count in self.parts], dtype=np.float64)
 
     @functools.cached_property
     def sign(self) -> float:
@@ -97,12 +80,10 @@ class BundledSampledLaplace:
         return numbers[:, :1], numbers[:, 1:]
 
     def cumulants(self, c: float) -> Cumulants:
-        return self.added(self.tilted_rows(c, 0.0))
+        return self.tilted(c).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        terms = self.counts[:, None] * self.moment_rows(c)
-        bounds: Array = terms.sum(axis=0) + (len(self.parts) + 8) * UNIT * np.abs(terms).sum(axis=0)
-        return bounds
+        return self.bounds_of_moments(self.moment_rows(c).T)
 
     def moment_rows(self, c: Array) -> Array:
         """Upper bounds of K of each law, one run of it, at several c: shape (laws, c)."""
@@ -111,19 +92,6 @@ class BundledSampledLaplace:
 
     def tilted(self, c: float) -> TiltedSampledLaplaces:
         return TiltedSampledLaplaces(self, c, self.tilted_rows(c, 0.0))
-
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence of the sum. Source: Mironov 2017, Propositions 1 and 9."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
-
-    def added(self, tilts: _Tilts) -> Cumulants:
-        value, error, mean, variance = (
-            math.fsum((self.counts * each).tolist()) for each in (tilts.value, tilts.error, tilts.mean, tilts.variance)
-        )
-        rounding = 8 * UNIT * math.fsum((self.counts * np.abs(tilts.value)).tolist())
-        return Cumulants(value, error * (1 + 1e-9) + rounding, mean, variance)
 
     @functools.cached_property
     def _kept(self) -> dict[int, _Grids]:
@@ -202,7 +170,8 @@ class TiltedSampledLaplaces:
 
     @functools.cached_property
     def cumulants(self) -> Cumulants:
-        return self.law.added(self.base)
+        base = self.base
+        return self.law.added(base.value, base.error, base.mean, base.variance)
 
     @functools.cached_property
     def _layers(self) -> list[Layers]:
@@ -223,10 +192,7 @@ class TiltedSampledLaplaces:
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         """log Phi of all, each with its count, and its spread. Source: docs/proofs/engine.md, section 6 (products)."""
-        counts = self.law.counts
-        real, imaginary, spread = self.node_rows(step, count, work)
-        spread += (len(self.law.parts) * UNIT) * (np.abs(real) + np.abs(imaginary))
-        return Nodes(counts @ real + 1j * (counts @ imaginary), counts @ spread * (1 + 1e-9))
+        return self.law.multiplied(self.node_rows(step, count, work))
 
     def node_rows(self, step: float, count: int, work: int) -> tuple[Array, Array, Array]:
         """Real and imaginary part of log phi and its spread: a row for each law, one run of it. Raises WorkLimit."""

@@ -58,6 +58,7 @@ from dpledger.accounting.laws.finite import (
     discrete_laplace_pair,
     listed_pair,
     randomised_response_pair,
+    worst_case,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -67,12 +68,14 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.sparse_vectors.losses import certify
+from dpledger.decimals import ZERO
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = ["Losses", "losses_of", "range_below"]
 
 MOST_ATOMS = 1 << 13
+NEVER = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,11 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
             return _exact(DiscreteGaussianLoss(float(sigma), _whole(sensitivity)))
         case PrivacyCurve():
             return _two_sided(_curve(leaf), direction, Fraction(min(leaf.deltas)))
+        case PureDP(epsilon=epsilon):
+            return _exact(worst_case(float(epsilon), 0.0)) if epsilon else None
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            pair = _approximate(epsilon, delta)
+            return None if pair is None else _exact(worst_case(float(epsilon), float(delta)), Fraction(delta))
         case ZCDP() | RDP():
             raise CannotCertify(f"{leaf.kind} has no dominating pair")
         case _:
@@ -188,7 +196,7 @@ def _everyone(leaf: Leaf, relation: Relation, direction: Direction) -> Losses | 
             return _exact(_loss(pair, _side(leaf, direction)), _failure(leaf, direction))
 
 
-def _exact(loss: Loss, failure: Fraction = Fraction(0)) -> Losses:
+def _exact(loss: Loss, failure: Fraction = NEVER) -> Losses:
     return Losses(loss, loss, failure)
 
 
@@ -222,7 +230,7 @@ def _failure(leaf: Leaf, direction: Direction) -> Fraction:
                 )
             return failure
         case _:
-            return Fraction(0)
+            return NEVER
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------
@@ -232,7 +240,7 @@ def _finite_pair(leaf: Leaf, relation: Relation) -> FinitePair | None:
     """The pair of a leaf with finitely many outcomes; None where it shows nothing."""
     match leaf:
         case PureDP(epsilon=epsilon):
-            return _approximate(epsilon, Decimal(0))
+            return _approximate(epsilon, ZERO)
         case ApproxDP(epsilon=epsilon, delta=delta):
             return _approximate(epsilon, delta)
         case SparseVectorLaw(epsilon=epsilon, delta=delta):
@@ -336,7 +344,7 @@ def _poisson(leaf: Leaf, rate: Decimal, relation: Relation, direction: Direction
             if pair is None:
                 return None
             loss = _loss(pair.sampled(_below_one(rate)), direction)
-            return _exact(loss, _failure(leaf, direction) * Fraction(rate) if direction == "remove" else Fraction(0))
+            return _exact(loss, _failure(leaf, direction) * Fraction(rate) if direction == "remove" else NEVER)
 
 
 def _below_one(rate: Decimal) -> float:
@@ -365,4 +373,4 @@ def _shuffled(leaf: Leaf, users: int, direction: Direction) -> Losses | None:
     pairs = shuffled_pairs(leaf, users)
     if pairs is None:
         return None
-    return Losses(_loss(pairs.above, "remove"), _loss(pairs.below, direction), Fraction(0))
+    return Losses(_loss(pairs.above, "remove"), _loss(pairs.below, direction), NEVER)

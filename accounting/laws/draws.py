@@ -31,6 +31,7 @@ __all__ = [
     "Shuffle",
     "Subset",
     "mirrors_itself",
+    "mu_ratio_of",
     "mu_squared_of",
     "shift_of",
 ]
@@ -112,12 +113,19 @@ def mirrors_itself(drawn: Drawn) -> bool:
 
 def mu_squared_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> Fraction:
     """(the shift of the mean / sigma)^2."""
+    return Fraction(*mu_ratio_of(leaf, relation))
+
+
+def mu_ratio_of(leaf: GaussianLaw | GDP | JointGaussian, relation: Relation) -> tuple[int, int]:
+    """`mu_squared_of`, as numerator and denominator."""
     if isinstance(leaf, JointGaussian):
-        return leaf.mu_squared
+        return leaf.mu_squared.as_integer_ratio()
     if isinstance(leaf, GDP):
-        return Fraction(leaf.mu) ** 2
-    top, bottom = leaf.noise_multiplier.as_integer_ratio()
-    return Fraction((shift_of(relation) * bottom) ** 2, top**2)
+        shift, sigma = leaf.mu.as_integer_ratio()
+    else:
+        top, bottom = leaf.noise_multiplier.as_integer_ratio()
+        shift, sigma = shift_of(relation) * bottom, top
+    return shift * shift, sigma * sigma
 
 
 def shift_of(relation: Relation) -> int:

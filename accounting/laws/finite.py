@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
+from dpledger.accounting.laws.atoms import from_one, mean_error, nodes_of_atoms, reach_and_variance
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
@@ -23,13 +23,13 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "FiniteLoss",
     "FinitePair",
+    "WorstCase",
     "approximate_pair",
     "discrete_laplace_pair",
     "listed_pair",
     "randomised_response_pair",
+    "worst_case",
 ]
-
-SLIGHT = 0.02  # the largest c |L| for which e^{cL} is summed from 1: with larger ones runs are few
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,11 @@ class FinitePair:
 
     def loss(self) -> FiniteLoss:
         """The law of the loss under P, equal outcomes left apart."""
-        losses = np.array(self.losses)
-        left = np.array(self.left)
-        errors = np.array(self.loss_errors)
-        kept = left > 0
-        imbalance = self.imbalance if kept.all() else math.inf
-        return FiniteLoss(losses[kept], left[kept], errors[kept], self.mass_error, self.only_left, imbalance)
+        rows, imbalance = np.array((self.losses, self.left, self.loss_errors)), self.imbalance
+        if min(self.left, default=1.0) <= 0:
+            rows, imbalance = rows[:, rows[1] > 0], math.inf
+        losses, left, errors = rows
+        return FiniteLoss(losses, left, errors, self.mass_error, self.only_left, imbalance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +116,11 @@ class FiniteLoss:
 
     @property
     def largest(self) -> float:
-        return up(float((self.losses + self.loss_errors).max()))
+        return up(float(np.maximum.reduce(self.losses + self.loss_errors)))
 
     @property
     def largest_down(self) -> float:
-        return down(float((self.losses - self.loss_errors).max()))
+        return down(float(np.maximum.reduce(self.losses - self.loss_errors)))
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
         """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
@@ -175,6 +174,22 @@ class FiniteLoss:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class WorstCase(FiniteLoss):
+    """The loss of the worst case of (epsilon, delta)-DP, epsilon > 0: given that it is finite, epsilon with probability
+    1 / (1 + e^-epsilon) and else -epsilon."""
+
+    epsilon: float = 0.0
+
+    @property
+    def largest(self) -> float:
+        return up(self.epsilon + float(self.loss_errors[0]))
+
+    @property
+    def largest_down(self) -> float:
+        return down(self.epsilon - float(self.loss_errors[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TiltedFinite:
     """A finite loss tilted: its masses are `weights`, their relative errors before they are normalised `each`."""
 
@@ -191,67 +206,11 @@ class TiltedFinite:
     def nodes(self, step: float, count: int, work: int) -> Nodes:
         if self.weights.size * count > work:
             raise WorkLimit(f"the nodes of a finite loss need more than {work} terms")
-        mean = np.array(self.cumulants.mean)
-        return nodes_of_atoms(self.law.losses, self.law.loss_errors, self.weights, self.each, mean, step, count)
-
-
-def mean_error(weights: Array, each: Array) -> Array:
-    """Of a sum of tilted masses, relative, the errors of its terms being `each`; row by row."""
-    bounds: Array = (weights * each).sum(axis=-1) * (1 + 1e-6)
-    return bounds
-
-
-def from_one(
-    c: Array,
-    losses: Array,
-    masses: Array,
-    loss_errors: Array,
-    errors: tuple[Array | float, Array | float],
-    imbalance: Array | float,
-) -> tuple[Array, Array]:
-    """K(c) = log1p(E(e^{cL} - 1)) for each c and each row, and bounds of the error. `errors`: relative, of the masses;
-    and the infinite mass. Source: docs/proofs/engine.md, section 6 (K from 1)."""
-    mass_error, infinite = errors
-    exponents = np.multiply.outer(c, losses)
-    if max(float(exponents.max()), -float(exponents.min())) > SLIGHT:
-        shape = exponents.shape[:-1]
-        return np.zeros(shape), np.full(shape, math.inf)
-    growth = np.expm1(exponents)
-    excess = (growth * masses).sum(axis=-1) / (1 - infinite)
-    relative = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[-1] + 24) * UNIT
-    rounding = (np.abs(growth) * masses).sum(axis=-1) * relative
-    moved = 1.1 * (masses * (loss_errors + UNIT * np.abs(losses))).sum(axis=-1)
-    lost = (rounding + np.multiply.outer(c, moved) + imbalance) / (1 - infinite)
-    values = np.log1p(excess)
-    return values, np.where(lost < 0.01, 1.1 * lost + 8 * UNIT * np.abs(values), math.inf)
-
-
-def reach_and_variance(losses: Array, errors: Array, each: Array, variance: Array | float) -> tuple[Array, Array]:
-    """Bounds of |L| from above and, for what `variance` was computed as, of the variance from below; row by row.
-    Source: docs/proofs/engine.md, section 3 (bounded losses)."""
-    reach = np.max(np.abs(losses) + errors, axis=-1) * (1 + 1e-9)
-    moved = np.max(errors + 4 * UNIT * np.abs(losses), axis=-1)
-    sound = (moved * moved < 1e-8 * variance) & (np.max(each, axis=-1) < 1e-4)
-    return reach, np.where(sound, 0.998 * variance, 0.0)
-
-
-def nodes_of_atoms(
-    losses: Array, errors: Array, weights: Array, each: Array, mean: Array, step: float, count: int
-) -> Nodes:
-    """phi of the atoms at `losses` (within `errors`) with normalised `weights` (before that within `each`, relative),
-    the means being exact; row by row. Source: docs/proofs/engine.md, section 6 (atoms)."""
-    points = losses - mean[..., None]
-    deviations = node_deviations(weights, points, step, count)
-    sizes = weights * np.abs(points)
-    size = sizes.sum(axis=-1)[..., None]
-    displaced = (weights * (errors + 2 * UNIT * (np.abs(points) + np.abs(mean)[..., None]))).sum(axis=-1)[..., None]
-    relative = mean_error(weights, each)[..., None]
-    weighed = (sizes * each).sum(axis=-1)[..., None] + size * relative
-    t = step * np.arange(count, dtype=np.float64)
-    known = each.max(axis=-1)[..., None] < 0.01
-    lost = np.where(known, np.minimum(3.1 * relative, t * (1.02 * weighed)), math.inf)
-    rounding = rounding_of_deviations(1 + 1e-6, size, points.shape[-1], t)
-    return nodes_of_deviations(deviations, lost + t * displaced * (1 + 1e-6) + rounding)
+        law, mean = self.law, np.array(self.cumulants.mean)
+        real, imaginary, spread = nodes_of_atoms(
+            law.losses, law.loss_errors, self.weights, self.each, mean, step, count
+        )
+        return Nodes(real + 1j * imaginary, spread)
 
 
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
@@ -270,13 +229,23 @@ def approximate_pair(epsilon: float, delta: float) -> FinitePair:
 
     Source: Kairouz-Oh-Viswanath 2015, Theorem 3.3; Murtagh-Vadhan 2016, Lemma 3.2.
     """
-    likely = (1 - delta) / (1 + math.exp(-epsilon))
-    unlikely = (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    rare = math.exp(-epsilon)
+    likely = (1 - delta) / (1 + rare)
+    unlikely = (1 - delta) * rare / (1 + rare)
     shift = 3 * UNIT * epsilon
     rounding = (12 + 6 * min(epsilon, 800) + 4 / (1 - delta)) * UNIT
     return FinitePair(
         (epsilon, -epsilon), (likely, unlikely), (unlikely, likely), delta, delta, (shift, shift), rounding, 0.0
     )
+
+
+def worst_case(epsilon: float, delta: float) -> FiniteLoss:
+    """The loss of `approximate_pair`."""
+    pair = approximate_pair(epsilon, delta)
+    if not (epsilon > 0 and min(pair.left) > 0):
+        return pair.loss()
+    losses, masses, errors = np.array((pair.losses, pair.left, pair.loss_errors))
+    return WorstCase(losses, masses, errors, pair.mass_error, pair.only_left, pair.imbalance, epsilon)
 
 
 def randomised_response_pair(epsilon: float, categories: int) -> FinitePair:

@@ -21,8 +21,9 @@ from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, exc
 __all__ = [
     "LaplaceLoss",
     "laplace_decay",
-    "laplace_nodes",
+    "laplace_share",
     "low_nodes",
+    "nodes_of_share",
     "spread_out",
 ]
 
@@ -92,8 +93,12 @@ class TiltedLaplace:
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:  # noqa: ARG002 - a few terms a node
         at, t = self.cumulants, step * np.arange(count, dtype=np.float64)
-        low = low_nodes(self.epsilon, self.c, at, step, count)
-        return low or laplace_nodes(self.epsilon, self.c, (at.value, at.error, at.mean), t)
+        if few_turns(self.epsilon, self.c, step * (count - 1)):
+            return low_nodes(self.epsilon, self.c, at, step, count)
+        numbers = at.value - self.c * self.epsilon, 1.01 * at.error, at.mean
+        share = laplace_share(self.c, t)
+        real, imaginary, spread = nodes_of_share(self.epsilon, 2 * self.c + 1, share, self.c, numbers, t)
+        return Nodes(real + 1j * imaginary, spread)
 
 
 # ---- the formulas, for one epsilon or for a column of them ----------------------------------------------------------
@@ -116,23 +121,32 @@ def laplace_decay(e0: Some, c: float, t: Array) -> Array:
     return bounds
 
 
-def laplace_nodes(e0: Some, c: float, at: tuple[Some, Some, Some], t: Array) -> Nodes:
-    """phi at each t; `at`: K(c), its error, K'(c)."""
-    value, error, mean = at
-    z = c + 1j * t
-    damping = np.exp(-(2 * c + 1) * e0)
-    missing = 1 - damping * (np.cos(2 * t * e0) - 1j * np.sin(2 * t * e0))
-    ratio = 1 - z / (2 * z + 1) * missing
-    modulus = np.abs(ratio)
-    log_phi = np.log(modulus) + 1j * (np.angle(ratio) + t * (e0 - mean)) - (value - c * e0)
-    relative = (40 * UNIT + 4 * UNIT * (t + c) * e0) / np.maximum(modulus, 1e-300)
-    position = 4 * UNIT * t * (e0 + np.abs(mean))
-    computed = 1.01 * error + 4 * UNIT * (np.abs(log_phi) + 2)
-    return Nodes(log_phi, np.log1p(relative) + position + computed)
+def laplace_share(c: float, t: Array) -> tuple[Array, Array]:
+    """Real and imaginary part of z / (2z + 1), z = c + it."""
+    square = t * t
+    length = (2 * c + 1) ** 2 + 4 * square
+    return (c * (2 * c + 1) + 2 * square) / length, t / length
 
 
-def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes | None:
-    """phi where it has hardly left 1, without cancellation; None where it has."""
-    if not few_turns(e0, c, step * (count - 1)):
-        return None
+def nodes_of_share(
+    e0: Some, width: Some, share: tuple[Array, Array], c: float, at: tuple[Some, Some, Some], t: Array
+) -> tuple[Array, Array, Array]:
+    """Real and imaginary part of log phi at each t and its spread, where M(z) = e^{z e0} (1 + s(z) (e^{-w(z) e0} - 1)).
+    `share`: s, real and imaginary part, of modulus at most 1/2; `width`: w(z) less 2it; `at`: log M(c) - c e0, its
+    error, K'(c). Source: docs/proofs/engine.md, section 6 (two ends)."""
+    (ratio, error, mean), (along, across) = at, share
+    turned, damping = e0 * (2 * t), np.exp(-width * e0)
+    missing, wave = 1 - damping * np.cos(turned), damping * np.sin(turned)
+    real, imaginary = 1 - along * missing + across * wave, along * wave + across * missing
+    modulus = np.maximum(np.hypot(real, imaginary), 1e-300)
+    log_modulus = np.log(modulus) - ratio
+    angle = t * (e0 - mean) - np.arctan2(imaginary, real)
+    relative = (40 * UNIT + 4 * UNIT * (t + c) * (e0 * damping)) / modulus
+    position = t * (4 * UNIT * (e0 + np.abs(mean)))
+    computed = error + 4 * UNIT * (np.abs(log_modulus) + np.abs(angle) + 2)
+    return log_modulus, angle, np.log1p(relative) + position + computed
+
+
+def low_nodes(e0: float, c: float, at: Cumulants, step: float, count: int) -> Nodes:
+    """phi where it has hardly left 1 (`few_turns`), without cancellation."""
     return nodes_on(_atoms(e0), c, at, step, count)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -45,6 +46,7 @@ from dpledger.accounting.laws.draws import (
     Shuffle,
     Subset,
     mirrors_itself,
+    mu_ratio_of,
     mu_squared_of,
 )
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -58,6 +60,19 @@ from dpledger.relations import Relation
 __all__ = ["Ingredients", "read_both_ways", "read_losses"]
 
 MOST_LISTS = 64
+_NODES = (
+    PoissonSampled,
+    SampledWithoutReplacement,
+    RandomAllocation,
+    Shuffled,
+    Parallel,
+    Group,
+    Converted,
+    Filtered,
+    Repeated,
+    Sequence,
+    PostProcessed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +119,8 @@ Leaves: TypeAlias = dict[Drawn, int]
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
     """Every list of leaves that one unit may meet."""
     match tree:
-        case Repeated(of=of, times=times):
-            return _powers(_lists(of, relation), times)
-        case Sequence(of=parts):
-            return _products([_lists(part, relation) for part in _grouped(parts)])
-        case PostProcessed(of=of):
-            return _lists(of, relation)
+        case Repeated() | Sequence() | PostProcessed():
+            return _of_runs(tree, relation)
         case PoissonSampled(of=of, rate=rate):
             return _on_batches(of, Poisson(rate), relation)
         case SampledWithoutReplacement(of=of, population=population, batch=batch):
@@ -133,12 +144,34 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
             return [{Drawn(tree): 1}]
 
 
-def _grouped(parts: tuple[Composition, ...]) -> tuple[Composition, ...]:
-    """Equal parts of a sequence as one `repeated`: a long list of the same is read once."""
-    counts: dict[Composition, int] = {}
-    for part in parts:
-        counts[part] = counts.get(part, 0) + 1
-    return tuple(part if n == 1 else Repeated(part, times=n) for part, n in counts.items())
+def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
+    """The lists of what runs one after another."""
+    alone: Leaves = {}
+    several: list[list[Leaves]] = []
+    for part, times in _runs(tree, 1):
+        if not isinstance(part, _NODES):
+            drawn = Drawn(part)
+            alone[drawn] = alone.get(drawn, 0) + times
+            continue
+        lists = _lists(part, relation)
+        if len(lists) > 1:
+            several.append(_powers(lists, times))
+            continue
+        for drawn, count in lists[0].items():
+            alone[drawn] = alone.get(drawn, 0) + count * times
+    return _products(alone, several)
+
+
+def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
+    """The parts of what runs one after another, with counts; equal parts of a sequence as one: a long list of the same
+    is read once."""
+    if isinstance(tree, Repeated):
+        return _runs(tree.of, times * tree.times)
+    if isinstance(tree, PostProcessed):
+        return _runs(tree.of, times)
+    if not isinstance(tree, Sequence):
+        return ((tree, times),)
+    return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(tree.of).items())
 
 
 def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
@@ -216,18 +249,16 @@ def _nested(inner: Draw, outer: Draw) -> Draw:
     raise CannotCertify("a secret batch drawn from another is certified for Poisson samples only")
 
 
-def _products(factors: list[list[Leaves]]) -> list[Leaves]:
-    single = [factor[0] for factor in factors if len(factor) == 1]
-    lists: list[Leaves] = [_merged(*single)]
-    for factor in (factor for factor in factors if len(factor) > 1):
+def _products(alone: Leaves, several: list[list[Leaves]]) -> list[Leaves]:
+    """The lists of one that every unit meets, and of one of each of several."""
+    lists = [alone]
+    for factor in several:
         lists = _distinct(_merged(left, right) for left in lists for right in factor)
     return lists
 
 
 def _powers(lists: list[Leaves], times: int) -> list[Leaves]:
-    """The lists of `times` runs, where each run deals the unit to a list anew."""
-    if len(lists) == 1:
-        return [{drawn: count * times for drawn, count in lists[0].items()}]
+    """The lists of `times` runs, where each run deals the unit to one of several lists anew."""
     if times > MOST_LISTS:
         raise CannotCertify(f"parallel parts that differ, repeated {times} times, are more than {MOST_LISTS} cases")
     runs = itertools.combinations_with_replacement(lists, times)
@@ -290,7 +321,7 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     below: list[tuple[Loss, int]] = []
     ranges: list[tuple[Drawn, int]] = []
     curves: list[tuple[ZCDP | RDP, int]] = []
-    squares = Fraction(0)  # of the Gaussians: a list of them is one
+    top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
     for drawn, count in leaves.items():
@@ -302,7 +333,8 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
                     failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
                 continue
             case GaussianLaw() | GDP() | JointGaussian() if everyone:
-                squares += count * mu_squared_of(leaf, relation)
+                over, under = mu_ratio_of(leaf, relation)
+                top, bottom = top * under + count * over * bottom, bottom * under
                 continue
         losses = losses_of(drawn, relation, direction)
         if losses is None:
@@ -319,7 +351,7 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
             below.append((losses.below, count))
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
-    joint: list[tuple[Loss, int]] = [(GaussianLoss(float(squares)), 1)] if squares else []
+    joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
     ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count in ranges)

@@ -70,6 +70,8 @@ def read(value: Number, *, field: str = "number", signed: bool = False, infinite
     """The exact decimal that `value` says: text with or without an exponent, int, Decimal, or a float as its shortest
     decimal. Raises ParameterError, naming `field` and the value, for NaN, for an infinity unless `infinite`, for a
     negative unless `signed`, for more digits than the profile holds, and for anything that is not a number."""
+    if type(value) is float and 1e-40 < value < 1e17:  # at most 17 digits: of the profile, whatever the field
+        return Decimal(repr(value)).normalize(_WIDE)
     number = _as_decimal(value, field, infinite)
     if number.is_nan():
         raise ParameterError(field, value, "a number (this is not one)")

@@ -22,10 +22,11 @@ from dpledger.accounting.engine import solve
 from dpledger.accounting.engine.bundle import FEWEST, FEWEST_FINITE, BundledGaussians, bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
-from dpledger.accounting.engine.laplace_bundle import BundledLaplace
+from dpledger.accounting.engine.two_ended_bundle import BundledTwoEnded
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.laws.finite import FiniteLoss, approximate_pair
+from dpledger.accounting.laws.finite import FiniteLoss, WorstCase, approximate_pair, worst_case
 from dpledger.accounting.laws.laplace import LaplaceLoss
+from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
@@ -130,7 +131,7 @@ class TestManyLaplaceLosses(LawConformance):
     """Twelve Laplace losses, each so many times, as one loss: the product of exact transforms."""
 
     pairs = tuple((0.05 * (1 + i), 1 + i % 4) for i in range(12))
-    loss = BundledLaplace(tuple((LaplaceLoss(epsilon), times) for epsilon, times in pairs))
+    loss = BundledTwoEnded(tuple((LaplaceLoss(epsilon), times) for epsilon, times in pairs))
     tilts = (0.3, 4.0, 9.5)
 
     @staticmethod
@@ -141,6 +142,54 @@ class TestManyLaplaceLosses(LawConformance):
             one = ((1 + z) * mp.exp(z * e0) + z * mp.exp(-(1 + z) * e0)) / (2 * z + 1)
             product *= one**times
         return product
+
+
+def worst(epsilon: float, delta: float) -> WorstCase:
+    law = worst_case(epsilon, delta)
+    assert isinstance(law, WorstCase)
+    return law
+
+
+class TestManyLossesWithTwoEnds(LawConformance):
+    """Laplace losses and worst cases of (epsilon, delta), each so many times, as one loss: the product of exact
+    transforms."""
+
+    pairs = tuple((0.04 * (1 + i) ** 1.5, 1e-3 * (i % 3), 1 + i % 4) for i in range(12))
+    loss = BundledTwoEnded(
+        tuple((worst(e, d) if i % 2 else LaplaceLoss(e), times) for i, (e, d, times) in enumerate(pairs))
+    )
+    tilts = (0.3, 4.0, 9.5)
+
+    @staticmethod
+    def transform(z: Any) -> Any:
+        product = mp.mpf(1)
+        for i, (epsilon, _, times) in enumerate(TestManyLossesWithTwoEnds.pairs):
+            e0 = mp.mpf(epsilon)
+            if i % 2:
+                likely = 1 / (1 + mp.exp(-e0))
+                one = likely * mp.exp(z * e0) + (1 - likely) * mp.exp(-z * e0)
+            else:
+                one = ((1 + z) * mp.exp(z * e0) + z * mp.exp(-(1 + z) * e0)) / (2 * z + 1)
+            product *= one**times
+        return product
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_worst_cases_and_laplace_losses_with_and_without_a_bundle(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that run often are taken as atoms, the others in closed form."""
+    rng = random.Random(seed)
+    losses: list[tuple[Loss, int]] = []
+    for _ in range(12):
+        epsilon, times = 10 ** rng.uniform(-4, 0.5), rng.randint(1, 10 ** rng.randint(0, 2 + seed % 3))
+        dominating = worst(epsilon, rng.choice((0.0, 1e-9)))
+        losses.append((dominating if rng.random() < 0.6 else LaplaceLoss(epsilon), times))
+    composed = Composed(tuple(losses))
+    log_delta = -rng.uniform(3, 30)
+    together = solve.finite_epsilon(composed, log_delta, log_delta)
+    monkeypatch.setattr(solve, "bundled", lambda same: same)
+    alone = solve.finite_epsilon(composed, log_delta, log_delta)
+    assert max(together.lower, alone.lower) <= min(together.upper, alone.upper)
+    assert together.relative_width() <= alone.relative_width() * (1 + 1e-3) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(6))
