@@ -122,14 +122,15 @@ class Line:
 @functools.lru_cache(maxsize=64)
 def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
     t = step * np.arange(count, dtype=np.float64)
-    weights = np.where(t > 0, 2.0, 1.0)
     z = c + 1j * t
-    kernel = (1 / (z * (z + 1))).astype(np.complex128)
+    kernel: ComplexArray = 2 / (z * (z + 1))
+    kernel[0] /= 2
+    if mu_squared == 0:
+        return Line(t, np.zeros(count), kernel, kernel, np.abs(kernel), np.full(count, 40 * UNIT))
     smooth = mu_squared / 2 * (c * (c + 1) - t * t)
-    bump = mu_squared * math.exp(mu_squared / 8)
-    sizes = weights * (np.abs(kernel) + bump)
-    rounding = UNIT * (40 + 8 * np.abs(smooth))
-    return Line(t, smooth, weights * kernel, weights * (kernel - bump), sizes, rounding)
+    bump = np.full(count, 2 * mu_squared * math.exp(mu_squared / 8))
+    bump[0] /= 2
+    return Line(t, smooth, kernel, kernel - bump, np.abs(kernel) + bump, UNIT * (40 + 8 * np.abs(smooth)))
 
 
 @functools.lru_cache(maxsize=64)

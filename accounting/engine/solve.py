@@ -29,7 +29,7 @@ TOLERANCE = 1e-8
 WIDTH = 2e-4
 SHARP = 1e-7  # relative width that is tried for once more where nothing is smoothed
 ATTEMPTS = 3
-_SETTLED = 1e-6  # a step of Newton's method in log delta after which the next would be below its rounding
+_SETTLED = 3e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _STEPS = 24  # doublings of the distance before an end is given up
 
 
@@ -66,15 +66,17 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
         if found.upper <= floor:
             return found
         tolerance, width = TOLERANCE, WIDTH
+        guess = saddle.epsilon - math.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
             if floor > 0 and contour.upper(floor) <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
-            found = found.meet(solved(contour, found, saddle.epsilon, log_delta_down, log_delta_up))
+            found = found.meet(solved(contour, found, guess, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
-            saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
+            guess = _middle(found, saddle)
+            saddle = Saddle(saddle.c, guess, saddle.log_delta)
             ladder = ladder_around(composed, saddle.c, CLOSE_MULTIPLES)
             tolerance, width = tolerance * 1e-3, width / 4
     except WorkLimit:
