@@ -21,7 +21,8 @@ from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.closed_moments import RemovedMoments
-from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
+from dpledger.accounting.laws.law import Cumulants, Loss, Nodes
+from dpledger.accounting.laws.sampled_row import sampled_row
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
@@ -53,11 +54,6 @@ class Place:
     def width(self) -> int:
         """The numbers of a row at the nodes."""
         return 4 * self.count + _SCALARS
-
-    @property
-    def _end(self) -> float:
-        """The last node."""
-        return self.step * (self.count - 1)
 
     @functools.cached_property
     def points(self) -> Array:
@@ -105,21 +101,21 @@ class Place:
         for bundle, numbers in bundles:
             rows[numbers, :-1] = self._bundle_rows(bundle)
         for i in others:
-            tilted = self._tilted(losses[i])
-            nodes, at = tilted.nodes(self.step, self.count, MOST_TERMS), tilted.cumulants
+            at, nodes = self._at_nodes(losses[i])
             phi = nodes.log_phi
             scalars = (at.value, abs(at.value), at.error, at.mean, abs(at.mean), at.variance)
             rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
         return rows
 
-    def _tilted(self, loss: Loss) -> Tilted:
+    def _at_nodes(self, loss: Loss) -> tuple[Cumulants, Nodes]:
         if _is_plain(loss):
-            return loss.tilted_up_to(self.c, self._end)
-        return loss.tilted(self.c)
+            return sampled_row(loss, self.c, self.step, self.count, MOST_TERMS)
+        tilted = loss.tilted(self.c)
+        return tilted.cumulants, tilted.nodes(self.step, self.count, MOST_TERMS)
 
     def _bundle_rows(self, bundle: Bundle) -> Array:
-        plain = isinstance(bundle, BundledGaussians)
-        tilted = bundle.tilted_up_to(self.c, self._end) if plain else bundle.tilted(self.c)
+        end = self.step * (self.count - 1)
+        tilted = bundle.tilted_up_to(self.c, end) if isinstance(bundle, BundledGaussians) else bundle.tilted(self.c)
         at = tilted.base
         real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
         scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)

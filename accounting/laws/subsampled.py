@@ -31,7 +31,6 @@ from dpledger.accounting.laws.sampled_grid import (
     fine_grid,
     grid_up_to,
     log_moments,
-    make_grid,
     rough_cumulants,
     weighted,
 )
@@ -84,11 +83,6 @@ class SampledGaussianLoss:
         base = weighted(grid_up_to(self, c), c)
         return TiltedSampled(self, c, base, cumulants(base))
 
-    def tilted_up_to(self, c: float, frequency: float) -> TiltedSampled:
-        """`tilted`, without a cut, on the grid of its own nodes up to a frequency."""
-        base = weighted(make_grid(self, c, frequency), c)
-        return TiltedSampled(self, c, base, cumulants(base), frequency)
-
     def rdp_upper(self, order: float) -> float:
         """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
         c = excess(order)
@@ -104,13 +98,12 @@ class SampledGaussianLoss:
 
 @dataclass(slots=True, eq=False)
 class TiltedSampled:
-    """A sampled Gaussian's loss tilted at c; the grid of `base` serves up to a `frequency`."""
+    """A sampled Gaussian's loss tilted at c."""
 
     law: SampledGaussianLoss
     c: float
     base: Weighted
     cumulants: Cumulants
-    frequency: float = 0.0
     _layers: Layers | None = None
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
@@ -119,11 +112,10 @@ class TiltedSampled:
         return self._layers.log_decay(t)
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
-        end = step * (count - 1)
-        grid = self.base.grid if end <= self.frequency else fine_grid(self.base, self.cumulants, end)
+        grid = fine_grid(self.base, self.cumulants, step * (count - 1))
         if grid.x.size * count > work:
             raise WorkLimit(f"the nodes of a sampled Gaussian need more than {work} terms")
-        fine = self.base if grid is self.base.grid else weighted(grid, self.c)
+        fine = weighted(grid, self.c)
         points = grid.losses - self.cumulants.mean
         deviations = node_deviations(fine.weights, points, step, count)
         return nodes_of_deviations(deviations, _errors_of_nodes(fine, points, self.cumulants.mean, step, count))
