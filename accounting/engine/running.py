@@ -19,7 +19,7 @@ from dpledger.accounting.engine.contour import Contour, Ladder
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
 from dpledger.accounting.engine.running_lattice import RunningLattice
-from dpledger.accounting.engine.solve import WIDTH, Interval
+from dpledger.accounting.engine.solve import SHARP, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.closed_moments import added_moment
 from dpledger.accounting.laws.law import Loss
@@ -35,7 +35,7 @@ AHEAD = 1.2  # a place is chosen for so many times the losses that there are
 ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
-DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
+DECAYED = -30.0  # log |phi| from which on the decay of more losses adds nothing
 CLOSE = 4.9e-4  # relative width of epsilon that a lattice may leave
 HARD = 1e-3  # where no method leaves less than this, it may leave
 GROWN, FURTHER = 1.6, 2.0  # so many times what was left before, up to so many times the epsilon that was
@@ -315,7 +315,7 @@ class Running:
         if floor > 0 and contour.upper(floor) <= self._log_down:
             return Interval(0.0, floor)
         found = self._solved(contour) if self._narrow > 0 else None
-        if (found is None or found.relative_width() > NARROW) and self._sharpened():
+        if (found is None or found.relative_width() > SHARP) and self._sharpened():
             return self._answer(floor)
         if found is None or found.relative_width() > self._narrow:
             return None
