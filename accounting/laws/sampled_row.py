@@ -30,7 +30,7 @@ def sampled_row(law: SampledGaussianLoss, c: float, step: float, count: int, wor
     if c > grid.from_one:
         tilted = law.tilted(c)
         return tilted.cumulants, tilted.nodes(step, count, work)
-    masses, losses, points = grid.masses, grid.losses, grid.x.size
+    masses, losses = grid.masses, grid.losses
     exponents = c * losses
     growth, weights = np.expm1(exponents), masses * np.exp(exponents)
     total = float(weights.sum())
@@ -39,28 +39,30 @@ def sampled_row(law: SampledGaussianLoss, c: float, step: float, count: int, wor
     apart = losses - mean
     grown, sizes = masses * growth, weights * np.abs(apart)
     columns = np.array([weights, np.abs(grown), sizes])
-    terms = np.array([grid.slack, grid.curve.errors, grid.squares, np.ones(points)])
+    terms = np.array([grid.slack, grid.curve.errors, grid.squares, np.ones(losses.size)])
     of_weights, of_growth, of_sizes = (columns @ terms.T).tolist()
-    power = abs(law.power(c))
     before, after = geometric_tails(grid, law.power(c))
     tails = (float(weights[0]) + FAINT) * before + (float(weights[-1]) + FAINT) * after
-    moved = power * of_weights[0] + 8 * UNIT * (of_weights[2] + 4)
-    defect = moved * (1 + 1e-6) + UNIT * (points + 20) + tails
+    moved = abs(law.power(c)) * of_weights[0] + 8 * UNIT * (of_weights[2] + 4)
+    defect = moved * (1 + 1e-6) + UNIT * (losses.size + 20) + tails
     if not defect < 0.01:
         raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
-    # K, from 1
-    excess, start = float(grown.sum()), abs(law.power(0.0))
-    lost = start * of_growth[0] + 8 * UNIT * (of_growth[2] + 4 * of_growth[3]) + (points + 40) * UNIT * of_growth[3]
     first, last = ((2 + float(growth[end])) * float(masses[end]) + FAINT for end in (0, -1))
-    missed = lost + c * total * of_weights[0] + first * before + last * after
-    relative, value = 2 * ALIAS + missed / (1 + excess), math.log1p(excess)
-    error = 1.1 * relative + 8 * UNIT * abs(value) if relative < 0.1 else math.inf
-    at = Cumulants(value, error, mean, float(weights @ (apart * apart)))
-    # phi - 1
-    t = step * np.arange(count, dtype=np.float64)
+    missed = c * total * of_weights[0] + first * before + last * after
+    value, error = _from_one(float(grown.sum()), abs(law.power(0.0)), of_growth, losses.size, missed)
     size, normal = of_sizes[3], 1.01 * (ALIAS + defect)
-    weighed = power * of_sizes[0] + 8 * UNIT * (of_sizes[2] + 4 * size) + size * normal
+    weighed = abs(law.power(c)) * of_sizes[0] + 8 * UNIT * (of_sizes[2] + 4 * size) + size * normal
     displaced = of_weights[1] + 2 * UNIT * (size + abs(mean) * of_weights[3])
-    rounding = rounding_of_deviations(1.0, size, points, t)
-    errors = (np.minimum(4 * normal, t * weighed) + t * displaced + rounding) * (1 + 1e-3) + 2.1 * (ALIAS + tails)
-    return at, nodes_of_deviations(node_deviations(weights, apart, step, count), errors)
+    t = step * np.arange(count, dtype=np.float64)
+    each = np.minimum(4 * normal, t * weighed) + t * displaced + rounding_of_deviations(1.0, size, losses.size, t)
+    errors = each * (1 + 1e-3) + 2.1 * (ALIAS + tails)
+    deviations = node_deviations(weights, apart, step, count)
+    return Cumulants(value, error, mean, float(weights @ (apart * apart))), nodes_of_deviations(deviations, errors)
+
+
+def _from_one(excess: float, power: float, of_growth: list[float], points: int, missed: float) -> tuple[float, float]:
+    """K from M - 1, and a bound of its error; `of_growth`: sums of what the terms of M - 1 may err by, and of these."""
+    slack, _, squares, size = of_growth
+    doubt = power * slack + 8 * UNIT * (squares + 4 * size) + (points + 40) * UNIT * size
+    relative, value = 2 * ALIAS + (doubt + missed) / (1 + excess), math.log1p(excess)
+    return value, 1.1 * relative + 8 * UNIT * abs(value) if relative < 0.1 else math.inf
