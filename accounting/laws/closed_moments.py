@@ -14,32 +14,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.sampled_grid import FAINT
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["RemovedMoments", "added_moment"]
 
 MOST_TILTS = 64  # whole ones
 MOST_EXPONENT = 600.0
+LEAST_SIGMA, MOST_RATE = 0.05, 1 - 1e-6  # of laws that are bounded here
 
 
 def added_moment(loss: Loss, c: float) -> float:
     """An upper bound of K(c), c > 0, of a sampled Gaussian of the direction add; infinite for other losses.
 
     Claim: at least K(c). Source: module."""
-    if not isinstance(loss, SampledGaussianLoss) or loss.direction != "add":
+    if not isinstance(loss, SampledGaussianLoss) or loss.direction != "add" or _is_steep(loss):
         return math.inf
     rate, precision, log_rest = loss.rate, 1 / (loss.sigma * loss.sigma), math.log1p(-loss.rate)
     doubts = 1 + 32 * UNIT * (4 + precision + (c + 2) * (1 - log_rest) / (1 - rate))
-    if not max(precision, -(c + 2) * log_rest) < MOST_EXPONENT or doubts > 1.001:
+    if not max(precision, -(c + 2) * log_rest) < MOST_EXPONENT:
         return math.inf
     variance = math.expm1(precision)
     bent = variance + math.expm1(-(c + 2) * log_rest) * min(variance, 1.0)
     expanded = c * (c + 1) / 2 * rate * (rate * bent)
-    return min(math.log1p(expanded * doubts), -c * log_rest) * doubts
+    return min(math.log1p(expanded * doubts), -c * log_rest) * doubts + FAINT
+
+
+def _is_steep(loss: SampledGaussianLoss) -> bool:
+    return loss.sigma < LEAST_SIGMA or loss.rate > MOST_RATE
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,30 +57,30 @@ class RemovedMoments:
         """Upper bounds of K at each tilt, a row for each loss, without cuts. Infinite where there is none.
 
         Claim: each is at least K. Source: module."""
-        if self.tilts[-1] > MOST_TILTS:
-            return np.full((len(losses), self.tilts.size), math.inf)
-        parameters = np.array([(loss.rate, loss.sigma) for loss in losses])
-        rate, log_rest = parameters[:, :1], np.log1p(-parameters[:, :1])
-        k, pairs, choices, below, share = self._orders
+        nothing = np.full((len(losses), self.tilts.size), math.inf)
+        if self.tilts[-1] > MOST_TILTS or any(map(_is_steep, losses)):
+            return nothing
+        rate, square = np.array([(loss.rate, loss.sigma * loss.sigma) for loss in losses]).T[:, :, None]
+        k, pairs, choices, chords = self._orders
+        log_rest = np.log1p(-rate)
         log_odds = np.log(rate) - log_rest
-        with np.errstate(over="ignore", invalid="ignore"):
-            gains = pairs / (parameters[:, 1:] * parameters[:, 1:])
-            doubts = (16 * UNIT) * (gains[:, -1:] + k.size * (np.abs(log_odds) + 2 / (1 - rate)))
-            exponents = (k * log_odds + gains)[:, None] + (k[1:] * log_rest + doubts)[:, :, None] + choices
-            moments = np.log1p((np.exp(exponents) @ -np.expm1(-gains)[:, :, None])[:, :, 0])
-            chords = (1 - share) * moments[:, below] + share * moments[:, below + 1]
-        return np.where(chords >= 0, chords * (1 + 16 * UNIT), math.inf)
+        gains = pairs / square
+        exponents = k * log_odds + gains  # convex in k, from 0
+        if not exponents[:, -1].max() < MOST_EXPONENT:
+            return nothing
+        doubts = (16 * UNIT) * (gains[:, -1:] + k.size * (np.abs(log_odds) + 2 / (1 - rate)))
+        excess = (np.exp(exponents) * -np.expm1(-gains)) @ choices * np.exp(k[1:] * log_rest + doubts)
+        bounds: Array = np.log1p(excess) @ chords * (1 + 80 * UNIT) + FAINT
+        return bounds
 
     @functools.cached_property
-    def _orders(self) -> tuple[Array, Array, Array, NDArray[np.intp], Array]:
-        """k from 0 to one more than the last whole tilt; k(k-1)/2; log C(n+1, k) for whole tilts n from 0; the whole
-        tilt below each tilt, and how far it is on its way from there to the next."""
+    def _orders(self) -> tuple[Array, Array, Array, Array]:
+        """k from 0 to one more than the last whole tilt; k(k-1)/2; C(n+1, k) for each k, a row, and whole tilt n from
+        0, a column; the share of each whole tilt, a row, in the chord over each tilt."""
+        k = np.arange(math.ceil(float(self.tilts[-1])) + 2, dtype=np.float64)
+        choices = [[float(math.comb(n, j)) for n in range(1, k.size)] for j in range(k.size)]
         below = np.ceil(self.tilts) - 1
-        k = np.arange(int(below[-1]) + 3, dtype=np.float64)
-        return k, k * (k - 1) / 2, _log_choices(k.size), below.astype(np.intp), self.tilts - below
-
-
-@functools.lru_cache(maxsize=64)
-def _log_choices(size: int) -> Array:
-    """log C(n + 1, k) for n below size - 1 and k below size; -inf where k is above n + 1."""
-    return np.array([[math.log(math.comb(n, k)) if k <= n else -math.inf for k in range(size)] for n in range(1, size)])
+        share, every = self.tilts - below, np.arange(self.tilts.size)
+        chords = np.zeros((k.size - 1, self.tilts.size))
+        chords[below.astype(np.intp), every], chords[below.astype(np.intp) + 1, every] = 1 - share, share
+        return k, k * (k - 1) / 2, np.array(choices), chords
