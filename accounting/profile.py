@@ -105,14 +105,13 @@ class Profile:
         return Bounds(self._delta_at(float_up(exact)).lower, self._delta_at(float_down(exact)).upper)
 
     def _delta_at(self, epsilon: float) -> Interval:
-        bounds = self._largest(("delta", epsilon), lambda case, _: self._delta_of(case, epsilon))
+        bounds = self._largest(("delta", epsilon), lambda case, floor: self._delta_of(case, epsilon, floor))
         return Interval(bounds.lower, bounds.upper)
 
-    def _delta_of(self, case: Ingredients, epsilon: float) -> Interval:
-        found = delta_interval(case, epsilon)
+    def _delta_of(self, case: Ingredients, epsilon: float, floor: float) -> Interval:
         if self.verify is None:
-            return found
-        checked: Interval = _balls().checked_delta(case, found, epsilon)
+            return delta_interval(case, epsilon, floor)
+        checked: Interval = _balls().checked_delta(case, delta_interval(case, epsilon), epsilon)
         return checked
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:

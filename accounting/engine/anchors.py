@@ -297,7 +297,7 @@ def _anchor(composed: Composed, log_delta: float) -> _Anchor | None:
     try:
         saddle = saddle_for_delta(composed, log_delta, WIDTH)
         width = min(WIDTH, SMOOTHED / max(saddle.c * saddle.epsilon, 1e-9))
-        ladder = ladder_around(composed, saddle)
+        ladder = ladder_around(composed, saddle.c)
         contour = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=width)
     except WorkLimit:
         return None

@@ -195,7 +195,7 @@ class _Line:
     """The contour sum of a composition, in balls."""
 
     def __init__(self, flint: Any, composed: Composed, saddle: Any) -> None:
-        ladder = ladder_around(composed, saddle)
+        ladder = ladder_around(composed, saddle.c)
         chosen = choose_contour(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 64)
         self._flint = flint
         self.count, self._ladder = chosen.count, ladder

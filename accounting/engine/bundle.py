@@ -47,6 +47,7 @@ FEWEST_FINITE = 2  # and finite losses
 FEWEST_ROWS = 4  # and that are worth one where each is a row by itself
 
 
+@functools.lru_cache(maxsize=16)
 def bundled(composed: Composed) -> Composed:
     """The same composition, its sampled Gaussians of one direction as one loss where they are many, and so its Laplace
     losses, its sampled Laplace losses and its finite losses with equally many values."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
@@ -49,6 +49,7 @@ from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.mills import gaussian_delta, gaussian_epsilon
+from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
@@ -159,16 +160,20 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     return found
 
 
-def _methods(composed: Composed, down: float, floor: float) -> tuple[Method, ...]:
+def _methods(composed: Composed, down: float, floor: float) -> Iterator[Method]:
     """Those worth asking, the most promising first."""
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
-    parts = (moment_epsilon, *((_part_by_part,) if len(composed.parts) <= FEW_PARTS else ()))
+    if floor > 0:
+        yield lambda composed, down, _: upper_epsilon(composed, _logs(down, down)[0], floor)
     if not few(composed):
-        first = (_apart,) if two_scales(composed, _logs(down, down)[0], floor) else (contour, jumps_epsilon)
-        return (*first, cut_epsilon, _many_outcomes, lattice, *parts)
-    if _smoothed(composed):
-        return (contour, lattice, jumps_epsilon, *parts)
-    return (lattice, contour, jumps_epsilon, *parts)
+        yield from (_apart,) if two_scales(composed, _logs(down, down)[0]) else (contour, jumps_epsilon)
+        yield from (cut_epsilon, _many_outcomes, lattice)
+    else:
+        yield from (contour, lattice) if _smoothed(composed) else (lattice, contour)
+        yield jumps_epsilon
+    yield moment_epsilon
+    if len(composed.parts) <= FEW_PARTS:
+        yield _part_by_part
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
@@ -301,8 +306,8 @@ def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: flo
     return upper if upper > 0 else 0.0
 
 
-def delta_interval(what: Ingredients, epsilon: float) -> Interval:
-    """Bounds of delta(epsilon), epsilon >= 0, in [0, 1].
+def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of delta(epsilon), epsilon >= 0, in [0, 1]; where that is not above `floor`, however wide.
 
     Claim: lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
     """
@@ -315,7 +320,8 @@ def delta_interval(what: Ingredients, epsilon: float) -> Interval:
         left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
         return Interval(left, delta_interval(what, FAR).upper)
     if composed is not None:
-        alone = with_mass(_finite_delta(composed, epsilon), composed.log_finite)
+        enough = finite_part(floor, composed.infinite_mass, -1.0)
+        alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
     if not what.curves:
         return alone
     chernoff = math.exp(min(0.0, curve_ladder(composed, what.curves).log_delta(epsilon)))
@@ -330,8 +336,8 @@ def _mass_beside_curves(composed: Composed | None, what: Ingredients) -> float:
     return raised(-math.expm1(log_finite), 1e-14) if log_finite < 0 else 0.0
 
 
-def _finite_delta(composed: Composed, epsilon: float) -> Interval:
-    """Bounds of the profile of the finite loss."""
+def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Interval:
+    """Bounds of the profile of the finite loss; where that is not above `floor`, however wide."""
     square = _joint_square(composed)
     if square is not None:
         return gaussian_delta(square, epsilon)
@@ -350,6 +356,10 @@ def _finite_delta(composed: Composed, epsilon: float) -> Interval:
             if outcomes is not None:
                 result = result.meet(ratio(outcomes, epsilon, 0.0))
                 if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
+                    return result
+            if 0 < floor < 1 and epsilon > 0:
+                result = result.meet(upper_delta(composed, epsilon, floor))
+                if result.upper <= floor:
                     return result
             methods = [_contour_delta]
             if few(composed):

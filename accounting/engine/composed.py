@@ -51,8 +51,12 @@ class Composed:
 
     def log_moments(self, c: Array) -> Array:
         """Upper bounds of K at several c."""
-        terms = np.stack([count * loss.log_moments(c) for loss, count in self.parts])
-        bounds: Array = np.sum(terms, axis=0) + (len(self.parts) + 8) * UNIT * np.sum(np.abs(terms), axis=0)
+        total, size = np.zeros_like(c), np.zeros_like(c)
+        for loss, count in self.parts:
+            term = count * loss.log_moments(c)
+            total += term
+            size += np.abs(term)
+        bounds: Array = total + (len(self.parts) + 8) * UNIT * size
         return bounds
 
     def tilted(self, c: float) -> TiltedComposition:
@@ -79,7 +83,9 @@ class TiltedComposition:
         chosen = self.parts
         if len(chosen) > MOST_DECAYS:
             chosen = tuple(sorted(chosen, key=lambda part: -part[1] * part[0].cumulants.variance)[:MOST_DECAYS])
-        total: Array = np.sum([count * loss.log_decay(t, horizon) for loss, count in chosen], axis=0)
+        total = np.zeros_like(t)
+        for loss, count in chosen:
+            total += count * loss.log_decay(t, horizon)
         return total * (1 - 1e-12)
 
     def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:

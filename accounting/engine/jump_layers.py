@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["PREFACTOR", "Layered", "can_jump", "jumps", "layered", "loss_beyond"]
+__all__ = ["PREFACTOR", "Layered", "can_jump", "jumps", "layered", "mass_above"]
 
 MOST_LAWS = 128
 LOST = 1e-8  # of delta: what the last cuts may take away in all
@@ -57,7 +58,7 @@ def can_jump(composed: Composed) -> bool:
     return 0 < sum(jumps(loss) for loss, _ in composed.parts) <= MOST_LAWS
 
 
-def jumps(loss: Loss) -> bool:
+def jumps(loss: Loss) -> TypeGuard[SampledGaussianLoss]:
     """Whether it is an uncut Poisson-sampled Gaussian, direction remove."""
     return isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
 
@@ -129,7 +130,7 @@ def _levels(runs: Sequence[tuple[SampledGaussianLoss, int]], delta: float, steep
     """Losses at which the runs are cut: the last so far out that nothing is lost, the others so close to each other
     that the density of a jump's loss is all but exponential between two of them; and the largest tilt to be used."""
     last, single, first = (
-        max(loss_beyond(loss, mass / (count * len(runs))) for loss, count in runs)
+        max(_loss_beyond(loss, mass / (count * len(runs))) for loss, count in runs)
         for mass in (LOST * delta, delta, MOST_EXPECTED)
     )
     if not 0 < first < single < last:
@@ -163,13 +164,22 @@ def _outcomes(loss: SampledGaussianLoss, losses: Array) -> Array:
     return outcomes
 
 
-def loss_beyond(loss: SampledGaussianLoss, mass: float) -> float:
+def mass_above(loss: SampledGaussianLoss, level: float) -> float:
+    """About the mass that P has where the loss is above a level > 0."""
+    return _mass_to_the_right(loss, float(_outcomes(loss, np.array([level]))[0]))
+
+
+def _mass_to_the_right(loss: SampledGaussianLoss, outcome: float) -> float:
+    near, far = (math.erfc((outcome - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
+    return (1 - loss.rate) * near + loss.rate * far
+
+
+def _loss_beyond(loss: SampledGaussianLoss, mass: float) -> float:
     """About the loss beyond which P has this mass."""
     low, high = 0.0, _FARTHEST * loss.sigma
     for _ in range(40):
         middle = (low + high) / 2
-        near, far = (math.erfc((middle - mean) / (loss.sigma * math.sqrt(2))) / 2 for mean in (0.0, 1.0))
-        low, high = (middle, high) if (1 - loss.rate) * near + loss.rate * far > mass else (low, middle)
+        low, high = (middle, high) if _mass_to_the_right(loss, middle) > mass else (low, middle)
     return float(np.logaddexp(math.log1p(-loss.rate), math.log(loss.rate) + (high - 0.5) / loss.sigma**2))
 
 

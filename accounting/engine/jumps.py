@@ -21,7 +21,7 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour, Ladder, LogBounds
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, loss_beyond
+from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
 from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.laws.smooth_cut import require_error_function
@@ -44,26 +44,23 @@ RUNGS = 14  # around a saddle
 KEPT = 3  # sums that the next epsilon is asked of first
 
 
-def two_scales(composed: Composed, log_delta: float, floor: float) -> bool:
+def two_scales(composed: Composed, log_delta: float) -> bool:
     """Whether, as far as can be told quickly, a few large losses rule the tail: at its tilt a contour would weigh
-    outcomes far beyond, whose variance shows, and epsilon is above `floor`. A guess: any answer is valid."""
+    outcomes far beyond, whose variance shows. A guess: any answer is valid."""
     if not can_jump(composed) or len(composed.parts) > FEW_PARTS:
         return False
     height, delta = -log_delta, math.exp(log_delta)
-    variance, single = 0.0, 0.0
-    for loss, count in composed.parts:
-        if isinstance(loss, SampledGaussianLoss):
-            variance += count * loss.rate**2 * math.expm1(min(1 / loss.sigma**2, 500.0))
-            single = max(single, loss_beyond(loss, delta / count)) if jumps(loss) else single
-    if single < FAR * (variance / 2 + math.sqrt(2 * height * variance)):
+    variance = sum(count * loss.chi_squared for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss))
+    far = FAR * (variance / 2 + math.sqrt(2 * height * variance))
+    if not any(count * mass_above(loss, far) > delta for loss, count in composed.parts if jumps(loss)):
         return False
     try:
-        saddle = saddle_for_delta(composed, log_delta, WIDTH, floor=floor)  # the contour's own, kept for it
+        saddle = saddle_for_delta(composed, log_delta, WIDTH)  # the contour's own, kept for it
         spread = saddle.c**2 * composed.moments(saddle.c).variance
     except WorkLimit:
         return False
     excess = max(0.0, saddle.c * saddle.epsilon / height - 1)
-    return saddle.epsilon > floor and excess < 1 and spread > SPREAD * height * math.exp(STEEP * excess)
+    return excess < 1 and spread > SPREAD * height * math.exp(STEEP * excess)
 
 
 def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
@@ -189,17 +186,28 @@ class Sum:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
-        lower, upper = -math.inf, math.log(self.lost) if self.lost else -math.inf
-        for contour, ladder in self.contours:
-            at = contour.bounds(epsilon)
-            lower = float(np.logaddexp(lower, at.lower))
-            upper = float(np.logaddexp(upper, min(at.upper, ladder.log_delta(epsilon))))
-        for ladder in self.faint:
-            upper = float(np.logaddexp(upper, ladder.log_delta(epsilon)))
-        slack = 16 * UNIT * (len(self.contours) + len(self.faint) + 1)
-        return LogBounds(
-            lower - slack * (1 + abs(lower)) if lower > -math.inf else lower, upper + slack * (1 + abs(upper))
-        )
+        return LogBounds(self.lower(epsilon), self.upper(epsilon))
+
+    def upper(self, epsilon: float) -> float:
+        """Claim: at least log d(epsilon). Source: that of `bounds`."""
+        terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
+        terms.extend(ladder.log_delta(epsilon) for ladder in self.faint)
+        if self.lost:
+            terms.append(math.log(self.lost))
+        return _log_sum(terms, 1.0)
+
+    def lower(self, epsilon: float) -> float:
+        """Claim: at most log d(epsilon). Source: that of `bounds`."""
+        return _log_sum([contour.lower(epsilon) for contour, _ in self.contours], -1.0)
+
+
+def _log_sum(logs: list[float], side: float) -> float:
+    """The logarithm of a sum of exponentials, moved by more than its rounding to the side that `side` says."""
+    most = max(logs, default=-math.inf)
+    if not math.isfinite(most):
+        return most
+    value = most + math.log(math.fsum(math.exp(log - most) for log in logs))
+    return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
 
 
 def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
@@ -221,7 +229,7 @@ def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> 
     share = math.exp(min(0.0, saddle.log_delta - log_delta))
     tolerance, width = min(MOST_ERROR, TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
-        ladder = ladder_around(term, saddle, _multiples(wide, saddle))
+        ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))
         return choose_contour(term, saddle, ladder, tolerance=tolerance, width=width), ladder
     except WorkLimit:
         return None

@@ -245,7 +245,7 @@ class Running:
         composed = bundled(Composed(parts))
         try:
             saddle = saddle_for_delta(composed, self._log_down, WIDTH)
-            ladder = ladder_around(composed, saddle)
+            ladder = ladder_around(composed, saddle.c)
             line = choose_line(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 2)
         except WorkLimit:
             return None

@@ -9,14 +9,15 @@ from typing import Protocol
 
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.contour import LogBounds
+from dpledger.accounting.engine.contour import Ladder, LogBounds
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
-    SADDLE_ONLY,
     Saddle,
+    best_of,
     choose_contour,
     ladder_around,
+    ladder_near,
     saddle_for_delta,
     saddle_for_epsilon,
 )
@@ -59,34 +60,36 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
     require_assumptions()
     composed = bundled(composed)
     found = Interval(0.0, max(0.0, composed.largest))
-    if found.upper <= floor:
-        return found
     try:
-        saddle = saddle_for_delta(composed, log_delta_down, WIDTH, floor=floor)
-        if 0 < saddle.epsilon < floor:
-            below = ladder_around(composed, saddle, SADDLE_ONLY).epsilon(log_delta_down)
-            found = found.meet(Interval(0.0, max(0.0, below)))
-            if found.upper <= floor:
-                return found
-        ladder = ladder_around(composed, saddle)
+        saddle, ladder = _start(composed, log_delta_down, floor)
         found = found.meet(Interval(0.0, max(0.0, ladder.epsilon(log_delta_down))))
         if found.upper <= floor:
             return found
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):
             contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
-            if floor > 0 and contour.bounds(floor).upper <= log_delta_down:
+            if floor > 0 and contour.upper(floor) <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
             found = found.meet(solved(contour, found, saddle.epsilon, log_delta_down, log_delta_up))
             sharp = SHARP + 2 * (log_delta_up - log_delta_down) / (contour.c * max(found.upper, 1e-300))
             if found.relative_width() <= (WIDTH if contour.mu_squared else min(WIDTH, sharp)) or found.upper <= 0:
                 break
             saddle = Saddle(saddle.c, _middle(found, saddle), saddle.log_delta)
-            ladder = ladder_around(composed, saddle, CLOSE_MULTIPLES)
+            ladder = ladder_around(composed, saddle.c, CLOSE_MULTIPLES)
             tolerance, width = tolerance * 1e-3, width / 4
     except WorkLimit:
         return found
     return found
+
+
+def _start(composed: Composed, log_delta: float, floor: float) -> tuple[Saddle, Ladder]:
+    """A saddle with Chernoff bounds around it: those that `floor` suggests where they surround it."""
+    known = ladder_near(composed, floor, log_delta) if floor > 0 else None
+    saddle = best_of(known, log_delta) if known else None
+    if known and saddle:
+        return saddle, known
+    saddle = saddle_for_delta(composed, log_delta, WIDTH)
+    return saddle, ladder_around(composed, saddle.c)
 
 
 def _middle(found: Interval, saddle: Saddle) -> float:
@@ -105,17 +108,19 @@ class Curve(Protocol):
     def window(self) -> float: ...
     def estimate(self, epsilon: float) -> tuple[float, float]: ...
     def bounds(self, epsilon: float) -> LogBounds: ...
+    def upper(self, epsilon: float) -> float: ...
+    def lower(self, epsilon: float) -> float: ...
 
 
 def solved(contour: Curve, found: Interval, guess: float, log_down: float, log_up: float) -> Interval:
     """Both ends of epsilon, each a float at which the bounds were evaluated."""
     upper = found.upper
     start, slope = _newton(contour, min(guess, upper), log_down)
-    if start <= 0 and contour.bounds(0.0).upper <= log_down:
+    if start <= 0 and contour.upper(0.0) <= log_down:
         return Interval(0.0, 0.0)
     here = contour.bounds(start)
-    above = _walk(start, slope, here.upper - log_down, lambda e: contour.bounds(e).upper - log_down, 1.0, upper)
-    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.bounds(e).lower, -1.0, found.lower)
+    above = _walk(start, slope, here.upper - log_down, lambda e: contour.upper(e) - log_down, 1.0, upper)
+    below = _walk(start, slope, log_up - here.lower, lambda e: log_up - contour.lower(e), -1.0, found.lower)
     return Interval(max(0.0, below), max(0.0, min(upper, above)))
 
 
@@ -161,7 +166,7 @@ def finite_delta(composed: Composed, epsilon: float) -> Interval:
     found = Interval(-math.inf, 0.0)
     try:
         saddle = saddle_for_epsilon(composed, epsilon)
-        ladder = ladder_around(composed, saddle)
+        ladder = ladder_around(composed, saddle.c)
         found = found.meet(Interval(-math.inf, ladder.log_delta(epsilon)))
         tolerance, width = TOLERANCE, WIDTH
         for _ in range(ATTEMPTS):

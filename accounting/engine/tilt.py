@@ -12,23 +12,24 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
 __all__ = [
     "CLOSE_MULTIPLES",
-    "SADDLE_ONLY",
     "Saddle",
+    "best_of",
     "choose_contour",
     "choose_line",
     "ladder_around",
+    "ladder_near",
     "saddle_for_delta",
     "saddle_for_epsilon",
 ]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
 CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the saddle
-SADDLE_ONLY = np.ones(1)
 MOST_NODES = 1 << 14
 MOST_WORK = 1 << 24  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
@@ -36,10 +37,12 @@ FEW_NODES = 400  # up to here proven decay is preferred to smoothing
 _COUNTS = np.geomspace(2, MOST_NODES, 36)
 CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
+_SMALL_SIGMA = 0.3  # up to here a sampled Gaussian's variance says nothing of its losses: single ones rule it
+_NEAR_END = 3  # points: a contour's tilt is below that of the saddle, and bounds of its aliases above it
+_NO_GAP = 1e-9  # of the least c: what does not lie ahead is not the least
 _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
 _PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
-_CLEARLY = 1e-6  # relative: more than what a Chernoff bound may err by
 _FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
@@ -53,21 +56,16 @@ class Saddle:
 
 
 @functools.lru_cache(maxsize=16)
-def saddle_for_delta(
-    composed: Composed, log_delta: float, width: float, most: float = math.inf, floor: float = 0.0
-) -> Saddle:
+def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: float = math.inf) -> Saddle:
     """The c, up to `most`, that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
-    aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta. Or the first c that was met
-    whose bound is clearly below `floor`."""
+    aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
     bend, reach = _bend(composed), _FAR
-    c = min(most, bend, -2 * log_delta / floor if floor > 0 else 1.0)
+    c = min(most, bend, _tilt_of_small_losses(composed, -log_delta))
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
         chernoff = (at.value + _log_kappa(c) - log_delta) / c
-        if 0 < chernoff < floor * (1 - _CLEARLY):
-            return Saddle(c, chernoff, log_delta)
         best = min(best, chernoff) if chernoff > 0 else best
         cap = 5 / (width * best) if composed.largest < math.inf and width * best > 0 else math.inf
         height = c * at.mean - at.value + math.log1p(c)
@@ -123,6 +121,25 @@ def _bend(composed: Composed) -> float:
     return min(bends, default=math.inf)
 
 
+def _tilt_of_small_losses(composed: Composed, height: float) -> float:
+    """The tilt where c^2 K'' / 2 + log(1 + c) is `height` for losses so small that K'' is their variance at 0; 1 where
+    that is not known at once."""
+    squares = []
+    for loss, count in composed.parts:
+        match loss:
+            case SampledGaussianLoss() if loss.sigma > _SMALL_SIGMA:
+                squares.append(count * loss.chi_squared)
+            case GaussianLoss():
+                squares.append(count * loss.mu_squared)
+            case _:
+                return 1.0
+    variance = math.fsum(squares)
+    if not (0 < variance < math.inf and height > 0):
+        return 1.0
+    c = math.sqrt(2 * height / variance)
+    return math.sqrt(2 * max(height - math.log1p(c), height / 2) / variance)
+
+
 def _risen(c: float, height: float, slope: float, target: float, reach: float) -> float:
     """Newton's step for log h in log c, exact where h is a power of c; at most a factor `reach`."""
     if not (height > 0 and slope > 0):
@@ -145,11 +162,32 @@ def _newton(c: float, gap: float, slope: float, low: float, high: float) -> floa
     return math.sqrt(max(low, c / 5) * min(high, 4 * c))
 
 
-def ladder_around(composed: Composed, saddle: Saddle, multiples: Array = MULTIPLES) -> Ladder:
-    """Chernoff bounds at multiples of the saddle's c: bounds by themselves, and what bounds the aliases."""
-    c = saddle.c * multiples
+def ladder_around(composed: Composed, tilt: float, multiples: Array = MULTIPLES) -> Ladder:
+    """Chernoff bounds at multiples of a tilt: bounds by themselves, and what bounds the aliases."""
+    c = tilt * multiples
     log_moments = composed.log_moments(c)
     return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
+
+
+@functools.lru_cache(maxsize=16)
+def ladder_near(composed: Composed, epsilon: float, log_delta: float) -> Ladder | None:
+    """Chernoff bounds around the tilt that a Gaussian loss would have whose bound is epsilon > 0 at log_delta; none
+    where that is too large."""
+    height = math.sqrt(max(-2 * log_delta, 0.0))
+    tilt = height * (math.sqrt(height * height + 2 * epsilon) + height) / (2 * epsilon)
+    try:
+        return ladder_around(composed, tilt) if 0 < tilt < math.inf else None
+    except WorkLimit:
+        return None
+
+
+def best_of(ladder: Ladder, log_delta: float) -> Saddle | None:
+    """The point of a ladder with the least bound of epsilon at log_delta; none where it is near an end."""
+    best = ladder.best(log_delta)
+    if not _NEAR_END <= best < ladder.c.size - 2 * _NEAR_END:
+        return None
+    c = float(ladder.c[best])
+    return Saddle(c, (float(ladder.log_bounds[best]) - log_delta) / c, log_delta)
 
 
 def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Contour:
@@ -185,8 +223,7 @@ def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int
     behind, and for those ahead by the best of the points above."""
     c, target = ladder.c, saddle.log_delta
     excess = ladder.log_bounds - c * saddle.epsilon - target + digits + 2
-    gaps = np.subtract.outer(c[:-3], c)
-    ahead = np.min(np.where(gaps < 0, excess, math.inf) / np.where(gaps < 0, -gaps, 1.0), axis=1)
+    ahead = (excess / np.maximum(c - c[:-3, None], _NO_GAP * c[0])).min(axis=1)
     windows = np.maximum((digits + 1 - target) / c[:-3], ahead)
     burnt = ladder.log_moments[:-3] - c[:-3] * saddle.epsilon - target
     spent = np.maximum(0.0, burnt - 4) / 2 + np.exp(np.minimum(burnt - MOST_BURNT, 300.0))

@@ -30,20 +30,20 @@ class Layers:
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 3."""
         lost = (1 - falling_sinc(np.multiply.outer(t, self.radii))) @ self.masses
-        bounds: Array = np.log1p(-np.clip(lost * (1 - MARGIN), 0.0, 1 - MARGIN))
+        bounds: Array = np.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
         return bounds
 
 
 def layers_below(floor: Array, widths: Array) -> Layers:
     """The layers of a step function below the density: height `floor[j]` on consecutive cells of length `widths[j]`."""
     floor = _unimodal(floor)
-    order = np.argsort(-floor, kind="stable")
-    heights, lengths = floor[order], np.cumsum(widths[order])
+    order = (-floor).argsort(kind="stable")
+    heights, lengths = floor[order], widths[order].cumsum()
     falls = heights.copy()
     falls[:-1] -= heights[1:]
     masses = falls * lengths
-    share = np.cumsum(masses)
-    groups = np.minimum(np.searchsorted(share, share[-1] * PARTS), masses.size - 1)
+    share = masses.cumsum()
+    groups = np.minimum(share.searchsorted(share[-1] * PARTS), masses.size - 1)
     groups[0] = 0
     starts = groups[np.concatenate([_FIRST, groups[1:] > groups[:-1]])]
     merged = np.add.reduceat(masses, starts)
@@ -52,7 +52,7 @@ def layers_below(floor: Array, widths: Array) -> Layers:
 
 def _unimodal(floor: Array) -> Array:
     """The largest unimodal function below `floor` with its mode: running minima outward."""
-    mode = int(np.argmax(floor))
+    mode = int(floor.argmax())
     unimodal = np.minimum.accumulate(floor[mode::-1])[::-1]
     return np.concatenate([unimodal, np.minimum.accumulate(floor[mode:])[1:]])
 

@@ -23,14 +23,21 @@ _FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products 
 
 @dataclass(frozen=True, eq=False)
 class LossCurve:
-    """L at points x where (x - 1/2)/s^2 is `u`: `values`; `slopes` s = sigma^2 L'; `gains` e^L - 1, infinite where it
-    might overflow; `errors`, of the values, and `gain_errors`."""
+    """L at points x where (x - 1/2)/s^2 is `u`: `values`; `gains` e^L - 1, infinite where it might overflow; `slopes`
+    s = sigma^2 L'; `errors`, of the values, and `gain_errors`."""
 
     rate: float
     u: Array
     values: Array
-    slopes: Array
     gains: Array
+
+    @functools.cached_property
+    def slopes(self) -> Array:
+        if self.u[-1] <= _FARTHEST:
+            return (self.gains + self.rate) / (self.gains + 1)
+        with np.errstate(invalid="ignore"):
+            near = (self.gains + self.rate) / (self.gains + 1)
+        return np.where(self.u > _FARTHEST, 1.0, near)
 
     @functools.cached_property
     def gain_errors(self) -> Array:
@@ -46,6 +53,14 @@ class LossCurve:
         with np.errstate(invalid="ignore"):
             mixed = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
         return np.where(u > _FARTHEST, (8 * UNIT) * (values + u + abs(math.log(self.rate))), mixed)
+
+    @property
+    def most_error(self) -> float:
+        """A bound of all `errors`."""
+        largest = max(abs(float(self.values[0])), abs(float(self.values[-1])))
+        farthest = max(abs(float(self.u[0])), abs(float(self.u[-1])))
+        beyond = abs(math.log(self.rate)) if farthest > _FARTHEST else 0.0
+        return (8 * UNIT) * (largest + max(1.0, self.rate / (1 - self.rate)) + farthest + beyond) * (1 + 1e-9)
 
 
 def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
@@ -63,11 +78,10 @@ def mixed_curve(rate: float, u: Array) -> LossCurve:
     """
     gains = rate * np.expm1(np.minimum(u, _FARTHEST))
     values = np.log1p(gains)
-    slopes = (gains + rate) / (gains + 1)
     if u[-1] > _FARTHEST:
         far = u > _FARTHEST
-        values[far], slopes[far], gains[far] = u[far] + math.log(rate), 1.0, math.inf
-    return LossCurve(rate, u, values, slopes, gains)
+        values[far], gains[far] = u[far] + math.log(rate), math.inf
+    return LossCurve(rate, u, values, gains)
 
 
 def short_step(step: float) -> float:

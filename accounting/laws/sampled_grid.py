@@ -45,7 +45,7 @@ ALIAS = 1.01 * math.exp(-DIGITS)
 MOST_POINTS = 1 << 16  # of one quadrature
 MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a call a point
 REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
-SHARED = 10.0  # times sigma: tilts up to there share a grid
+SHARED = 18.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
 FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
 CELLS_BEHIND = 192
@@ -119,9 +119,10 @@ class Grid:
 
     @functools.cached_property
     def powers(self) -> tuple[Array, Array]:
-        """The masses times 1, L and L^2, as columns, and their sums."""
-        columns = np.stack([self.masses, self.masses * self.losses, self.masses * self.losses**2], axis=1)
-        return columns, columns.sum(axis=0)
+        """The masses times 1, L and L^2, as rows, and their sums."""
+        first = self.masses * self.losses
+        rows = np.array([self.masses, first, first * self.losses])
+        return rows, rows.sum(axis=1)
 
     @functools.cached_property
     def shifts(self) -> tuple[Array, float]:
@@ -154,19 +155,19 @@ def _relative(slack: Array, squares: Array, power: float, top: float) -> Array:
     return bounds
 
 
-def _power_of_two(c: float) -> float:
-    """The least power of two that is at least c: neighbouring tilts share a grid."""
+def _rounded_up(c: float) -> float:
+    """The least number of three significant bits that is at least c: neighbouring tilts share a grid."""
     mantissa, exponent = math.frexp(c)
-    return math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
+    return math.ldexp(math.ceil(mantissa * 8), exponent - 3)
 
 
 def grid_up_to(pair: Pair, c: float) -> Grid:
     """A grid at frequency 0 for tilts up to c, kept for the next call unless it is large."""
     if pair.cut:
-        return _kept_cut_grid(pair, pair.cut.tilt if c <= pair.cut.tilt else _power_of_two(max(c, SHARED * pair.sigma)))
+        return _kept_cut_grid(pair, pair.cut.tilt if c <= pair.cut.tilt else _rounded_up(max(c, SHARED * pair.sigma)))
     if c >= 1000 * pair.sigma:
         return make_grid(pair, c, 0.0)
-    return _kept_grid(pair, _power_of_two(max(c, SHARED * pair.sigma)))
+    return _kept_grid(pair, _rounded_up(max(c, SHARED * pair.sigma)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -295,8 +296,8 @@ def rough_cumulants(grid: Grid, c: float) -> Cumulants:
     """K, K' and K'' for a search: nothing is claimed of their errors."""
     if c > grid.from_one:
         return cumulants(weighted(grid, c))
-    columns, sums = grid.powers
-    grown, first, second = (np.expm1(c * grid.losses) @ columns).tolist()
+    rows, sums = grid.powers
+    grown, first, second = (rows @ np.expm1(c * grid.losses)).tolist()
     total = 1 + grown
     mean = (float(sums[1]) + first) / total
     return Cumulants(math.log1p(grown), math.inf, mean, max((float(sums[2]) + second) / total - mean * mean, 0.0))
@@ -358,7 +359,7 @@ def geometric_tails(grid: Grid, power: float) -> tuple[float, float]:
     """
     pair, scale, rise = grid.pair, grid.step / grid.pair.sigma**2, 1.0
     right = float(grid.x[-1]) - max(power, 0.0)
-    left = -float(grid.x[0]) + min(power, 0.0) * float(grid.curve.slopes[0])
+    left = -float(grid.x[0]) + (power * float(grid.curve.slopes[0]) if power < 0 else 0.0)
     if pair.cut:  # beyond the end chi falls further; before the start it rises, to 1 at most
         right += pair.sigma**2 * pair.cut.hazard(float(grid.x[-1]))
         first = float(grid.x[0])

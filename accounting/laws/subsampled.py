@@ -42,7 +42,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["ALIAS", "DIGITS", "MOST_POINTS", "Direction", "SampledGaussianLoss", "rdp_upper"]
 
 CELLS = 160
-_ENDS = np.arange(2 * CELLS + 1, dtype=np.float64) / (2 * CELLS)
+_ENDS = np.arange(CELLS + 1, dtype=np.float64) / CELLS
 LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
 
@@ -68,6 +68,11 @@ class SampledGaussianLoss:
     def _saturation(self, side: float) -> float:
         """-log(1 - q), moved outward by more than its rounding."""
         return -math.log1p(-self.rate) * (1 + side * 8 * UNIT) + side * 4 * UNIT * self.rate / (1 - self.rate)
+
+    @property
+    def chi_squared(self) -> float:
+        """About the chi-square divergence of the pair: the variance of the loss, where that is small."""
+        return self.rate**2 * math.expm1(min(1 / self.sigma**2, 500.0))
 
     def power(self, c: float) -> float:
         """w, the power of the density ratio that e^{c loss} is under N(0, sigma^2)."""
@@ -136,28 +141,29 @@ def _errors_of_nodes(fine: Weighted, points: Array, mean: float, step: float, co
 
 
 def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
-    """Cells in x between far quantiles; below the density of the loss by its log-Lipschitz constant on each."""
+    """Cells in x between far quantiles. On each the logarithm of the density of the loss is at least the less of its
+    ends, less what it may sag below their chord."""
     variance, grid, w = law.sigma**2, base.grid, base.power
     kept = np.flatnonzero(base.weights > 1e-8)
     first, last = float(grid.x[kept[0]]) - grid.step / 2, float(grid.x[kept[-1]]) + grid.step / 2
     ends = first + (last - first) * _ENDS
     curve = loss_curve(law.rate, law.sigma, ends)
-    edges, middles = ends[::2], ends[1::2]
-    bends = (w + 1) * curve.slopes[::2] - 1  # they rise, or fall where w + 1 is below 0
-    most, least = (bends[1:], bends[:-1]) if w > -1 else (bends[:-1], bends[1:])
-    steepest = np.maximum(np.abs(most - edges[:-1]), np.abs(least - edges[1:]))
-    spent = (middles * middles + (last - first) / CELLS * steepest) / (2 * variance)
-    thinned = np.log(np.maximum(curve.slopes[1::2], 1e-300))
+    values, slopes, error = curve.values, curve.slopes, curve.most_error
+    farthest, steepest = max(first * first, last * last) / (2 * variance), math.log(max(slopes[0], 1e-300))
     constant = at.value + at.error + math.log(math.sqrt(2 * math.pi) / law.sigma) + 1e-9
-    powers = w * curve.values[1::2]
-    rounding = 8 * UNIT * (np.abs(powers) + spent + np.abs(thinned) + abs(constant)) + abs(w) * curve.errors[1::2]
-    log_floor = powers - spent - thinned - constant - rounding
+    reach = abs(w) * max(abs(values[0]), abs(values[-1]))
+    constant += 8 * UNIT * (reach + farthest - steepest + abs(constant)) + abs(w) * error
+    log_density = w * values - ends * ends / (2 * variance) - np.log(np.maximum(slopes, 1e-300)) - constant
+    bending = slopes * (1 - slopes)
+    most = np.maximum(bending[1:], bending[:-1])
+    most[max(0, int(slopes.searchsorted(0.5)) - 1) :][:1] = 0.25
+    width = (last - first) / CELLS
+    sag = np.maximum((w + 1) / variance**2 * most - 1 / variance, 0.0) * (width * width / 8 * (1 + 1e-6))
+    log_floor = np.minimum(log_density[1:], log_density[:-1]) - sag
     if law.cut:
-        log_kept = law.cut.log_kept(edges)
+        log_kept = law.cut.log_kept(ends)
         log_floor += np.minimum(log_kept[1:], log_kept[:-1])  # the least on the cell: there is one maximum
-    loss = curve.values[::2]
-    widths = loss[1:] - loss[:-1] - 2 * float(curve.errors.max())
-    return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(widths, 0.0))
+    return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(np.diff(values) - 2 * error, 0.0))
 
 
 def rdp_upper(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> float:

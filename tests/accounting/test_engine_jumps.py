@@ -419,7 +419,7 @@ def test_it_is_for_sampled_gaussians_whose_loss_is_unbounded() -> None:
     assert not can_jump(Composed(((SampledGaussianLoss(1e-3, 1.5, "add"), 9),)))
     other = Composed(((GaussianLoss(0.1), 4),))
     assert not can_jump(other)
-    assert not two_scales(other, math.log(1e-5), 0.0)
+    assert not two_scales(other, math.log(1e-5))
     assert jumps_epsilon(other, 1e-5, 1e-5) == Interval(0.0, math.inf)
     assert jumps_delta(other, 1.0, 1e-5) == Interval(0.0, 1.0)
 

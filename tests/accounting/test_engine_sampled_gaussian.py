@@ -15,6 +15,7 @@ from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.laws.sampled_curve import loss_curve
 from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
@@ -216,9 +217,10 @@ def test_a_cut_narrows_one_jump_among_many() -> None:
 )
 def test_one_cut_far_out_is_enough_where_no_single_loss_rules(rate: str, sigma: str, count: int, delta: str) -> None:
     """Very many steps of a tiny rate: the contour alone weighs outcomes that never happen."""
-    loss = SampledGaussianLoss(float(rate), float(sigma), "remove")
-    whole = finite_epsilon(Composed(((loss, count),)), math.log(float(delta)), math.log(float(delta)))
-    assert whole.relative_width() > 0.5
+    composed = Composed(((SampledGaussianLoss(float(rate), float(sigma), "remove"), count),))
+    whole = finite_epsilon(composed, math.log(float(delta)), math.log(float(delta)))
+    cut = cut_epsilon(composed, float(delta), float(delta))
+    assert cut.relative_width() < min(1e-5, whole.relative_width() / 100)
     at = compose(Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), times=count), direction="remove").epsilon(
         delta
     )
@@ -311,3 +313,32 @@ def test_behind_a_cut_a_coarser_grid_integrates_as_well(seed: int) -> None:
     ]
     rounding = 1e-13 + 1e-15 * frequency * float(np.abs(fine.losses).max())
     assert np.abs(sums[0] - sums[1]).max() <= rounding
+
+
+# ---- the density below which the layers stay ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("seed", seeds(40, 400))
+def test_the_layers_stay_below_the_density(seed: int, direction: Direction) -> None:
+    """Then their mass is at most 1, and the bound of the transform above its modulus at every frequency."""
+    rng = np.random.default_rng(seed)
+    loss = SampledGaussianLoss(10 ** rng.uniform(-2.5, -0.02), math.exp(rng.uniform(-0.7, 1.6)), direction)
+    tilted = loss.tilted(float(10 ** rng.uniform(-1, 1.7)))
+    t = np.concatenate([[0.0], np.geomspace(0.05, 8, 12)]) / math.sqrt(tilted.cumulants.variance)
+    bounds = np.exp(tilted.log_decay(t))
+    grid = fine_grid(tilted.base, tilted.cumulants, float(t[-1]))
+    points, weights = grid.losses - tilted.cumulants.mean, weighted(grid, tilted.c).weights
+    moduli = np.abs(np.exp(1j * np.multiply.outer(t, points)) @ weights)
+    assert (moduli <= bounds + 1e-12).all()
+    assert float(tilted._layers.masses.sum()) <= 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", seeds(60, 600))
+def test_one_bound_of_all_errors_of_a_curve(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    small, sigma = 10 ** rng.uniform(-12, -0.01), 10.0 ** rng.uniform(-2, 2)
+    rate = 1 - small if rng.random() < 0.5 else small
+    first, last = sorted((sigma * rng.uniform(-40, 60, 2)).tolist())
+    curve = loss_curve(rate, sigma, np.linspace(first, last, 100))
+    assert float(curve.errors.max()) <= curve.most_error

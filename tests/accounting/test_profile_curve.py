@@ -96,7 +96,7 @@ def test_the_contour_says_the_same_of_many_points_as_of_each() -> None:
     composed = Composed(what.losses)
     saddle = saddle_for_delta(composed, -12.0, 2e-4)
     for width in (2e-4, 1e-7):
-        contour = choose_contour(composed, saddle, ladder_around(composed, saddle), tolerance=1e-8, width=width)
+        contour = choose_contour(composed, saddle, ladder_around(composed, saddle.c), tolerance=1e-8, width=width)
         epsilons = np.linspace(-1.0, 8.0, 30)
         for epsilon, low, high in zip(epsilons.tolist(), *contour.bounds_at(epsilons), strict=True):
             alone = contour.bounds(epsilon)

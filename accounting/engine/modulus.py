@@ -1,0 +1,108 @@
+"""Upper bounds that need no contour: Chernoff's, and one that knows how fast the transform decays.
+
+Of two directions the second matters only where it is above the first, and mostly it is not, but by less than what a
+Chernoff bound gives away: about log(c sqrt(2 pi K'')). The modulus of the transform gives most of that back:
+
+    d(eps) <= e^{K(c) - c eps} (1/pi) int_0^inf |phi(t)| / |(c + it)(c + 1 + it)| dt
+
+Sources: Canonne-Kamath-Steinke 2020, Proposition 12 (Chernoff); docs/proofs/engine.md, section 8 (the modulus).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpledger.accounting.engine.bundle import bundled
+from dpledger.accounting.engine.composed import Composed, TiltedComposition
+from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.solve import Interval, from_logs
+from dpledger.accounting.engine.tilt import Saddle, best_of, ladder_near
+from dpledger.errors import WorkLimit
+
+__all__ = ["modulus_delta", "modulus_epsilon", "upper_delta", "upper_epsilon"]
+
+_STEPS = np.concatenate([np.linspace(0.0, 5.0, 36), np.geomspace(5.5, 80.0, 12)])  # in units of 1 / sqrt(K'')
+
+
+def upper_epsilon(composed: Composed, log_delta: float, floor: float) -> Interval:
+    """(0, an upper bound) of the least epsilon >= 0 with d(epsilon) <= e^log_delta, one that is near the least where
+    that is near `floor` > 0.
+
+    Claim: holds it. Source: the module.
+    """
+    composed = bundled(composed)
+    ladder = ladder_near(composed, floor, log_delta)
+    if ladder is None:
+        return Interval(0.0, math.inf)
+    upper = ladder.epsilon(log_delta)
+    if upper > floor:
+        tilted = _worth_a_look(composed, best_of(ladder, log_delta), floor)
+        if tilted:
+            upper = min(upper, modulus_epsilon(tilted, log_delta))
+    return Interval(0.0, max(0.0, upper))
+
+
+def upper_delta(composed: Composed, epsilon: float, floor: float) -> Interval:
+    """(0, an upper bound) of d(epsilon), epsilon > 0, one that is near it where it is near `floor` in (0, 1).
+
+    Claim: holds it. Source: the module.
+    """
+    composed, log_floor = bundled(composed), math.log(floor)
+    ladder = ladder_near(composed, epsilon, log_floor)
+    if ladder is None:
+        return Interval(0.0, 1.0)
+    upper = ladder.log_delta(epsilon)
+    if upper > log_floor:
+        tilted = _worth_a_look(composed, best_of(ladder, log_floor), epsilon)
+        if tilted:
+            upper = min(upper, modulus_delta(tilted, epsilon))
+    return Interval(0.0, from_logs(Interval(-math.inf, min(0.0, upper))).upper)
+
+
+def _worth_a_look(composed: Composed, saddle: Saddle | None, epsilon: float) -> TiltedComposition | None:
+    """The law tilted at a saddle, where the modulus may well show that its epsilon is below this one."""
+    if saddle is None:
+        return None
+    try:
+        tilted = composed.tilted(saddle.c)
+    except WorkLimit:
+        return None
+    at, c = tilted.cumulants, tilted.c
+    if not at.variance > 0:
+        return None
+    log_delta = at.value - math.log(c) - math.log1p(c) - math.log(2 * math.pi * at.variance) / 2 - c * epsilon
+    return tilted if log_delta < saddle.log_delta else None
+
+
+def modulus_epsilon(tilted: TiltedComposition, log_delta: float) -> float:
+    """An epsilon with d(epsilon) <= e^log_delta, from the decay of the tilted law; possibly below 0.
+
+    Claim: d(result) <= e^log_delta. Source: docs/proofs/engine.md, section 8 (the modulus).
+    """
+    front = _log_front(tilted)
+    slack = 4 * UNIT * (abs(front) + abs(log_delta))
+    return math.nextafter((front - log_delta + slack) / tilted.c * (1 + 4 * UNIT), math.inf)
+
+
+def modulus_delta(tilted: TiltedComposition, epsilon: float) -> float:
+    """An upper bound of log d(epsilon), from the decay of the tilted law.
+
+    Claim: at least log d(epsilon). Source: docs/proofs/engine.md, section 8 (the modulus).
+    """
+    front, power = _log_front(tilted), tilted.c * epsilon
+    return front - power + 4 * UNIT * (abs(front) + abs(power))
+
+
+def _log_front(tilted: TiltedComposition) -> float:
+    """log F, where d(eps) <= F e^{-c eps} for every eps: rounded up."""
+    at, c = tilted.cumulants, tilted.c
+    t = _STEPS / math.sqrt(at.variance)
+    decay = np.exp(tilted.log_decay(t))
+    decay[0] = 1.0
+    heights = decay / np.hypot(1.0, t / c) / np.hypot(1.0, t / (c + 1))
+    last = float(t[-1])
+    integral = float(np.diff(t) @ heights[:-1]) + float(decay[-1]) * c * ((c + 1) / last)
+    front = at.value + at.error + math.log(integral / math.pi) - math.log(c) - math.log1p(c)
+    return front + 1e-12 * (1 + abs(at.value) + abs(math.log(c)) + abs(front))
