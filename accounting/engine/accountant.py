@@ -123,7 +123,7 @@ class Accountant:
         item = self._items.get(tree) if isinstance(what, Hashable) else None
         if item is None:
             tree = self._tree(what)
-            item = self._items.get(tree)
+            item = None if tree is what else self._items.get(tree)
         self._require(count, item)
         if item is None:
             item = self._items[tree] = self._read(tree)

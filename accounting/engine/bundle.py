@@ -13,9 +13,10 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.layer_rows import LayerRows
 from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import (
     Grids,
@@ -32,7 +33,6 @@ from dpledger.accounting.engine.two_ended_bundle import MANY_RUNS, BundledTwoEnd
 from dpledger.accounting.laws.finite import FiniteLoss, WorstCase
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes
-from dpledger.accounting.laws.layers import Layers
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import ALIAS, SampledGaussianLoss
 from dpledger.errors import WorkLimit
@@ -40,6 +40,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["Bundle", "BundledGaussians", "bundled", "bundles_of"]
 
 CHUNK = 256  # losses of one bundle
+ROWS = 64  # and of one where each is a row by itself
 FEWEST = 10  # distinct sampled Gaussians that are worth a bundle
 FEWEST_SAMPLED_LAPLACE = 3  # and sampled Laplace losses
 FEWEST_TWO_ENDED = 2  # and Laplace losses and worst cases
@@ -91,6 +92,8 @@ Bundle: TypeAlias = "BundledGaussians | BundledSampledLaplace"
 def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[Bundle, list[int]]], list[int]]:
     """The sampled Gaussians and the sampled Laplace losses among `losses` in bundles, each run once, with their
     numbers, where they are several; and the numbers of the others."""
+    if len(losses) < FEWEST_ROWS:
+        return [], list(range(len(losses)))
     gaussians: dict[str, list[tuple[int, SampledGaussianLoss]]] = {}
     laplace: dict[str, list[tuple[int, SampledLaplaceLoss]]] = {}
     others: list[int] = []
@@ -105,6 +108,7 @@ def bundles_of(losses: Sequence[Loss]) -> tuple[list[tuple[Bundle, list[int]]], 
     groups: list[Sequence[tuple[int, Loss]]] = [*gaussians.values(), *laplace.values()]
     others.extend(i for group in groups if len(group) < FEWEST_ROWS for i, _ in group)
     for some in gaussians.values():
+        some.sort(key=lambda numbered: numbered[1].sigma)  # with about as many points each
         bundles.extend((BundledGaussians(tuple((law, 1) for _, law in c)), [i for i, _ in c]) for c in _chunks(some))
     for more in laplace.values():
         bundles.extend(
@@ -117,10 +121,10 @@ T = TypeVar("T")
 
 
 def _chunks(group: list[T]) -> list[list[T]]:
-    """A group that is worth rows, in parts of at most CHUNK."""
+    """A group that is worth rows, in parts of at most ROWS."""
     if len(group) < FEWEST_ROWS:
         return []
-    return [group[start : start + CHUNK] for start in range(0, len(group), CHUNK)]
+    return [group[start : start + ROWS] for start in range(0, len(group), ROWS)]
 
 
 def _in_chunks(group: list[tuple[SampledGaussianLoss, int]]) -> list[BundledGaussians]:
@@ -168,26 +172,31 @@ class BundledGaussians(Parts[SampledGaussianLoss]):
     def tilted(self, c: float) -> TiltedBundle:
         return TiltedBundle(self, c, tilted_on(self._grids_up_to(c), c))
 
+    def tilted_up_to(self, c: float, frequency: float) -> TiltedBundle:
+        """`tilted`, on the grids of its own nodes up to a frequency."""
+        return TiltedBundle(self, c, tilted_on(grids_for(self.laws, c, frequency), c), frequency)
+
     @functools.cached_property
     def _kept(self) -> dict[float, Grids]:
         return {}
 
     def _grids_up_to(self, c: float) -> Grids:
         """Grids at frequency 0 for tilts up to c, kept for neighbouring tilts."""
-        mantissa, exponent = math.frexp(c)
-        top = math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
-        if top not in self._kept:
-            self._kept[top] = grids_for(self.laws, top, 0.0)
-        return self._kept[top]
+        for top, grids in self._kept.items():
+            if c <= top <= 8 * c:
+                return grids
+        top = math.ldexp(1.0, math.frexp(c)[1] + 1)
+        return self._kept.setdefault(top, grids_for(self.laws, top, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class TiltedBundle:
-    """A bundle tilted at c."""
+    """A bundle tilted at c; the grids of `base` serve up to a `frequency`."""
 
     law: BundledGaussians
     c: float
     base: Tilts
+    frequency: float = 0.0
 
     @functools.cached_property
     def cumulants(self) -> Cumulants:
@@ -195,17 +204,18 @@ class TiltedBundle:
         return self.law.added(base.value, base.error, base.mean, base.variance)
 
     @functools.cached_property
-    def _layers(self) -> list[Layers]:
-        return layers_of(self.base, self.c)
+    def _layers(self) -> LayerRows:
+        return layers_of(self.base, self.c, MOST_DECAYS)
 
     def decay_rows(self, t: Array) -> Array:
-        """Upper bounds of log |phi(s)|, for ever from each t on: a row for each law, one run of it."""
-        return np.array([layers.log_decay(t) for layers in self._layers])
+        """Upper bounds of log |phi(s)|, for ever from each t on, of the first MOST_DECAYS laws: a row for each, one run
+        of it."""
+        return self._layers.log_decay(t)
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:  # noqa: ARG002 - for ever
         if not self.law.decays:
             return np.zeros(t.shape)
-        total: Array = (self.law.counts @ self.decay_rows(t)) * (1 - 1e-12)
+        total: Array = (self.law.counts[:MOST_DECAYS] @ self.decay_rows(t)) * (1 - 1e-12)
         return total
 
     def nodes(self, step: float, count: int, work: int) -> Nodes:
@@ -214,10 +224,11 @@ class TiltedBundle:
 
     def node_rows(self, step: float, count: int, work: int) -> tuple[Array, Array, Array]:
         """Real and imaginary part of log phi and its spread: a row for each law, one run of it. Raises WorkLimit."""
-        grids = grids_for(self.law.laws, self.c, step * (count - 1))
+        end = step * (count - 1)
+        grids = self.base.grids if end <= self.frequency else grids_for(self.law.laws, self.c, end)
         if grids.x.size * count > 64 * work:
             raise WorkLimit(f"the nodes of {len(self.law.parts)} sampled Gaussians need more than {64 * work} terms")
-        fine = tilted_on(grids, self.c)
+        fine = self.base if grids is self.base.grids else tilted_on(grids, self.c)
         points = grids.losses - self.base.mean[:, None]
         phi, block = node_sums(fine.weights, step * points, count)
         modulus = np.maximum(np.abs(phi), FLOOR)

@@ -123,7 +123,7 @@ class Line:
 def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
     t = step * np.arange(count, dtype=np.float64)
     z = c + 1j * t
-    kernel: ComplexArray = 2 / (z * (z + 1))
+    kernel = np.divide(2, z * (z + 1), dtype=np.complex128)
     kernel[0] /= 2
     if mu_squared == 0:
         return Line(t, np.zeros(count), kernel, kernel, np.abs(kernel), np.full(count, 40 * UNIT))

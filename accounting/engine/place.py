@@ -12,14 +12,18 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
-from dpledger.accounting.engine.bundle import Bundle, bundles_of
+from dpledger.accounting.engine.bundle import Bundle, BundledGaussians, bundles_of
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
-from dpledger.accounting.laws.law import Cumulants, Loss
+from dpledger.accounting.laws.closed_moments import RemovedMoments
+from dpledger.accounting.laws.law import Cumulants, Loss, Nodes
+from dpledger.accounting.laws.sampled_row import sampled_row
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
 
@@ -60,6 +64,10 @@ class Place:
     def _log_kappas(self) -> Array:
         return log_kappa(self.points) * (1 - 4 * UNIT)
 
+    @functools.cached_property
+    def _closed(self) -> RemovedMoments:
+        return RemovedMoments(self.points)
+
     def bound_rows(self, losses: Sequence[Loss]) -> Array:
         """Upper bounds of K at the points, their moduli, and the largest loss: a row for each loss."""
         points = self.points
@@ -69,8 +77,21 @@ class Place:
             moments[numbers] = bundle.moment_rows(points)
         for i in others:
             moments[i] = losses[i].log_moments(points)
-        largest = np.array([loss.largest for loss in losses])
-        return np.concatenate([moments, np.abs(moments), largest[:, None]], axis=1)
+        return _bound_rows(moments, losses)
+
+    def wide_rows(self, losses: Sequence[Loss]) -> tuple[Array, list[int]]:
+        """`bound_rows`, with bounds in closed form where that is known, and the numbers of the rows that have these:
+        they are wider."""
+        closed = [i for i, loss in enumerate(losses) if _is_plain(loss) and loss.direction == "remove"]
+        if not closed:
+            return self.bound_rows(losses), closed
+        moments = np.full((len(losses), _POINTS.size), math.inf)
+        moments[closed] = self._closed.rows([loss for loss in losses if _is_plain(loss) and loss.direction == "remove"])
+        rows, known = _bound_rows(moments, losses), (moments[:, -1] < math.inf).tolist()
+        left = [i for i in range(len(losses)) if not known[i]]
+        if left:
+            rows[left] = self.bound_rows([losses[i] for i in left])
+        return rows, [i for i in closed if known[i]]
 
     def node_rows(self, losses: Sequence[Loss]) -> Array:
         """log phi, its spread and its modulus at the nodes, then K, |K|, its error, the mean, its modulus, the variance
@@ -80,15 +101,21 @@ class Place:
         for bundle, numbers in bundles:
             rows[numbers, :-1] = self._bundle_rows(bundle)
         for i in others:
-            tilted = losses[i].tilted(self.c)
-            nodes, at = tilted.nodes(self.step, self.count, MOST_TERMS), tilted.cumulants
+            at, nodes = self._at_nodes(losses[i])
             phi = nodes.log_phi
             scalars = (at.value, abs(at.value), at.error, at.mean, abs(at.mean), at.variance)
             rows[i, :-1] = np.concatenate([phi.real, phi.imag, nodes.spread, np.abs(phi), scalars])
         return rows
 
+    def _at_nodes(self, loss: Loss) -> tuple[Cumulants, Nodes]:
+        if _is_plain(loss):
+            return sampled_row(loss, self.c, self.step, self.count, MOST_TERMS)
+        tilted = loss.tilted(self.c)
+        return tilted.cumulants, tilted.nodes(self.step, self.count, MOST_TERMS)
+
     def _bundle_rows(self, bundle: Bundle) -> Array:
-        tilted = bundle.tilted(self.c)
+        end = self.step * (self.count - 1)
+        tilted = bundle.tilted_up_to(self.c, end) if isinstance(bundle, BundledGaussians) else bundle.tilted(self.c)
         at = tilted.base
         real, imaginary, spread = tilted.node_rows(self.step, self.count, MOST_TERMS >> 2)
         scalars = (at.value, np.abs(at.value), at.error, at.mean, np.abs(at.mean), at.variance)
@@ -116,20 +143,29 @@ class Place:
         above = moments + (bounds.terms + 8) * UNIT * sizes
         return Ladder(self.points, above, above + self._log_kappas + 4 * UNIT * np.abs(above))
 
-    def chernoff(self, bounds: Rows, i: int, log_delta: float) -> float:
-        """An upper bound of epsilon from point number i: that of `ladder(bounds).epsilon`, for one point.
+    def chernoff(self, bounds: Rows, i: int, log_delta: float, late: float) -> float:
+        """An upper bound of epsilon from point number i: that of `ladder(bounds).epsilon`, for one point; `late`: an
+        upper bound of K there of what is not in `bounds`.
 
         Claim: delta(result) <= e^log_delta. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
         size = _POINTS.size
-        moment, modulus = float(bounds.sums[i]), float(bounds.sums[size + i])
+        moment, modulus = float(bounds.sums[i]) + late, float(bounds.sums[size + i]) + late
         bound = moment + float(self._log_kappas[i])
         slack = UNIT * ((bounds.terms + 16) * modulus + 16 * (abs(bound) + abs(log_delta)))
         return (bound - log_delta + slack) / float(self.points[i])
 
     def contour(self, nodes: Rows, ladder: Ladder) -> Contour:
         """The contour of the list here."""
-        whole = Sum(self, nodes.sums, nodes.terms)
-        return Contour(whole, ladder, step=self.step, count=self.count, mu_squared=self.mu_squared)
+        return Contour(Sum.of(self, nodes), ladder, step=self.step, count=self.count, mu_squared=self.mu_squared)
+
+
+def _is_plain(loss: Loss) -> TypeGuard[SampledGaussianLoss]:
+    return isinstance(loss, SampledGaussianLoss) and loss.cut is None
+
+
+def _bound_rows(moments: Array, losses: Sequence[Loss]) -> Array:
+    largest = np.array([[loss.largest] for loss in losses])
+    return np.concatenate([moments, np.abs(moments), largest], axis=1)
 
 
 class Rows:
@@ -180,6 +216,11 @@ class Rows:
         self._sums = self._sums + np.asarray(counts, dtype=np.float64) @ rows
         self._terms += len(rows) + 1
 
+    def replace(self, numbers: Sequence[int], rows: Array) -> None:
+        """Other rows under these numbers."""
+        self._rows[numbers] = rows
+        self._sum_up()
+
     def add(self, i: int, count: int, total: int) -> None:
         """`count` more of row i, of which there are `total` then."""
         self._counts[i] = total
@@ -207,19 +248,20 @@ class Sum:
     place: Place
     sums: Array
     terms: int
+    cumulants: Cumulants
+    absolute_mean: float
+
+    @classmethod
+    def of(cls, place: Place, nodes: Rows) -> Sum:
+        """The sum of rows at the nodes of a place."""
+        sums, terms = nodes.sums, nodes.terms
+        value, size, error, mean, mean_size, variance, _ = sums[-_SCALARS:].tolist()
+        rounded = error * (1 + 1e-9) + (terms + 12) * UNIT * size
+        return cls(place, sums, terms, Cumulants(value, rounded, mean, variance), mean_size * (terms + 8) / 4)
 
     @property
     def c(self) -> float:
         return self.place.c
-
-    @property
-    def cumulants(self) -> Cumulants:
-        value, size, error, mean, _, variance, _ = self.sums[-_SCALARS:].tolist()
-        return Cumulants(value, error * (1 + 1e-9) + (self.terms + 12) * UNIT * size, mean, variance)
-
-    @property
-    def absolute_mean(self) -> float:
-        return float(self.sums[-3]) * (self.terms + 8) / 4
 
     def log_decay(self, t: Array, horizon: float = math.inf) -> Array:
         known = horizon <= self.place.horizon
@@ -227,5 +269,5 @@ class Sum:
 
     def nodes(self, step: float, count: int) -> tuple[Array, Array, Array]:
         assert (step, count) == (self.place.step, self.place.count), "rows hold the nodes of one place"
-        real, imaginary, spread, sizes = (self.sums[k * count : (k + 1) * count] for k in range(4))
+        real, imaginary, spread, sizes = self.sums[: 4 * count].reshape(4, count)
         return real, imaginary, spread + (self.terms + 4) * UNIT * sizes

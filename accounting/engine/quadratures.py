@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.floating import UNIT, Array, ComplexArray
-from dpledger.accounting.laws.layers import Layers, layers_below
+from dpledger.accounting.engine.layer_rows import LayerRows, layer_rows_below
 from dpledger.accounting.laws.subsampled import ALIAS, DIGITS
 from dpledger.errors import WorkLimit
 
@@ -272,35 +272,34 @@ def _fill_sums(sums: ComplexArray, weights: Array, angles: Array, half: int) -> 
     sums[:, :, half - 1 :: -1] = even - odd
 
 
-def layers_of(tilts: Tilts, c: float) -> list[Layers]:
-    """Layers below the density of each loss tilted at c: as `laws.subsampled`, row by row.
+def layers_of(tilts: Tilts, c: float, most: int) -> LayerRows:
+    """Layers below the density of each loss tilted at c, of the first `most`: as `laws.subsampled`, row by row.
 
     Claim: their decay is proven. Source: docs/proofs/engine.md, section 3."""
-    grids = tilts.grids
-    laws, w = grids.laws, grids.laws.power(c)
-    variance, half_step = laws.sigma**2, (grids.x[:, 1:2] - grids.x[:, :1]) / 2
-    kept = tilts.weights > 1e-8
+    grids, x, w = tilts.grids, tilts.grids.x[:most], tilts.grids.laws.power(c)
+    rate, sigma = grids.laws.rate[:most], grids.laws.sigma[:most]
+    variance, half_step = sigma**2, (x[:, 1:2] - x[:, :1]) / 2
+    kept = tilts.weights[:most] > 1e-8
     first = np.argmax(kept, axis=1)[:, None]
     last = kept.shape[1] - 1 - np.argmax(kept[:, ::-1], axis=1)[:, None]
-    low = np.take_along_axis(grids.x, first, axis=1) - half_step
-    high = np.take_along_axis(grids.x, last, axis=1) + half_step
+    low = np.take_along_axis(x, first, axis=1) - half_step
+    high = np.take_along_axis(x, last, axis=1) + half_step
     ends = low + (high - low) / (2 * CELLS) * np.arange(2 * CELLS + 1)
-    loss, errors = curves(laws.rate, (ends - 0.5) / variance)
-    edges, middles, slopes = ends[:, ::2], ends[:, 1::2], _slope(laws, ends)
-    log_constant = (tilts.value + tilts.error)[:, None] + np.log(laws.sigma * math.sqrt(2 * math.pi))
+    loss, errors, gains = _curves_and_gains(rate, (ends - 0.5) / variance)
+    edges, middles, slopes = ends[:, ::2], ends[:, 1::2], (gains + rate) / (gains + 1)
+    log_constant = (tilts.value + tilts.error)[:most, None] + np.log(sigma * math.sqrt(2 * math.pi))
     powers, squares = w * loss[:, 1::2], middles**2 / (2 * variance)
     thinned = np.log(np.maximum(slopes[:, 1::2], 1e-300) / variance)
     rounding = 8 * UNIT * (np.abs(powers) + squares + np.abs(thinned) + np.abs(log_constant))
     log_density = powers - squares - log_constant - thinned - rounding - abs(w) * errors[:, 1::2]
     bends = (w + 1) * slopes[:, ::2]
-    most = np.abs(np.maximum(bends[:, :-1], bends[:, 1:]) - edges[:, :-1] - 1)
-    least = np.abs(np.minimum(bends[:, :-1], bends[:, 1:]) - edges[:, 1:] - 1)
-    slack = np.maximum(most, least) / variance * np.diff(edges) / 2
+    upward = np.abs(np.maximum(bends[:, :-1], bends[:, 1:]) - edges[:, :-1] - 1)
+    downward = np.abs(np.minimum(bends[:, :-1], bends[:, 1:]) - edges[:, 1:] - 1)
+    slack = np.maximum(upward, downward) / variance * np.diff(edges) / 2
     floor = np.exp(np.minimum(log_density - slack - 1e-9, 700.0))
     widths = np.diff(loss[:, ::2]) - errors[:, 2::2] - errors[:, :-2:2]
     usable = (widths > 0) & (slopes[:, 1::2] > 1e-300)
-    floors, lengths = np.where(usable, floor, 0.0), np.where(usable, widths, 0.0)
-    return [layers_below(floors[i], lengths[i]) for i in range(len(floors))]
+    return layer_rows_below(np.where(usable, floor, 0.0), np.where(usable, widths, 0.0))
 
 
 def _slope(laws: Laws, x: Array | float) -> Array:
@@ -312,6 +311,12 @@ def _slope(laws: Laws, x: Array | float) -> Array:
 
 def curves(rate: Array, u: Array) -> tuple[Array, Array]:
     """log(1 - q + q e^u) with bounds of its error: `laws.sampled_curve.mixed_curve`, row by row."""
+    values, errors, _ = _curves_and_gains(rate, u)
+    return values, errors
+
+
+def _curves_and_gains(rate: Array, u: Array) -> tuple[Array, Array, Array]:
+    """`curves`, and q (e^u - 1), for u up to 600 or for 600."""
     gains = rate * np.expm1(np.minimum(u, 600.0))
     values = np.log1p(gains)
     errors = (4 * UNIT) * np.abs(values) + (8 * UNIT) * (np.abs(gains) + np.abs(u) * (gains + rate)) / (gains + 1)
@@ -320,4 +325,4 @@ def curves(rate: Array, u: Array) -> tuple[Array, Array]:
         logs = np.broadcast_to(np.log(rate), u.shape)
         values = np.where(far, u + logs, values)
         errors = np.where(far, UNIT * (8 * np.abs(values) + 8 * u + 8 * np.abs(logs)), errors)
-    return values, errors
+    return values, errors, gains

@@ -16,11 +16,12 @@ import numpy as np
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.engine.floating import UNIT, Array
 from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
 from dpledger.accounting.engine.running_lattice import RunningLattice
-from dpledger.accounting.engine.solve import WIDTH, Interval
+from dpledger.accounting.engine.solve import SHARP, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
+from dpledger.accounting.laws.closed_moments import added_moment
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 
@@ -34,7 +35,7 @@ AHEAD = 1.2  # a place is chosen for so many times the losses that there are
 ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
-DECAYED = -60.0  # log |phi| from which on the decay of more losses adds nothing
+DECAYED = -30.0  # log |phi| from which on the decay of more losses adds nothing
 CLOSE = 4.9e-4  # relative width of epsilon that a lattice may leave
 HARD = 1e-3  # where no method leaves less than this, it may leave
 GROWN, FURTHER = 1.6, 2.0  # so many times what was left before, up to so many times the epsilon that was
@@ -64,8 +65,10 @@ class Running:
         self.places = 0
         self._settled = 0  # the runs there were when the place was chosen
         self._bounds: Rows | None = None
+        self._wide: list[int] = []  # the numbers of the rows of bounds that are in closed form
         self._nodes: Rows | None = None  # of the first losses: those of the others are formed when they are needed
         self._ladder: Ladder | None = None
+        self._late: list[float] = []  # upper bounds of K at the best point, of the losses that have no row of bounds
         self._best = 0  # the point of the best Chernoff bound, when it was last looked for
         self._decays = 0
         self._narrow = 0.0  # the place is asked for answers while this is above 0, and left for one wider than this
@@ -80,6 +83,8 @@ class Running:
     @property
     def infinite_mass(self) -> float:
         """The probability that some loss is infinite."""
+        if not self._failing:
+            return 0.0
         return -math.expm1(math.fsum(self._counts[i] * math.log1p(-mass) for i, mass in self._failing.items()))
 
     def parts(self) -> tuple[tuple[Loss, int], ...]:
@@ -113,12 +118,29 @@ class Running:
         """Whether the Chernoff bound, which costs little, or the largest loss shows that epsilon is at most `floor`."""
         if self.place is None:
             return False
+        if self._is_soon_at_most(self.place, floor):
+            return True
         try:
-            bounds = self._bounds = self._caught_up(self._bounds, self.place.bound_rows)
+            bounds = self._bounds = self._caught_up(self._bounds, self._bound_rows)
+            if bounds.largest <= floor:
+                return True
+            return self._is_shown_at_most(floor) or (self._sharpened() and self._is_shown_at_most(floor))
         except WorkLimit:
             return False
-        if self.place.chernoff(bounds, self._best, self._log_down) <= floor or bounds.largest <= floor:
-            return True
+
+    def _is_soon_at_most(self, place: Place, floor: float) -> bool:
+        """As `is_at_most`, by the best point alone, with bounds in closed form for losses that have no row."""
+        if self._bounds is None:
+            return False
+        known, c = len(self._bounds), float(place.points[self._best])
+        for loss in self._losses[known + len(self._late) :]:
+            self._late.append(added_moment(loss, c))
+        late = sum(count * moment for count, moment in zip(self._counts[known:], self._late, strict=True))
+        late *= 1 + 2 * (len(self._late) + 1) * UNIT
+        return place.chernoff(self._bounds, self._best, self._log_down, late) <= floor
+
+    def _is_shown_at_most(self, floor: float) -> bool:
+        assert self.place is not None
         ladder, _ = self._chernoff(self.place)
         self._best = ladder.best(self._log_down)
         return ladder.epsilon(self._log_down) <= floor
@@ -194,7 +216,7 @@ class Running:
         self.places += place is not None
         self._settled = self._runs
         self._bounds = self._nodes = self._ladder = None
-        self._decays = 0
+        self._wide, self._late, self._decays = [], [], 0
         self._narrow = WIDEST if place else 0.0
         self._past, self._slope, self._apart = [], math.nan, 0.0
 
@@ -230,7 +252,7 @@ class Running:
         return Place.near(line.tilted.c, ROOM * line.step, math.ceil(line.count / ROOM), line.mu_squared)
 
     def _chernoff(self, place: Place) -> tuple[Ladder, Rows]:
-        bounds = self._bounds = self._caught_up(self._bounds, place.bound_rows)
+        bounds = self._bounds = self._caught_up(self._bounds, self._bound_rows)
         ladder = self._ladder = self._ladder or place.ladder(bounds)
         return ladder, bounds
 
@@ -249,6 +271,23 @@ class Running:
         if known < len(self._losses):
             rows.append(form(self._losses[known:]), self._counts[known:])
         return rows
+
+    def _bound_rows(self, losses: list[Loss]) -> Array:
+        """The rows of bounds of the last losses, in closed form where that is known."""
+        assert self.place is not None
+        rows, wide = self.place.wide_rows(losses)
+        self._late = []
+        first = len(self._losses) - len(losses)
+        self._wide.extend(first + i for i in wide)
+        return rows
+
+    def _sharpened(self) -> bool:
+        """Whether there were bounds in closed form: they are now as narrow as can be."""
+        if not self._wide or self.place is None or self._bounds is None:
+            return False
+        self._bounds.replace(self._wide, self.place.bound_rows([self._losses[i] for i in self._wide]))
+        self._wide, self._ladder = [], None
+        return True
 
     def _node_rows(self, losses: list[Loss]) -> Array:
         """The rows at the nodes of the last losses. Decay is told of those that decay most, while it is needed."""
@@ -276,6 +315,8 @@ class Running:
         if floor > 0 and contour.upper(floor) <= self._log_down:
             return Interval(0.0, floor)
         found = self._solved(contour) if self._narrow > 0 else None
+        if (found is None or found.relative_width() > SHARP) and self._sharpened():
+            return self._answer(floor)
         if found is None or found.relative_width() > self._narrow:
             return None
         if self._narrow == WIDEST:

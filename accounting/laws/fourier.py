@@ -1,11 +1,14 @@
 """Sums of w_j e^{i t y_j} over many nodes t = 0, step, 2 step, ... at once, and less their value at t = 0.
 
 The node number is written k = b*B + r. One table holds e^{i r step y} - 1, another e^{i b B step y} - 1; since
-e^{i(a+b)} - 1 = e^{ib}(e^{ia} - 1) + (e^{ib} - 1), a matrix product gives the answer: about 2 sqrt(n) vectors of sines
-and cosines instead of n. Each e^{ia} - 1 = 2i sin(a/2) e^{ia/2} keeps its digits where a is small.
+e^{i(a+b)} - 1 = e^{ib}(e^{ia} - 1) + (e^{ib} - 1), a matrix product gives the answer, and two smaller tables give the
+first: little more than sqrt(n) vectors of sines and cosines instead of n. Each e^{ia} - 1 = 2i sin(a/2) e^{ia/2} keeps
+its digits where a is small.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 
@@ -31,12 +34,23 @@ def node_sums(weights: Array, points: Array, step: float, count: int) -> Complex
 def node_deviations(weights: Array, points: Array, step: float, count: int) -> ComplexArray:
     """sum_j weights[j] (e^{i k step points[j]} - 1), k = 0..count-1; row by row where there are several rows. `step`
     has at most 30 significant bits."""
-    block = 1 << max(0, (count - 1).bit_length() + 1) // 2
-    near = _turns(step * np.arange(block, dtype=np.float64), points)
+    ones, tens, numbers = _split(count)
+    turns = _turns(step * numbers, points)
+    low, high, far = turns[..., :ones, :], turns[..., ones : ones + tens, :], turns[..., ones + tens :, :]
+    near = _sums(high, low)
     weights = weights[..., None, :]
-    far = weights * _turns(block * step * np.arange(-(-count // block), dtype=np.float64), points)
+    far = weights * far
     sums: ComplexArray = (weights + far) @ near.swapaxes(-1, -2) + far.sum(axis=-1)[..., None]
     return sums.reshape(*points.shape[:-1], -1)[..., :count]
+
+
+@functools.lru_cache(maxsize=256)
+def _split(count: int) -> tuple[int, int, Array]:
+    """Every k below `count` is b B + p m + s: how many s there are and how many p, and all s, p m and b B."""
+    bits = max(0, (count - 1).bit_length() + 1) // 2
+    few, block = 1 << (bits + 1) // 2, 1 << bits
+    numbers = (*range(few), *range(0, block, few), *range(0, count, block))
+    return few, block // few, np.array(numbers, dtype=np.float64)
 
 
 def _turns(t: Array, points: Array) -> ComplexArray:
@@ -47,6 +61,13 @@ def _turns(t: Array, points: Array) -> ComplexArray:
     np.multiply(sines, -2 * sines, out=turns.real)
     np.multiply(2 * sines, np.cos(halves), out=turns.imag)
     return turns
+
+
+def _sums(high: ComplexArray, low: ComplexArray) -> ComplexArray:
+    """e^{i(a + b)} - 1 for each a of `high`, each b of `low` and each point."""
+    low = low[..., None, :, :]
+    sums: ComplexArray = high[..., :, None, :] * (1 + low) + low
+    return sums.reshape(*sums.shape[:-3], -1, sums.shape[-1])
 
 
 def rounding_of_deviations(total: float | Array, size: float | Array, terms: int, t: Array) -> Array:

@@ -12,11 +12,11 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import Array
 
-__all__ = ["Layers", "layers_below"]
+__all__ = ["MARGIN", "PARTS", "Layers", "falling_sinc", "layers_below"]
 
 MARGIN = 1e-9  # relative: more than every rounding made here
 MOST_LAYERS = 24
-_PARTS, _FIRST = np.arange(MOST_LAYERS) / MOST_LAYERS, np.array([True])
+PARTS, _FIRST = np.arange(MOST_LAYERS) / MOST_LAYERS, np.array([True])
 _RISE, _PLATEAU = 4.4, 0.2173  # |sin x / x| falls to 0.2173 at 2.63, is at most 0.21724 beyond, and at most 1/x
 
 
@@ -29,7 +29,7 @@ class Layers:
 
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 3."""
-        lost = (1 - _falling_sinc(np.multiply.outer(t, self.radii))) @ self.masses
+        lost = (1 - falling_sinc(np.multiply.outer(t, self.radii))) @ self.masses
         bounds: Array = np.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
         return bounds
 
@@ -43,7 +43,7 @@ def layers_below(floor: Array, widths: Array) -> Layers:
     falls[:-1] -= heights[1:]
     masses = falls * lengths
     share = masses.cumsum()
-    groups = np.minimum(share.searchsorted(share[-1] * _PARTS), masses.size - 1)
+    groups = np.minimum(share.searchsorted(share[-1] * PARTS), masses.size - 1)
     groups[0] = 0
     starts = groups[np.concatenate([_FIRST, groups[1:] > groups[:-1]])]
     merged = np.add.reduceat(masses, starts)
@@ -57,7 +57,7 @@ def _unimodal(floor: Array) -> Array:
     return np.concatenate([unimodal, np.minimum.accumulate(floor[mode:])[1:]])
 
 
-def _falling_sinc(x: Array) -> Array:
+def falling_sinc(x: Array) -> Array:
     """A falling function that is at least |sin x / x|, x >= 0: sin x / x itself down to the plateau."""
     x = np.maximum(x, 1e-150)
     falling: Array = np.where(x < _RISE, np.maximum(np.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))

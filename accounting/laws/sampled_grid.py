@@ -23,12 +23,14 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "ALIAS",
     "DIGITS",
+    "FAINT",
     "MOST_POINTS",
     "Direction",
     "Grid",
     "Weighted",
     "cumulants",
     "fine_grid",
+    "geometric_tails",
     "grid_up_to",
     "log_moments",
     "make_grid",
@@ -280,7 +282,7 @@ def weighted(grid: Grid, c: float) -> Weighted:
         weights[weights < FLUSHED] = 0.0
     total = float(weights.sum())
     weights /= total
-    before, after = _geometric(grid, power)
+    before, after = geometric_tails(grid, power)
     tails = (float(weights[0]) + FAINT) * before + (float(weights[-1]) + FAINT) * after
     moved = abs(power) * float(weights @ grid.slack)
     rounding = (moved + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
@@ -328,7 +330,7 @@ def log_moments(grid: Grid, c: Array) -> Array:
     total = np.sum(weights, axis=1)
     each = np.abs(w) * (weights @ grid.slack) + (8 * UNIT) * (weights @ grid.squares)
     rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
-    before, after = _geometric(grid, grid.pair.power(largest))
+    before, after = geometric_tails(grid, grid.pair.power(largest))
     missing = ALIAS + rounding + (weights[:, 0] / total + FAINT) * before + (weights[:, -1] / total + FAINT) * after
     values = top + np.log(total * grid.scale)
     rest = 1.1 * missing + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
@@ -341,7 +343,7 @@ def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Arra
     growth = np.expm1(np.multiply.outer(c, grid.losses))
     excess, (shifts, shift) = growth @ grid.masses, grid.shifts
     rounding = np.abs(growth) @ grid.doubts + c * (growth @ shifts + shift)
-    before, after = _geometric(grid, grid.pair.power(largest))
+    before, after = geometric_tails(grid, grid.pair.power(largest))
     first, last = float(grid.masses[0]), float(grid.masses[-1])
     missing = ((2 + growth[..., 0]) * first + FAINT) * before + ((2 + growth[..., -1]) * last + FAINT) * after
     relative = 2 * ALIAS + (rounding + missing) / (1 + excess)
@@ -349,7 +351,7 @@ def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Arra
     return values, np.where(relative < 0.1, 1.1 * relative + 8 * UNIT * np.abs(values), math.inf)
 
 
-def _geometric(grid: Grid, power: float) -> tuple[float, float]:
+def geometric_tails(grid: Grid, power: float) -> tuple[float, float]:
     """What lies beyond the first and the last point, in terms of the weight there; infinite where that is not seen to
     fall. For every power between 0 and this one (above 0, where this one is: from 1 on, too).
 

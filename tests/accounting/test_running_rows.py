@@ -1,5 +1,6 @@
 """Sums that grow: what they may err by, against exact rational arithmetic; and rows side by side against one by one."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.place import DECAY, Place, Rows
+from dpledger.accounting.engine.running import Running
+from dpledger.accounting.engine.solve import finite_epsilon
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
@@ -70,3 +73,19 @@ def test_rows_side_by_side_are_those_of_the_losses_one_by_one(side: str) -> None
     decays = place.decays(losses)
     assert (decays <= 0).all()
     assert decays == pytest.approx([place.decays([loss])[0] for loss in losses], rel=0.05)
+
+
+@pytest.mark.parametrize("side", ["remove", "add"])
+def test_a_list_is_never_said_to_be_below_what_its_epsilon_is_above(side: str) -> None:
+    """Whatever is known of its newest losses: bounds in closed form, rows, or nothing yet."""
+    running, certain = Running(math.log(1e-5), math.log(1e-5)), 0
+    for k in range(40):
+        running.add(SampledGaussianLoss(0.002 + 0.0004 * k, 0.9 + 0.05 * k, side), 30)  # type: ignore[arg-type]
+        if k % 10 == 9:
+            running.epsilon()  # chooses a place
+        parts = tuple((loss, count) for loss, count in running.parts())
+        truth = finite_epsilon(Composed(parts), math.log(1e-5), math.log(1e-5)) if k % 4 == 3 else None
+        if truth is not None:
+            assert not running.is_at_most(truth.lower * (1 - 1e-9))
+            certain += running.is_at_most(2 * truth.upper)
+    assert certain >= 5
