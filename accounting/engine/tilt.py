@@ -26,6 +26,7 @@ __all__ = [
     "ladder_near",
     "saddle_for_delta",
     "saddle_for_epsilon",
+    "tilt_near",
 ]
 
 MULTIPLES = np.geomspace(0.35, 2.4, 16)
@@ -169,12 +170,16 @@ def ladder_around(composed: Composed, tilt: float, multiples: Array = MULTIPLES)
     return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
 
 
+def tilt_near(epsilon: float, log_delta: float) -> float:
+    """The tilt that a Gaussian loss has whose Chernoff bound is epsilon > 0 at log_delta."""
+    height = math.sqrt(max(-2 * log_delta, 0.0))
+    return height * (math.sqrt(height * height + 2 * epsilon) + height) / (2 * epsilon)
+
+
 @functools.lru_cache(maxsize=16)
 def ladder_near(composed: Composed, epsilon: float, log_delta: float) -> Ladder | None:
-    """Chernoff bounds around the tilt that a Gaussian loss would have whose bound is epsilon > 0 at log_delta; none
-    where that is too large."""
-    height = math.sqrt(max(-2 * log_delta, 0.0))
-    tilt = height * (math.sqrt(height * height + 2 * epsilon) + height) / (2 * epsilon)
+    """Chernoff bounds around `tilt_near`; none where that is too large."""
+    tilt = tilt_near(epsilon, log_delta)
     try:
         return ladder_around(composed, tilt) if 0 < tilt < math.inf else None
     except WorkLimit:
