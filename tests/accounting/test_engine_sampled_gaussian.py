@@ -193,14 +193,13 @@ def test_a_cut_holds_one_run(seed: int, cuts: Any) -> None:
     assert holds_delta(found.lower, found.upper, exact(mp.mpf(point)))
 
 
-def test_a_cut_narrows_one_jump_among_many() -> None:
-    """Few steps of a tiny rate: without the cut the bounds are several times apart."""
+def test_one_jump_among_many() -> None:
+    """Few steps of a tiny rate, ruled by one of them: large losses apart, and one contour for all, agree."""
     rate, sigma, count, delta = 2.041e-4, 2.585, 1285, 1e-6
     composed = Composed(((SampledGaussianLoss(rate, sigma, "remove"), count),))
     whole, cut = finite_epsilon(composed, math.log(delta), math.log(delta)), jumps_epsilon(composed, delta, delta)
-    assert whole.upper > 2 * cut.upper
     assert cut.upper - cut.lower < 1e-5 * cut.upper
-    assert max(whole.lower, cut.lower) <= cut.upper
+    assert max(whole.lower, cut.lower) <= min(whole.upper, cut.upper)
     steps = Repeated(PoissonSampled(GaussianLaw("2.585"), rate="2.041e-4"), times=count)
     back = compose(steps, direction="remove").delta(cut.upper)
     assert back.lower <= delta <= back.upper * (1 + 1e-4)
