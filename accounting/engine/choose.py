@@ -6,12 +6,13 @@
     Gaussians only, however many                       the closed form of one (`mills`)
     one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
     finite losses with few outcomes                    counting them (`enumeration`)
+    a direction that is not the larger one             upper bounds without a contour (`modulus`), first
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
                                                        beside noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, contours after
                                                        smooth cuts, with few large losses apart from the many small
                                                        ones (`jumps`): the latter first where large losses are seen to
-                                                       rule; then the contour after one cut far out (`cut`), the
+                                                       rule and a contour takes many nodes; then the contour after one cut far out (`cut`), the
                                                        lattice, the second moment, the parts one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
@@ -68,6 +69,7 @@ __all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 SHARP = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
+FEW_NODES = 200  # of a contour that is tried where large losses are seen to rule
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
@@ -216,9 +218,12 @@ def _contour(composed: Composed, down: float, up: float, floor: float) -> Interv
 
 
 def _apart(composed: Composed, down: float, up: float) -> Interval:
-    """Large losses apart at once; where that is not sharp, the contour of all."""
-    found = jumps_epsilon(composed, down, up)
-    return found if found.relative_width() <= SHARP else found.meet(finite_epsilon(composed, *_logs(down, up)))
+    """Large losses apart, unless a contour of all takes but a few nodes and is sharp; where neither is, any contour."""
+    logs = _logs(down, up)
+    found = finite_epsilon(composed, *logs, most=FEW_NODES)
+    if found.relative_width() > SHARP:
+        found = found.meet(jumps_epsilon(composed, down, up))
+    return found if found.relative_width() <= SHARP else found.meet(finite_epsilon(composed, *logs))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:

@@ -13,6 +13,7 @@ from dpledger.accounting.engine.contour import Ladder, LogBounds
 from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
+    MOST_NODES,
     Saddle,
     best_of,
     choose_contour,
@@ -50,9 +51,11 @@ class Interval:
         return (self.upper - self.lower) / self.upper if 0 < self.upper < math.inf else math.inf
 
 
-def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: float, floor: float = 0.0) -> Interval:
+def finite_epsilon(
+    composed: Composed, log_delta_down: float, log_delta_up: float, floor: float = 0.0, most: int = MOST_NODES
+) -> Interval:
     """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
-    above `floor`, (0, floor) will do.
+    above `floor`, (0, floor) will do. By contours of at most `most` nodes each.
 
     Claim: the upper bound holds for every delta >= e^log_delta_down, the lower for every delta <= e^log_delta_up.
     Source: docs/proofs/engine.md, sections 1 and 2.
@@ -68,7 +71,7 @@ def finite_epsilon(composed: Composed, log_delta_down: float, log_delta_up: floa
         tolerance, width = TOLERANCE, WIDTH
         guess = saddle.epsilon - math.log(max(1.0, -2 * log_delta_down)) / (2 * saddle.c)  # what Chernoff gives away
         for _ in range(ATTEMPTS):
-            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
+            contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width, most=most)
             if floor > 0 and contour.upper(floor) <= log_delta_down:
                 return found.meet(Interval(0.0, floor))
             found = found.meet(solved(contour, found, guess, log_delta_down, log_delta_up))

@@ -18,6 +18,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = [
     "CLOSE_MULTIPLES",
+    "MOST_NODES",
     "Saddle",
     "best_of",
     "choose_contour",
@@ -195,10 +196,14 @@ def best_of(ladder: Ladder, log_delta: float) -> Saddle | None:
     return Saddle(c, (float(ladder.log_bounds[best]) - log_delta) / c, log_delta)
 
 
-def choose_contour(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Contour:
+def choose_contour(
+    composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float, most: int = MOST_NODES
+) -> Contour:
     """A contour for the neighbourhood of `saddle`; `tolerance`: relative error of delta aimed at by proven decay,
-    `width`: relative width of epsilon aimed at by smoothing."""
+    `width`: relative width of epsilon aimed at by smoothing. Raises WorkLimit for more than `most` nodes."""
     line = choose_line(composed, saddle, ladder, tolerance=tolerance, width=width)
+    if line.count > most:
+        raise WorkLimit(f"a contour needs {line.count} nodes: more than {most}")
     return Contour(line.tilted, ladder, step=line.step, count=line.count, mu_squared=line.mu_squared)
 
 

@@ -144,9 +144,9 @@ def test_the_smaller_direction_needs_no_contour(
     """Alone, each direction does; together the smaller one is seen not to be above the larger one's lower end."""
     laid: list[Composed] = []
 
-    def counted(composed: Composed, *rest: Any) -> Any:
+    def counted(composed: Composed, *rest: Any, **others: Any) -> Any:
         laid.append(composed)
-        return finite_epsilon(composed, *rest)
+        return finite_epsilon(composed, *rest, **others)
 
     monkeypatch.setattr(choose, "finite_epsilon", counted)
     training = Repeated(PoissonSampled(GaussianLaw(sigma), rate=rate), count)
