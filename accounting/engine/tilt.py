@@ -45,6 +45,7 @@ _NO_GAP = 1e-9  # of the least c: what does not lie ahead is not the least
 _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
 _PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
+_STEEPEST = 1e60  # a tilt whose square may still be multiplied
 _FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
@@ -182,7 +183,7 @@ def ladder_near(composed: Composed, epsilon: float, log_delta: float) -> Ladder 
     """Chernoff bounds around `tilt_near`; none where that is too large."""
     tilt = tilt_near(epsilon, log_delta)
     try:
-        return ladder_around(composed, tilt) if 0 < tilt < math.inf else None
+        return ladder_around(composed, tilt) if 0 < tilt < _STEEPEST else None
     except WorkLimit:
         return None
 

@@ -1,0 +1,34 @@
+"""Lists with two directions or parallel parts at epsilons so small that a Gaussian's tilt would be beyond its square."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpledger.accounting.composition import (
+    Composition,
+    GaussianLaw,
+    LaplaceLaw,
+    Parallel,
+    PmfPair,
+    Repeated,
+    Sequence,
+)
+from dpledger.accounting.guarantees import BoundedRange
+from dpledger.accounting.profile import compose
+
+LOPSIDED = Repeated(PmfPair(left=("0.75", "0.25"), right=("0.3", "0.7")), 100)
+LISTS: dict[str, Composition] = {
+    "laplace": Sequence((LOPSIDED, Repeated(LaplaceLaw("0.01"), 500))),
+    "ranges": Sequence((LOPSIDED, Repeated(BoundedRange("0.01"), 500))),
+    "gaussian": Sequence((LOPSIDED, GaussianLaw("3"))),
+    "parallel": Parallel((Repeated(LaplaceLaw("0.01"), 500), Repeated(LaplaceLaw("0.011"), 500))),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", ["1e-100", "1e-160", "1e-200", "1e-300", "1e-310"])
+@pytest.mark.parametrize("kind", LISTS)
+def test_the_smallest_epsilons_are_answered(kind: str, epsilon: str) -> None:
+    at, still = compose(LISTS[kind]).delta(epsilon), compose(LISTS[kind]).delta(0)
+    assert at.lower <= still.upper
+    assert still.lower <= at.upper * (1 + 1e-9)
