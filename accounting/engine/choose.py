@@ -12,8 +12,9 @@
     everything else                                    the contour (`solve`); where that is wide, contours after
                                                        smooth cuts, with few large losses apart from the many small
                                                        ones (`jumps`): the latter first where large losses are seen to
-                                                       rule and a contour takes many nodes; then the contour after one cut far out (`cut`), the
-                                                       lattice, the second moment, the parts one by one
+                                                       rule and a contour takes many nodes; then the contour after one
+                                                       cut far out (`cut`), the lattice, the second moment, the parts
+                                                       one by one
     leaves with Renyi curves only, in addition         upper bound with the curves (`renyi`), lower bound without them
 
 Every method bounds the profile of the finite loss; the mass at infinity is added in one place. Intervals for one number
