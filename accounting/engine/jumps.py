@@ -41,6 +41,7 @@ PLACED, CLOSE = 8, 0.5  # how often layers are placed for a delta, anew where th
 STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
 NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
 RUNGS = 14  # around a saddle
+FAINTEST = -600.0  # of the logarithm of a share: what is smaller underflows
 KEPT = 3  # sums that the next epsilon is asked of first
 
 
@@ -226,7 +227,7 @@ def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
 def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
     """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
     saddle = _saddle(wide, epsilon)
-    share = math.exp(min(0.0, saddle.log_delta - log_delta))
+    share = math.exp(min(0.0, max(FAINTEST, saddle.log_delta - log_delta)))
     tolerance, width = min(MOST_ERROR, TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
         ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))

@@ -1,4 +1,4 @@
-"""Lists with two directions or parallel parts at epsilons so small that a Gaussian's tilt would be beyond its square."""
+"""Extremes: epsilons so small that a Gaussian's tilt would be beyond its square, losses beyond the digits of delta."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pytest
 
 from dpledger.accounting.composition import (
     Composition,
+    DiscreteGaussianLaw,
     GaussianLaw,
     LaplaceLaw,
     Parallel,
     PmfPair,
+    PoissonSampled,
     Repeated,
     Sequence,
 )
@@ -32,3 +34,16 @@ def test_the_smallest_epsilons_are_answered(kind: str, epsilon: str) -> None:
     at, still = compose(LISTS[kind]).delta(epsilon), compose(LISTS[kind]).delta(0)
     assert at.lower <= still.upper
     assert still.lower <= at.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", ["0.01", "1e-100"])
+@pytest.mark.parametrize("beside", [LaplaceLaw("5"), DiscreteGaussianLaw(sigma="0.4", sensitivity=2)])
+def test_rare_samples_beside_losses_whose_rounding_is_more_than_all_digits_of_delta(
+    beside: Composition, delta: str
+) -> None:
+    """A term's share of delta is below the least float there."""
+    rare = Repeated(PoissonSampled(GaussianLaw("37.4"), rate="0.000117"), 425)
+    loud = Repeated(beside, 10**12)
+    both, alone = (compose(tree).epsilon(delta) for tree in (Sequence((rare, loud)), loud))
+    assert alone.lower <= both.upper
+    assert both.lower <= alone.upper * (1 + 1e-9)
