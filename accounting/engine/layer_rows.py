@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpledger.accounting.engine.floating import Array
-from dpledger.accounting.laws.layers import MARGIN, PARTS, falling_sinc
+from dpledger.accounting.laws.layers import MARGIN, PARTS, lost_share
 
 __all__ = ["LayerRows", "layer_rows_below"]
 
@@ -25,8 +25,7 @@ class LayerRows:
 
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t, row by row. Source: docs/proofs/engine.md, section 3."""
-        kept = falling_sinc(self.radii[:, None, :] * t[:, None])
-        lost = np.einsum("itj,ij->it", 1 - kept, self.masses)
+        lost = np.einsum("itj,ij->it", lost_share(self.radii[:, None, :] * t[:, None]), self.masses)
         bounds: Array = np.log1p(-np.clip(lost * (1 - MARGIN), 0.0, 1 - MARGIN))
         return bounds
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import Array
 
-__all__ = ["MARGIN", "PARTS", "Layers", "falling_sinc", "layers_below"]
+__all__ = ["MARGIN", "PARTS", "Layers", "layers_below", "lost_share"]
 
 MARGIN = 1e-9  # relative: more than every rounding made here
 MOST_LAYERS = 24
 PARTS, _FIRST = np.arange(MOST_LAYERS) / MOST_LAYERS, np.array([True])
+_SMALL = 0.01  # below, 1 - sin x / x loses more digits than MARGIN allows
 _RISE, _PLATEAU = 4.4, 0.2173  # |sin x / x| falls to 0.2173 at 2.63, is at most 0.21724 beyond, and at most 1/x
 
 
@@ -29,7 +30,7 @@ class Layers:
 
     def log_decay(self, t: Array) -> Array:
         """Claim: at least log |phi(s)| for every s >= t. Source: docs/proofs/engine.md, section 3."""
-        lost = (1 - falling_sinc(np.multiply.outer(t, self.radii))) @ self.masses
+        lost = lost_share(np.multiply.outer(t, self.radii)) @ self.masses
         bounds: Array = np.log1p(-np.minimum(np.maximum(lost, 0.0), 1.0) * (1 - MARGIN))
         return bounds
 
@@ -57,8 +58,11 @@ def _unimodal(floor: Array) -> Array:
     return np.concatenate([unimodal, np.minimum.accumulate(floor[mode:])[1:]])
 
 
-def falling_sinc(x: Array) -> Array:
-    """A falling function that is at least |sin x / x|, x >= 0: sin x / x itself down to the plateau."""
+def lost_share(x: Array) -> Array:
+    """A rising function that is at most 1 - |sin x / x|, x >= 0: 1 - sin x / x itself up to the plateau, and for small
+    x, where that would cancel, two terms of its series."""
     x = np.maximum(x, 1e-150)
-    falling: Array = np.where(x < _RISE, np.maximum(np.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))
-    return falling
+    square = x * x
+    falling = np.where(x < _RISE, np.maximum(np.sin(x) / x, _PLATEAU), np.minimum(1 / x, _PLATEAU))
+    share: Array = np.where(x < _SMALL, square * (1 / 6 - square / 120), 1 - falling)
+    return share

@@ -15,6 +15,7 @@ from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
+from dpledger.accounting.laws.layers import MARGIN, lost_share
 from dpledger.accounting.laws.sampled_curve import loss_curve
 from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
@@ -331,6 +332,17 @@ def test_the_layers_stay_below_the_density(seed: int, direction: Direction) -> N
     moduli = np.abs(np.exp(1j * np.multiply.outer(t, points)) @ weights)
     assert (moduli <= bounds + 1e-12).all()
     assert float(tilted._layers.masses.sum()) <= 1  # type: ignore[union-attr]
+
+
+def test_what_a_layer_loses_keeps_its_digits_near_frequency_zero() -> None:
+    """A rounding of 1e-16 there, times 10^13 runs, would be a decay that is none."""
+    x = np.geomspace(1e-9, 4.0, 4000)
+    shares = lost_share(x)
+    for at, share in zip(x.tolist(), shares.tolist(), strict=True):
+        exact = 1 - abs(mp.sin(mp.mpf(at)) / mp.mpf(at))
+        assert share * (1 - MARGIN) <= exact
+        assert at > 2.5 or exact <= share * (1 + MARGIN)
+    assert (np.diff(shares) >= -1e-9 * shares[1:]).all()
 
 
 @pytest.mark.parametrize("seed", seeds(60, 600))
