@@ -12,7 +12,10 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.two_ended_bundle import BundledTwoEnded
+from dpledger.accounting.laws.finite import WorstCase
 from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
@@ -134,6 +137,10 @@ def _tilt_of_small_losses(composed: Composed, height: float) -> float:
                 squares.append(count * loss.chi_squared)
             case GaussianLoss():
                 squares.append(count * loss.mu_squared)
+            case LaplaceLoss() | WorstCase() if loss.epsilon <= 1:
+                squares.append(count * loss.epsilon**2)
+            case BundledTwoEnded() if loss.epsilons.max() <= 1:
+                squares.append(float(loss.counts @ loss.epsilons**2))
             case _:
                 return 1.0
     variance = math.fsum(squares)
