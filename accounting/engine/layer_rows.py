@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpledger.accounting.engine.floating import Array
-from dpledger.accounting.laws.layers import MARGIN, PARTS, lost_share
+from dpledger.accounting.laws.layers import MARGIN, PARTS, lost_share, worth
 
 __all__ = ["LayerRows", "layer_rows_below"]
 
@@ -39,16 +39,16 @@ def layer_rows_below(floors: Array, widths: Array) -> LayerRows:
     falls = heights.copy()
     falls[:, :-1] -= heights[:, 1:]
     masses = falls * lengths
-    starts, empty = _groups(masses)
+    starts, empty = _groups(worth(masses, lengths))
     merged = np.add.reduceat(masses.ravel(), starts.ravel()).reshape(starts.shape)
     merged[empty] = 0.0
     return LayerRows(merged * (1 - MARGIN), lengths.ravel()[starts] * ((1 - MARGIN) / 2))  # the shortest of each group
 
 
-def _groups(masses: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where groups of about equal mass begin in each row, counted through all rows, and which of them are empty."""
-    rows, cells = masses.shape
-    share = np.cumsum(masses, axis=1)
+def _groups(worths: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where groups of about equal worth begin in each row, counted through all rows, and which of them are empty."""
+    rows, cells = worths.shape
+    share = np.cumsum(worths, axis=1)
     ends = [np.searchsorted(row, row[-1] * PARTS) for row in share]
     groups = np.minimum(np.array(ends, dtype=np.intp), cells - 1)
     groups[:, 0] = 0

@@ -26,7 +26,7 @@ __all__ = ["modulus_delta", "modulus_epsilon", "upper_delta", "upper_epsilon"]
 
 FEW_PARTS, LEAST_TILT = 8, 1e-200
 SHARES = (0.75, 1.0)  # of a tilt: closed forms of K rise too steeply
-_STEPS = np.concatenate([np.linspace(0.0, 5.0, 36), np.geomspace(5.5, 80.0, 12)])  # in units of 1 / sqrt(K'')
+_STEPS = np.concatenate([np.linspace(0.0, 5.0, 72), np.geomspace(5.2, 80.0, 16)])  # in units of 1 / sqrt(K'')
 
 
 def upper_epsilon(composed: Composed, log_delta: float, floor: float) -> Interval:

@@ -12,10 +12,10 @@ import numpy as np
 
 from dpledger.accounting.engine.floating import Array
 
-__all__ = ["MARGIN", "PARTS", "Layers", "layers_below", "lost_share"]
+__all__ = ["MARGIN", "PARTS", "Layers", "layers_below", "lost_share", "worth"]
 
 MARGIN = 1e-9  # relative: more than every rounding made here
-MOST_LAYERS = 24
+MOST_LAYERS = 32
 PARTS, _FIRST = np.arange(MOST_LAYERS) / MOST_LAYERS, np.array([True])
 _SMALL = 0.01  # below, 1 - sin x / x loses more digits than MARGIN allows
 _RISE, _PLATEAU = 4.4, 0.2173  # |sin x / x| falls to 0.2173 at 2.63, is at most 0.21724 beyond, and at most 1/x
@@ -43,12 +43,20 @@ def layers_below(floor: Array, widths: Array) -> Layers:
     falls = heights.copy()
     falls[:-1] -= heights[1:]
     masses = falls * lengths
-    share = masses.cumsum()
+    share = worth(masses, lengths).cumsum()
     groups = np.minimum(share.searchsorted(share[-1] * PARTS), masses.size - 1)
     groups[0] = 0
     starts = groups[np.concatenate([_FIRST, groups[1:] > groups[:-1]])]
     merged = np.add.reduceat(masses, starts)
     return Layers(merged * (1 - MARGIN), lengths[starts] * ((1 - MARGIN) / 2))  # the shortest of each group
+
+
+def worth(masses: Array, lengths: Array) -> Array:
+    """By what layers are grouped, row by row: by their share of the variance, which counts near frequency 0, and by that
+    of the mass, which counts far out."""
+    spread = masses * lengths * lengths
+    shares: Array = masses * spread.sum(axis=-1, keepdims=True) + spread * masses.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def _unimodal(floor: Array) -> Array:
