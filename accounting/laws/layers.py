@@ -52,8 +52,8 @@ def layers_below(floor: Array, widths: Array) -> Layers:
 
 
 def worth(masses: Array, lengths: Array) -> Array:
-    """By what layers are grouped, row by row: by their share of the variance, which counts near frequency 0, and by that
-    of the mass, which counts far out."""
+    """By what layers are grouped, row by row: their share of the variance, which counts near frequency 0, and that of
+    the mass, which counts far out."""
     spread = masses * lengths * lengths
     shares: Array = masses * spread.sum(axis=-1, keepdims=True) + spread * masses.sum(axis=-1, keepdims=True)
     return shares
