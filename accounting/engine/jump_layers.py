@@ -14,9 +14,10 @@ from typing import TypeGuard
 
 import numpy as np
 
-from dpledger.accounting.engine.composed import Composed, log_kappa
+from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.engine.tilt import ladder_of
 from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond
@@ -63,10 +64,6 @@ def jumps(loss: Loss) -> TypeGuard[SampledGaussianLoss]:
     return isinstance(loss, SampledGaussianLoss) and loss.direction == "remove" and loss.cut is None
 
 
-def _ladder(c: Array, log_moments: Array) -> Ladder:
-    return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
-
-
 def layered(composed: Composed, delta: float, steepness: float) -> Layered:
     """Layers for a profile of about `delta`; the first begins where the law falls so steeply. Raises WorkLimit where
     there is one scale only.
@@ -83,7 +80,7 @@ def layered(composed: Composed, delta: float, steepness: float) -> Layered:
     )
     c = tilt * MULTIPLES
     log_others = Composed(tuple(others)).log_moments(c) if others else np.zeros(c.size)
-    terms, beyond = [(small, _ladder(c, small.log_moments(c)))], []
+    terms, beyond = [(small, ladder_of(c, small.log_moments(c)))], []
     log_delta = math.log(delta)
     epsilon = terms[0][1].epsilon(log_delta + PREFACTOR)
     for j in reversed(range(len(levels) - 1)):
@@ -95,7 +92,7 @@ def layered(composed: Composed, delta: float, steepness: float) -> Layered:
             terms.append((Composed(((numbers, 1), *others)), ladder))
             epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
         if numbers.most < sum(numbers.counts):
-            beyond.append(_ladder(c, numbers.log_moments_beyond(c) + log_others))
+            beyond.append(ladder_of(c, numbers.log_moments_beyond(c) + log_others))
     lost = sum(
         count * mass_beyond(loss.rate, loss.sigma, own[-1]) for (loss, count), own in zip(runs, cuts, strict=True)
     )
@@ -113,11 +110,11 @@ def _numbers(
     last = min(MOST_JUMPS, total)
     for k in range(1, last + 1):
         several = JumpingRuns(groups, k, min(k + MORE, total))
-        together = _ladder(c, several.log_moments(c) + log_others)
+        together = ladder_of(c, several.log_moments(c) + log_others)
         if k == last or together.log_delta(epsilon) < log_delta - FAR_BELOW:
             break
         alone = JumpingRuns(groups, k, k)
-        ladder = _ladder(c, alone.log_moments(c) + log_others)
+        ladder = ladder_of(c, alone.log_moments(c) + log_others)
         epsilon = max(epsilon, ladder.epsilon(log_delta + PREFACTOR))
         tilt = float(c[np.argmin(ladder.log_bounds - c * epsilon)])
         if np.interp(BEYOND * tilt, c, alone.log_expected(c)) < math.log(k):

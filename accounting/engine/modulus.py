@@ -11,18 +11,19 @@ Sources: Canonne-Kamath-Steinke 2020, Proposition 12 (Chernoff); docs/proofs/eng
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, sum_up
-from dpledger.accounting.engine.floating import UNIT
+from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.solve import Interval, from_logs
-from dpledger.accounting.engine.tilt import Saddle, best_of, ladder_near, tilt_near
+from dpledger.accounting.engine.tilt import Saddle, best_of, ladder_near, ladder_of, tilt_near
 from dpledger.accounting.laws.closed_moments import added_moment
 from dpledger.errors import WorkLimit
 
-__all__ = ["modulus_delta", "modulus_epsilon", "upper_delta", "upper_epsilon"]
+__all__ = ["modulus_ladder", "upper_delta", "upper_epsilon"]
 
 FEW_PARTS, LEAST_TILT = 8, 1e-200
 SHARES = (0.75, 1.0)  # of a tilt: closed forms of K rise too steeply
@@ -35,19 +36,11 @@ def upper_epsilon(composed: Composed, log_delta: float, floor: float) -> Interva
 
     Claim: holds it. Source: the module.
     """
-    tilts = [share * tilt_near(floor, log_delta) for share in SHARES]
-    closed = min((_log_chernoff(composed, c) - log_delta) / c for c in tilts)
-    if closed <= floor:
-        return Interval(0.0, max(0.0, closed))
-    composed = bundled(composed)
-    ladder = ladder_near(composed, floor, log_delta)
-    if ladder is None:
-        return Interval(0.0, math.inf)
-    upper = ladder.epsilon(log_delta)
-    if upper > floor:
-        tilted = _worth_a_look(composed, best_of(ladder, log_delta), floor)
-        if tilted:
-            upper = min(upper, modulus_epsilon(tilted, log_delta))
+    upper = math.inf
+    for ladder in _ladders(composed, floor, log_delta):
+        upper = min(upper, ladder.epsilon(log_delta))
+        if upper <= floor:
+            break
     return Interval(0.0, max(0.0, upper))
 
 
@@ -56,29 +49,35 @@ def upper_delta(composed: Composed, epsilon: float, floor: float) -> Interval:
 
     Claim: holds it. Source: the module.
     """
-    log_floor = math.log(floor)
-    tilts = [share * tilt_near(epsilon, log_floor) for share in SHARES]
-    closed = min(_log_chernoff(composed, c) - c * epsilon for c in tilts)
-    if closed <= log_floor:
-        return from_logs(Interval(-math.inf, closed))
+    upper, log_floor = 0.0, math.log(floor)
+    for ladder in _ladders(composed, epsilon, log_floor):
+        upper = min(upper, ladder.log_delta(epsilon))
+        if upper <= log_floor:
+            break
+    return Interval(0.0, from_logs(Interval(-math.inf, upper)).upper)
+
+
+def _ladders(composed: Composed, epsilon: float, log_delta: float) -> Iterator[Ladder]:
+    """Bounds for the neighbourhood of a point of the profile, those that cost least first."""
+    tilts = [share * tilt_near(epsilon, log_delta) for share in SHARES]
+    closed = [(c, _closed_moment(composed, c)) for c in tilts]
+    if all(moment < math.inf for _, moment in closed):
+        yield ladder_of(*np.array(closed).T)
     composed = bundled(composed)
-    ladder = ladder_near(composed, epsilon, log_floor)
+    ladder = ladder_near(composed, epsilon, log_delta)
     if ladder is None:
-        return Interval(0.0, 1.0)
-    upper = ladder.log_delta(epsilon)
-    if upper > log_floor:
-        tilted = _worth_a_look(composed, best_of(ladder, log_floor), epsilon)
-        if tilted:
-            upper = min(upper, modulus_delta(tilted, epsilon))
-    return Interval(0.0, from_logs(Interval(-math.inf, min(0.0, upper))).upper)
+        return
+    yield ladder
+    tilted = _worth_a_look(composed, best_of(ladder, log_delta), epsilon)
+    if tilted:
+        yield modulus_ladder(tilted)
 
 
-def _log_chernoff(composed: Composed, c: float) -> float:
-    """log F, where d(eps) <= F e^{-c eps} for every eps, from closed forms of K: infinite where there are none."""
+def _closed_moment(composed: Composed, c: float) -> float:
+    """An upper bound of K(c) in closed form; infinite where there is none."""
     if len(composed.parts) > FEW_PARTS or not LEAST_TILT < c < math.inf:
         return math.inf
-    moment = sum_up([count * added_moment(loss, c) for loss, count in composed.parts])
-    return moment - c * math.log1p(1 / c) - math.log1p(c) + 1e-12 * (1 + moment + math.log1p(c))
+    return sum_up([count * added_moment(loss, c) for loss, count in composed.parts])
 
 
 def _worth_a_look(composed: Composed, saddle: Saddle | None, epsilon: float) -> TiltedComposition | None:
@@ -96,27 +95,11 @@ def _worth_a_look(composed: Composed, saddle: Saddle | None, epsilon: float) -> 
     return tilted if log_delta < saddle.log_delta else None
 
 
-def modulus_epsilon(tilted: TiltedComposition, log_delta: float) -> float:
-    """An epsilon with d(epsilon) <= e^log_delta, from the decay of the tilted law; possibly below 0.
+def modulus_ladder(tilted: TiltedComposition) -> Ladder:
+    """One point: the bound that the decay of the tilted law gives.
 
-    Claim: d(result) <= e^log_delta. Source: docs/proofs/engine.md, section 8 (the modulus).
+    Claim: d(eps) <= e^{log_bounds - c eps} for every eps. Source: docs/proofs/engine.md, section 8 (the modulus).
     """
-    front = _log_front(tilted)
-    slack = 4 * UNIT * (abs(front) + abs(log_delta))
-    return math.nextafter((front - log_delta + slack) / tilted.c * (1 + 4 * UNIT), math.inf)
-
-
-def modulus_delta(tilted: TiltedComposition, epsilon: float) -> float:
-    """An upper bound of log d(epsilon), from the decay of the tilted law.
-
-    Claim: at least log d(epsilon). Source: docs/proofs/engine.md, section 8 (the modulus).
-    """
-    front, power = _log_front(tilted), tilted.c * epsilon
-    return front - power + 4 * UNIT * (abs(front) + abs(power))
-
-
-def _log_front(tilted: TiltedComposition) -> float:
-    """log F, where d(eps) <= F e^{-c eps} for every eps: rounded up."""
     at, c = tilted.cumulants, tilted.c
     t = _STEPS / math.sqrt(at.variance)
     decay = np.exp(tilted.log_decay(t))
@@ -125,4 +108,5 @@ def _log_front(tilted: TiltedComposition) -> float:
     last = float(t[-1])
     integral = float(np.diff(t) @ heights[:-1]) + float(decay[-1]) * c * ((c + 1) / last)
     front = at.value + at.error + math.log(integral / math.pi) - math.log(c) - math.log1p(c)
-    return front + 1e-12 * (1 + abs(at.value) + abs(math.log(c)) + abs(front))
+    front += 1e-12 * (1 + abs(at.value) + abs(math.log(c)) + abs(front))
+    return Ladder(np.array([c]), np.array([at.value + at.error]), np.array([front]))

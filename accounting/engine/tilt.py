@@ -28,6 +28,7 @@ __all__ = [
     "choose_line",
     "ladder_around",
     "ladder_near",
+    "ladder_of",
     "saddle_for_delta",
     "saddle_for_epsilon",
     "tilt_near",
@@ -175,7 +176,11 @@ def _newton(c: float, gap: float, slope: float, low: float, high: float) -> floa
 def ladder_around(composed: Composed, tilt: float, multiples: Array = MULTIPLES) -> Ladder:
     """Chernoff bounds at multiples of a tilt: bounds by themselves, and what bounds the aliases."""
     c = tilt * multiples
-    log_moments = composed.log_moments(c)
+    return ladder_of(c, composed.log_moments(c))
+
+
+def ladder_of(c: Array, log_moments: Array) -> Ladder:
+    """The Chernoff bounds of upper bounds of K."""
     return Ladder(c, log_moments, log_moments + log_kappa(c) * (1 - 4 * UNIT) + 4 * UNIT * np.abs(log_moments))
 
 

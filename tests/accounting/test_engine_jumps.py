@@ -22,6 +22,7 @@ from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_deltas, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_epsilon
+from dpledger.accounting.engine.tilt import ladder_of
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
 from dpledger.accounting.laws.laplace import LaplaceLoss
@@ -371,7 +372,7 @@ def test_a_lost_layer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def faint(*given: Any) -> Iterator[Any]:
         for runs, _ in numbers(*given):
             few = replace(runs, fewest=2, most=2)
-            yield few, jump_layers._ladder(given[1][0], few.log_moments(given[1][0]))
+            yield few, ladder_of(given[1][0], few.log_moments(given[1][0]))
 
     monkeypatch.setattr(jump_layers, "_numbers", faint)
     wrong = jumps_epsilon(composed, delta, delta)

@@ -12,7 +12,7 @@ from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeate
 from dpledger.accounting.engine import choose
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.mills import gaussian_epsilon
-from dpledger.accounting.engine.modulus import modulus_delta, modulus_epsilon, upper_delta, upper_epsilon
+from dpledger.accounting.engine.modulus import modulus_ladder, upper_delta, upper_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import ladder_around, saddle_for_delta
 from dpledger.accounting.guarantees import ApproxDP
@@ -27,7 +27,7 @@ ONE = np.ones(1)
 
 
 def modulus(composed: Composed, log_delta: float) -> float:
-    return modulus_epsilon(composed.tilted(saddle_for_delta(composed, log_delta, 2e-4).c), log_delta)
+    return modulus_ladder(composed.tilted(saddle_for_delta(composed, log_delta, 2e-4).c)).epsilon(log_delta)
 
 
 def chernoff(composed: Composed, log_delta: float) -> float:
@@ -55,7 +55,7 @@ def test_it_is_above_the_certified_lower_end(seed: int) -> None:
     found = finite_epsilon(composed, log_delta, log_delta)
     c = saddle_for_delta(composed, log_delta, 2e-4).c
     for share in (0.3, 1.0, 1.7):
-        assert max(0.0, modulus_epsilon(composed.tilted(share * c), log_delta)) >= found.lower
+        assert max(0.0, modulus_ladder(composed.tilted(share * c)).epsilon(log_delta)) >= found.lower
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
@@ -108,7 +108,7 @@ def test_delta_in_the_same_way(seed: int) -> None:
         truth = finite_delta(composed, epsilon)
         c = saddle_for_delta(composed, log_delta, 2e-4).c
         for share in (0.3, 1.0, 1.7):
-            assert modulus_delta(composed.tilted(share * c), epsilon) >= truth.lower
+            assert modulus_ladder(composed.tilted(share * c)).log_delta(epsilon) >= truth.lower
         for floor in (1e-300, math.exp(log_delta) / 2, math.exp(log_delta), 0.9):
             assert upper_delta(composed, epsilon, floor).upper >= from_logs(truth).lower
 
