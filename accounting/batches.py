@@ -28,7 +28,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP
 from dpledger.accounting.laws.drawn import losses_of
 from dpledger.accounting.laws.draws import (

@@ -26,9 +26,9 @@ import numpy as np
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
-from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
+from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons

@@ -44,8 +44,8 @@ from accountants.pictures import DISTINCT, STEPS, draw
 from accountants.timing import Timed, peak_memory, repeated
 from accountants.work import MAIN, OTHERS, Work, any_training, closed_mixes, distinct, few_runs
 
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled
-from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.profile import compose
 
 DOCUMENT = Path(__file__).parents[1] / "examples" / "run.json"

@@ -21,11 +21,11 @@ import numpy.typing as npt
 from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.floating import SUBNORMAL, UNIT, Array, require_assumptions
 from dpledger.accounting.engine.jumps import jumps_deltas
 from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
+from dpledger.accounting.floating import SUBNORMAL, UNIT, Array, require_assumptions
 from dpledger.accounting.laws.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit

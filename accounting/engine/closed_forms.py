@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpledger.accounting.engine.floating import UNIT, down, lowered, raised, up
 from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.floating import UNIT, down, lowered, raised, up
 
 __all__ = [
     "added_delta",

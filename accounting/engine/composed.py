@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
 __all__ = ["Composed", "TiltedComposition", "log_kappa", "sum_up"]

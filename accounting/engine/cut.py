@@ -15,9 +15,9 @@ import math
 from dataclasses import replace
 
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
+from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.engine.composed import sum_up
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, price
 
 __all__ = ["NodeRows", "Parts", "Some", "in_blocks", "joined"]

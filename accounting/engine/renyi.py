@@ -16,7 +16,7 @@ import numpy as np
 
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, log_kappa
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.law import Loss
 from dpledger.decimals import float_down, float_up

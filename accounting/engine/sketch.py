@@ -14,7 +14,7 @@ import numpy as np
 
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
-from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.tails import Profiled
 
 __all__ = ["Sketch", "sketched"]

@@ -10,7 +10,6 @@ from typing import Protocol
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder, LogBounds
-from dpledger.accounting.engine.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.tilt import (
     CLOSE_MULTIPLES,
     MOST_NODES,
@@ -22,6 +21,7 @@ from dpledger.accounting.engine.tilt import (
     saddle_for_delta,
     saddle_for_epsilon,
 )
+from dpledger.accounting.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.errors import WorkLimit
 
 __all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "solved"]

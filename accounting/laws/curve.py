@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import Array
+from dpledger.accounting.floating import Array
 
 __all__ = ["gauss_legendre"]
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
 

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from dpledger.accounting.engine.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.errors import CannotCertify
 
 __all__ = ["Cut", "mass_beyond", "require_error_function"]

@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpledger.accounting.accountant import (
+        Accountant as Accountant,
+    )
     from dpledger.accounting.calibration import (
         calibrate as calibrate,
         calibrate_count as calibrate_count,
@@ -34,9 +37,6 @@ if TYPE_CHECKING:
         Sequence as Sequence,
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
-    )
-    from dpledger.accounting.engine.accountant import (
-        Accountant as Accountant,
     )
     from dpledger.accounting.filters import (
         AdvancedFilter as AdvancedFilter,
@@ -142,7 +142,7 @@ _HOME = {
         "Shuffled",
         "SparseVectorLaw",
     ),
-    "dpledger.accounting.engine.accountant": ("Accountant",),
+    "dpledger.accounting.accountant": ("Accountant",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",
         "BasicFilter",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import (
     Composition,
     Document,
@@ -18,7 +19,6 @@ from dpledger.accounting.composition import (
     PoissonSampled,
     Repeated,
 )
-from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, DpledgerError, ParameterError, RelationError

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dpledger.accounting import accountant as accountants
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -17,8 +19,7 @@ from dpledger.accounting.composition import (
     LaplaceLaw,
     PoissonSampled,
 )
-from dpledger.accounting.engine import accountant as accountants, choose
-from dpledger.accounting.engine.accountant import Accountant
+from dpledger.accounting.engine import choose
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.running_lattice import RunningLattice
 from dpledger.accounting.guarantees import ApproxDP, PureDP

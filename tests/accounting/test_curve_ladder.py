@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.engine.composed import Composed
-from dpledger.accounting.engine.floating import Array
 from dpledger.accounting.engine.renyi import CurveLadder, curve_ladder
+from dpledger.accounting.floating import Array
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss

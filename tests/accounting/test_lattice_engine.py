@@ -15,10 +15,10 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
-from dpledger.accounting.engine.floating import UNIT
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
 from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
+from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from mpmath import mp
 
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import (
     GaussianLaw,
     PmfPair,
@@ -18,7 +19,6 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
     planned,
 )
-from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost

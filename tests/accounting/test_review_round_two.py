@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nested_runs
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.calibration import calibrate, meets
 from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
@@ -28,7 +29,6 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.conversions import epsilon_of_zcdp
-from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.jumps import jumps_epsilon
 from dpledger.accounting.engine.mills import gaussian_epsilon

@@ -19,6 +19,7 @@ import numpy as np
 import ball_profiles as exactly
 from ball_contours import Gaussian, Laplace, Law, Line, OnLine, Patience, SampledGaussian, Unresolved, saddle
 from ball_profiles import Ball, Pair, Profile, ball
+from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -28,7 +29,6 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.engine.accountant import Accountant
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss

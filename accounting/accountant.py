@@ -25,11 +25,11 @@ from typing import Literal, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
-from dpledger.accounting.engine.floating import UNIT, require_assumptions
 from dpledger.accounting.engine.infinite_mass import finite_part
 from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
