@@ -17,20 +17,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from importlib import import_module
-from types import ModuleType
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
 from dpledger.accounting.engine.anchors import Curve, Points
+from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.floating import Array
-from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, float_down, float_up
 from dpledger.errors import ParameterError, RelationError
@@ -93,7 +92,7 @@ class Profile:
     def _epsilon_of(self, case: Ingredients, delta: Decimal, floor: float) -> Interval:
         if self.verify is None:
             return epsilon_interval(case, delta, floor)
-        checked: Interval = _balls().checked_epsilon(case, epsilon_interval(case, delta), delta)
+        checked: Interval = checked_epsilon(case, epsilon_interval(case, delta), delta)
         return checked
 
     def delta(self, epsilon: Number) -> Bounds:
@@ -111,7 +110,7 @@ class Profile:
     def _delta_of(self, case: Ingredients, epsilon: float, floor: float) -> Interval:
         if self.verify is None:
             return delta_interval(case, epsilon, floor)
-        checked: Interval = _balls().checked_delta(case, delta_interval(case, epsilon), epsilon)
+        checked: Interval = checked_delta(case, delta_interval(case, epsilon), epsilon)
         return checked
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:
@@ -254,11 +253,6 @@ class Profile:
         lower, upper = (share / (share + (1 - before) * rate) if share else Decimal(0) for share in shares)
         slack = Decimal("1e-20")
         return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
-
-
-def _balls() -> ModuleType:
-    """Ball arithmetic: an extra, loaded where it is asked for."""
-    return import_module("dpledger.accounting.engine.balls")
 
 
 def compose(

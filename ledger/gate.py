@@ -11,8 +11,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import filters
-from dpledger.accounting.composition import Composition, Repeated, planned
+from dpledger.accounting import filters, outcomes
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
@@ -172,7 +172,7 @@ def settle(
     Raises PolicyError for a charge that was not started."""
     if charge.redeem is None:
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
-    final = settling.recorded(parts, charge.granted)
+    final = outcomes.recorded(parts, charge.granted)
     rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
     return Committed(
         path=next_steps(state, charge.path),
@@ -203,9 +203,10 @@ def _require_open(state: State, scope: ScopeState) -> None:
 
 def _require_plan(request: Request) -> None:
     """Parts come without outcomes; those of a training run are `repeated`, as often as it has steps."""
-    if planned(request.parts) != request.parts:
+    if outcomes.planned(request.parts) != request.parts:
         raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
-    plan = request.parts.times if isinstance(request.parts, Repeated) else None
+    counted = outcomes.steps(request.parts)
+    plan = None if counted is None else counted.planned
     if request.steps != (plan if request.form == "training" else None):
         raise ParameterError("steps", request.steps, "as many as `repeated` says in the parts of a training run")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpledger.accounting import filters
-from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.outcomes import certain
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read
 from dpledger.errors import CannotCertify
@@ -34,17 +35,9 @@ def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bound
 
 
 def _least(parts: Composition, relation: Relation, delta: Number) -> float:
-    """What `parts` cost at the least: the steps that were started. A leaf with an outcome has no bound of its own: its
-    loss is that of the outcome, not of the mechanism."""
-    match parts:
-        case Repeated(done=0):
-            return 0.0
-        case Repeated(of=of, done=int(done)):
-            return _least(Repeated(of, times=done), relation, delta)
-        case _ if _has_outcome(parts):
-            return 0.0
-        case _:
-            return _engine_lower(parts, relation, delta)
+    """What `parts` cost at the least: what certainly ran of them."""
+    ran = certain(parts)
+    return 0.0 if ran is None else _engine_lower(ran, relation, delta)
 
 
 def _engine_lower(parts: Composition, relation: Relation, delta: Number) -> float:
@@ -52,11 +45,3 @@ def _engine_lower(parts: Composition, relation: Relation, delta: Number) -> floa
         return compose(parts, relation).epsilon(delta).lower
     except CannotCertify:
         return 0.0
-
-
-def _has_outcome(parts: Composition) -> bool:
-    match parts:
-        case SparseVectorLaw() | Repeated(done=int()):
-            return True
-        case _:
-            return any(_has_outcome(part) for part in children(parts))

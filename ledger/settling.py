@@ -16,13 +16,14 @@ from typing import Literal, Protocol
 
 from dpledger import decimals
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children, planned
+from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.outcomes import planned, steps
 from dpledger.errors import CannotCertify, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.relations import Relation
 
-__all__ = ["LEEWAY", "Rule", "check", "check_price", "numbers", "price", "recorded", "settled"]
+__all__ = ["LEEWAY", "Rule", "check", "check_price", "numbers", "price", "settled"]
 
 Rule = Literal["cap", "ex_post", "steps"]
 LEEWAY = Decimal("1e-11")
@@ -88,15 +89,6 @@ def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
     return decimals.multiply(charged, 1 + LEEWAY) >= least
 
 
-def recorded(parts: Composition, granted: int) -> Composition:
-    """The parts as the ledger records them: a granted step counts as run, whatever the mechanism says it started."""
-    match parts:
-        case Repeated(of=of, times=times, done=done) if done is not None:
-            return Repeated(of, times=times, done=min(times, max(done, granted)))
-        case _:
-            return parts
-
-
 def settled(
     reserved: tuple[LevelCharge, ...], parts: Composition, outside_guarantee: bool, levels: Mapping[str, Level]
 ) -> tuple[Rule, tuple[LevelCharge, ...]]:
@@ -116,7 +108,7 @@ def settled(
 def _rule(parts: Composition, nothing_back: bool) -> Rule:
     if nothing_back:
         return "cap"
-    return "steps" if isinstance(parts, Repeated) else "ex_post"
+    return "steps" if steps(parts) is not None else "ex_post"
 
 
 def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Repeated, planned
+from dpledger.accounting.outcomes import planned, recorded, steps
 from dpledger.errors import EngineError, InputError, VerificationError
 from dpledger.ledger import settling
 from dpledger.ledger.bodies import (
@@ -191,7 +191,8 @@ def _reserve(state: State, body: Reserved) -> State:
     _require(body.charge not in state.open, "the charge is open already")
     _require(tuple(level.scope for level in body.levels) == own.path, "the levels are not those of the path")
     _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
-    plan = body.parts.times if isinstance(body.parts, Repeated) else None
+    counted = steps(body.parts)
+    plan = None if counted is None else counted.planned
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
     _require_alone(state, own, body)
     after = _charged(state, body.levels)
@@ -248,7 +249,7 @@ def _commit(state: State, body: Committed) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
-    _require(settling.recorded(body.parts, charge.granted) == body.parts, "fewer steps done than were granted")
+    _require(recorded(body.parts, charge.granted) == body.parts, "fewer steps done than were granted")
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes)

@@ -17,9 +17,9 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorLaw,
     SparseVectorOutcome,
-    planned,
 )
 from dpledger.accounting.guarantees import ApproxDP, BoundedRange, PureDP
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
