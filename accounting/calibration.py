@@ -185,5 +185,7 @@ def _words(target: Guarantee) -> str:
             return f"epsilon {text(epsilon)} at delta {text(delta)}"
         case PureDP(epsilon=epsilon):
             return f"epsilon {text(epsilon)}"
-        case _:
+        case ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             return f"{target.kind} {text(epsilon_of(target, Decimal('1e-6')))} (as an epsilon at delta 1e-6)"
+        case _:
+            assert_never(target)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
@@ -281,9 +281,11 @@ def compose(
             return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree)
         case "add":
             return Profile(added, symmetric=False, opposite=removed, verify=verify, tree=tree)
-        case _:
+        case None:
             cases = (*removed, *(case for case in added if case not in removed))
             return Profile(cases, verify=verify, tree=tree)
+        case _:
+            assert_never(direction)
 
 
 def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:

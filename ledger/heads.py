@@ -8,10 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
 from dpledger.ledger import checkpoint, merkle
-from dpledger.ledger.bodies import Aborted, Body, Committed, Reserved
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Body,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.entries import entry_of
 from dpledger.ledger.keys import Signer, VerifyingKey
 from dpledger.ledger.standing import EMPTY, State
@@ -118,5 +140,11 @@ def index_charge(transaction: Transaction, index: int, body: Body, after: State)
             transaction.end_charge(charge, "committed", index)
         case Aborted(charge=charge):
             transaction.end_charge(charge, "aborted", index)
-        case _:
+        case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Refused() | Snapshot() | Closed():
             pass
+        case Declared() | Audited() | Reported() | Heartbeat():
+            pass
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            pass
+        case _:
+            assert_never(body)

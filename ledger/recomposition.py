@@ -41,7 +41,28 @@ from dpledger.accounting.guarantees import (
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.ledger import gate, readings, settling
-from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    MechanismNote,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.standing import Form, ScopeState, State, held
 from dpledger.relations import Relation, Unit
@@ -68,8 +89,10 @@ def _own_lower_bound(claim: Guarantee) -> Guarantee:
     match claim:
         case RDP(orders=orders, epsilons=epsilons):
             return RDP(orders, tuple(round_up(multiply(one, 1 + settling.LEEWAY)) for one in epsilons))
-        case _:
+        case PureDP() | ApproxDP() | ZCDP() | GDP() | BoundedRange() | PrivacyCurve():
             return claim
+        case _:
+            assert_never(claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +184,12 @@ def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]
                 charges[name].follow(body)
             case Refused(level=level) as body:
                 books[level].refusals.append(_refusal(entry.index, body))
-            case _:
+            case LedgerOpened() | ScopeOpened() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared() | Audited():
                 pass
+            case Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case _:
+                assert_never(entry.body)
     return tuple(books[name].account(state) for name in sorted(books))
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -217,6 +217,8 @@ class Scope:
                     raise error
                 case Admitted() | Replayed():
                     return decision
+                case _:
+                    assert_never(decision)
 
     def _decide(self, request: Request) -> gate.Decision:
         decisions: list[gate.Decision] = []
@@ -233,6 +235,8 @@ class Scope:
                     return [refused] if first else []
                 case Replayed():
                     return []
+                case _:
+                    assert_never(decision)
 
         self._ledger.transact(decide)
         return decisions[0]

@@ -89,11 +89,11 @@ def fold(bodies: Iterable[Body]) -> State:
 
 
 def _apply(state: State, body: Body) -> State:
+    if state.size == 0 and not isinstance(body, LedgerOpened):
+        raise VerificationError("the first entry is not ledger_opened")
     match body:
         case LedgerOpened():
             return _open_ledger(state, body)
-        case _ if state.size == 0:
-            raise VerificationError("the first entry is not ledger_opened")
         case ScopeOpened():
             return _open_scope(state, body)
         case Reserved():

@@ -6,7 +6,7 @@ Only `init` signs. All others look: they need the right to read the file, no key
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
@@ -285,7 +285,27 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> str:
-    from dpledger.ledger.bodies import Audited, Committed, Declared, Progress, Refused, Reserved, ScopeOpened
+    from dpledger.ledger.bodies import (
+        Aborted,
+        Audited,
+        Closed,
+        Committed,
+        Declared,
+        Heartbeat,
+        KeyRevoked,
+        KeyRotated,
+        LedgerOpened,
+        Lost,
+        PlanRegistered,
+        PolicyChanged,
+        Progress,
+        Refused,
+        Reported,
+        Reserved,
+        ScopeOpened,
+        Snapshot,
+        Started,
+    )
 
     match entry.body:
         case ScopeOpened(path=path, budget=budget):
@@ -300,5 +320,9 @@ def _summary(entry: Entry) -> str:
             return f"{mechanism.kind}: {verdict}"
         case Declared(item=item, by=by):
             return f"{item}, by {by}"
-        case _:
+        case LedgerOpened() | Started() | Aborted() | Lost() | Reported() | Snapshot() | Heartbeat() | Closed():
             return ""
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            return ""
+        case _:
+            assert_never(entry.body)
