@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ __all__ = [
     "UNIT",
     "Array",
     "ComplexArray",
+    "Rounding",
     "down",
     "fixed_point_circle",
     "lowered",
@@ -38,6 +39,8 @@ __all__ = [
 
 Array: TypeAlias = npt.NDArray[np.float64]
 ComplexArray: TypeAlias = npt.NDArray[np.complex128]
+Rounding: TypeAlias = Literal["above", "below"]
+"""On which side of the truth a bound lies."""
 
 UNIT = 2.0**-53
 """The relative error of one rounding to nearest, in binary64."""

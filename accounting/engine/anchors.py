@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import FAR, delta_interval, direct_deltas, epsilon_interval, few
+from dpledger.accounting.engine.choose import LARGEST_EPSILON, delta_interval, direct_deltas, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
@@ -36,7 +36,7 @@ __all__ = ["Curve", "Points"]
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST, LEAST = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
 SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
-SHARP = 1e-6  # relative width of delta up to which one anchor is enough
+ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
@@ -94,18 +94,18 @@ class Curve:
                 upper = self._direct(below)[1]
             wide = _wide(lower, upper, floors)
         if composed is not None:
-            near = np.minimum(epsilons, FAR)
+            near = np.minimum(epsilons, LARGEST_EPSILON)
             self._few_first(near, floors, upper)
             left = np.flatnonzero(upper > floors)
             if left.size:
                 lower[left], upper[left] = self._narrowed(near[left], floors[left])
             lower = np.where(near < epsilons, 0.0, lower)
             wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
             if few(composed) and asked.size > 1:
                 _meet(lattice_deltas, composed, points, asked, lower, upper)
                 wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
             if asked.size > 1:
                 _meet(_jumps_near(points.near[asked], upper[asked]), composed, points, asked, lower, upper)
                 wide = _wide(lower, upper, floors)
@@ -182,7 +182,7 @@ class Curve:
             _narrow(anchors, nearest, epsilons, lower, upper)
             beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
             with np.errstate(invalid="ignore"):
-                _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
+                _narrow(anchors, np.where(upper - lower <= ONE_ANCHOR, -1, beside), epsilons, lower, upper)
         upper[near.size :] = np.minimum(upper[near.size :], LAST)
         beyond = epsilons >= self._composed.largest
         lower[beyond], upper[beyond] = -math.inf, -math.inf
@@ -249,8 +249,8 @@ def _direct(composed: Composed) -> Deltas | None:
     deltas = direct.deltas
 
     def whole(epsilons: Array) -> tuple[Array, Array]:
-        lower, upper = deltas(np.minimum(epsilons, FAR))  # delta falls
-        return _with_mass(np.where(epsilons > FAR, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
+        lower, upper = deltas(np.minimum(epsilons, LARGEST_EPSILON))  # delta falls
+        return _with_mass(np.where(epsilons > LARGEST_EPSILON, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
 
     return whole
 

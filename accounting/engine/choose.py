@@ -49,7 +49,7 @@ from dpledger.accounting.engine.closed_forms import (
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio, ratios
-from dpledger.accounting.engine.infinite_mass import CLOSE, finite_part, with_mass
+from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
 from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
@@ -69,23 +69,23 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["FAR", "delta_interval", "direct_deltas", "epsilon_interval", "few"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "direct_deltas", "epsilon_interval", "few"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
-SHARP = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
+SHARP_AFTER_A_CUT = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
 FEW_NODES = 200  # of a contour that is tried where large losses are seen to rule
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
-FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
+LEAST_SMOOTHING = 1e-4  # mu^2 of a Gaussian that hardly smooths
 CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
-FAR = 1e140  # an epsilon beyond which products of floats overflow
+LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
 
 
 def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
@@ -109,7 +109,7 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:
     down, up = float_down(delta), float_up(delta)
     mass = composed.infinite_mass
-    if up < mass * (1 - CLOSE):
+    if up < mass * (1 - AT_THE_MASS):
         return Interval(math.inf, math.inf)
     below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
@@ -200,7 +200,7 @@ def few(composed: Composed) -> bool:
 def _smoothed(composed: Composed) -> bool:
     """Whether there is noise among the losses whose transform decays."""
     return any(
-        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > FAINT)
+        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > LEAST_SMOOTHING)
         for loss, _ in composed.parts
     )
 
@@ -208,7 +208,7 @@ def _smoothed(composed: Composed) -> bool:
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
     """Where digits are lost, with large losses apart as well."""
     found = finite_epsilon(composed, *_logs(down, up), floor)
-    sharp = found.relative_width() <= SHARP or found.upper <= floor
+    sharp = found.relative_width() <= SHARP_AFTER_A_CUT or found.upper <= floor
     if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
     return found.meet(jumps_epsilon(composed, down, up))
@@ -218,9 +218,9 @@ def _apart(composed: Composed, down: float, up: float) -> Interval:
     """Large losses apart, unless a contour of all takes but a few nodes and is sharp; where neither is, any contour."""
     logs = _logs(down, up)
     found = finite_epsilon(composed, *logs, most=FEW_NODES)
-    if found.relative_width() > SHARP:
+    if found.relative_width() > SHARP_AFTER_A_CUT:
         found = found.meet(jumps_epsilon(composed, down, up))
-    return found if found.relative_width() <= SHARP else found.meet(finite_epsilon(composed, *logs))
+    return found if found.relative_width() <= SHARP_AFTER_A_CUT else found.meet(finite_epsilon(composed, *logs))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -317,9 +317,9 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
     alone = NOTHING
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(1.0, 1.0)
-    if epsilon > FAR:
+    if epsilon > LARGEST_EPSILON:
         left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
-        return Interval(left, delta_interval(what, FAR).upper)
+        return Interval(left, delta_interval(what, LARGEST_EPSILON).upper)
     if composed is not None:
         enough = finite_part(floor, composed.infinite_mass, -1.0)
         alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)

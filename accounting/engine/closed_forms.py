@@ -36,7 +36,7 @@ __all__ = [
 Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Lower and upper bounds of delta at several epsilons >= 0."""
 
-_FAR = 700.0  # e^700 is a float
+_LARGEST_POWER = 700.0  # e^700 is a float
 _NEGLIGIBLE = 60.0  # e^-60 is nothing beside 1
 _HALVINGS = 60
 _DOUBLINGS = 18  # of the distance, fourfold each
@@ -95,7 +95,7 @@ def _mixed(rate: float, epsilon: float, side: float) -> float:
 def removed_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta in the direction remove at each epsilon >= 0; `base` bounds that of what is sampled."""
     distance = -math.log(rate)
-    far = max(_FAR - distance, _NEGLIGIBLE)  # beyond, the quotient may overflow, and its logarithm is a sum
+    far = max(_LARGEST_POWER - distance, _NEGLIGIBLE)  # beyond, the quotient may overflow: a sum of logarithms
     inner = np.where(epsilons > far, epsilons + distance, np.log1p(np.expm1(np.minimum(epsilons, far)) / rate))
     error = 16 * UNIT * (inner + distance + 1)
     lower, upper = base(inner + error)[0], base(np.fmax(0.0, inner - error))[1]
@@ -104,11 +104,11 @@ def removed_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Ar
 
 def added_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
     """Bounds of delta in the direction add at each epsilon >= 0; `base` bounds that of what is sampled."""
-    near = np.minimum(epsilons, _FAR)
+    near = np.minimum(epsilons, _LARGEST_POWER)
     gain = (1 - rate) * np.expm1(near)
     error = 16 * UNIT * (rate + gain) + 4 * UNIT * np.exp(near) * rate
     least, most = rate - gain - error, rate - gain + error
-    some, surely = (most > 0) & (epsilons <= _FAR), (least > 0) & (epsilons <= _FAR)
+    some, surely = (most > 0) & (epsilons <= _LARGEST_POWER), (least > 0) & (epsilons <= _LARGEST_POWER)
     lower, upper = np.zeros(epsilons.shape), np.zeros(epsilons.shape)
     upper[some] = most[some] * base(np.fmax(0.0, _inner(rate, epsilons[some], most[some], -1.0)))[1]
     lower[surely] = least[surely] * base(_inner(rate, epsilons[surely], least[surely], 1.0))[0]

@@ -29,7 +29,7 @@ MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _LAID_OUT = 1 << 16  # epsilons times outcomes, at once: they stay in the cache
 MOST_STEPS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
-FAINT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
+DIGITS_KEPT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
 TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
@@ -157,7 +157,7 @@ def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Ou
     """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
     where they are more than MOST_STEPS. The loss depends on the sum of the noises alone, whose masses are sums of
     positive products. Source: docs/proofs/lattice.md, section 7."""
-    digits = -log_delta if count == 1 else min(FAINT, math.log(count) - log_delta)
+    digits = -log_delta if count == 1 else min(DIGITS_KEPT, math.log(count) - log_delta)
     try:
         losses, log_masses, mass_errors, log_beyond = loss.outcomes(digits)
     except WorkLimit:

@@ -26,7 +26,7 @@ from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multip
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -118,7 +118,7 @@ class Geometric(_WholeNumber):
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default=UNSAID)
+    justification: ShortText = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["geometric"] = tag(default="geometric")
@@ -171,7 +171,7 @@ class IntegerGaussian(_WholeNumber):
     sensitivity: _Whole = given(default=1)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default=UNSAID)
+    justification: ShortText = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["integer_gaussian"] = tag(default="integer_gaussian")

@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one
 from dpledger.mechanisms.numeric.rows import (
     check_column,
     check_rows,
@@ -61,7 +61,7 @@ class Count(OneShot):
 
     epsilon: Positive
     of: Literal["rows", "true"] = given(default="rows")
-    counted: Line = given(default="rows")
+    counted: ShortText = given(default="rows")
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["count"] = tag(default="count")
@@ -141,7 +141,7 @@ class Histogram(OneShot):
 
     epsilon: Positive
     edges: OptionalSignedNumbers = given(default=None)
-    categories: tuple[Line, ...] | None = given(default=None)
+    categories: tuple[ShortText, ...] | None = given(default=None)
     others: Literal["ignored", "counted"] = given(default="ignored")
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
