@@ -383,7 +383,7 @@ class LeafConformance:
         bounds = runs.delta(1)
         assert runs.notes == (() if rules_of(example.leaf).reason is None else (rules_of(example.leaf).reason,))
         if not runs.notes:
-            assert bounds.upper - bounds.lower <= 1e-6
+            assert bounds.upper - bounds.lower <= 1e-4
 
     # outcomes
 
