@@ -87,6 +87,7 @@ EXAMPLES = [
         grouped=True,
         sampled=True,
         shuffled=False,
+        no_dials=frozenset({"delta"}),
     ),
     Example(
         leaf=ZCDP("0.125"),
@@ -103,6 +104,7 @@ EXAMPLES = [
         grouped=False,
         sampled=False,
         shuffled=False,
+        no_dials=frozenset({"delta"}),
     ),
     Example(
         leaf=GDP("0.5"),
@@ -159,6 +161,7 @@ EXAMPLES = [
         grouped=True,
         sampled=True,
         shuffled=True,
+        no_dials=frozenset({"sensitivity"}),
     ),
     Example(
         leaf=DiscreteGaussianLaw(2, 1),
@@ -167,6 +170,7 @@ EXAMPLES = [
         grouped=True,
         sampled=True,
         shuffled=False,
+        no_dials=frozenset({"sensitivity"}),
     ),
     Example(
         leaf=RandomizedResponseLaw("0.8", 3),
@@ -208,6 +212,7 @@ EXAMPLES = [
         sampled=True,
         shuffled=False,
         ran=(PASSED, one_test(1)[0][0], one_test(1)[1][0]),
+        no_dials=frozenset({"threshold_scale", "query_scale"}),
     ),
     Example(
         leaf=JointGaussian(Fraction(1, 4)),

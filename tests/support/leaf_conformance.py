@@ -29,7 +29,6 @@ from dpledger.accounting.profile import compose
 from dpledger.accounting.reading import read_losses
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
-from dpledger.schema import plain
 
 __all__ = ["Example", "LeafConformance", "Pmf", "gaussian_cells", "integer_cells", "laplace_cells", "responses"]
 
@@ -52,7 +51,7 @@ class Example:
     `pair`: for k steps. `slack`: by how much the profile of the pair may fall short of the leaf's own, relative to 1;
     None where the leaf describes mechanisms that show more. `ran`: the leaf with an outcome, and the probabilities of
     that outcome with the unit and without. `grouped`, `sampled`, `shuffled`: whether some theorem covers a group, a
-    Poisson sample, a shuffle of it."""
+    Poisson sample, a shuffle of it. `no_dials`: its numbers of which neither more nor less is a price to be sought."""
 
     leaf: AnyLeaf
     pair: Callable[[int], Pmf]
@@ -60,6 +59,7 @@ class Example:
     grouped: bool
     sampled: bool
     shuffled: bool
+    no_dials: frozenset[str] = frozenset()
     ran: tuple[Leaf, float, float] | None = None
 
 
@@ -254,10 +254,11 @@ class LeafConformance:
         rules, leaf = rules_of(example.leaf), example.leaf
         if isinstance(leaf, JointGaussian):
             return
-        numbers = {name for name, value in plain(leaf).items() if isinstance(getattr(leaf, name), Decimal) and value}
+        values = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
+        numbers = {name for name, value in values.items() if isinstance(value, Decimal) and value}
         dials = rules.noise_fields | rules.loss_fields
-        assert dials <= {field.name for field in dataclasses.fields(leaf)}
-        assert numbers - dials <= {"delta", "sensitivity", "threshold_scale", "query_scale"}
+        assert dials <= set(values)
+        assert numbers - dials == example.no_dials
 
     # several steps, and secret batches
 
