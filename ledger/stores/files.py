@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
 
-__all__ = ["Rest", "existing", "made", "may_write", "path_of", "remove", "sync_folder"]
+__all__ = ["Identity", "Rest", "beside", "existing", "made", "may_write", "path_of", "remove", "sync_folder"]
 
 BESIDE = ("-wal", "-shm", "-journal")
 
@@ -17,6 +17,25 @@ def remove(file: Path) -> None:
     """Remove a ledger file that was just made, and what SQLite keeps beside it."""
     for suffix in ("", *BESIDE):
         beside(file, suffix).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file it is that a path names."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, file: Path) -> Identity | None:
+        """None where nothing is. Opens nothing."""
+        try:
+            found = os.stat(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StoreFailure(f"{file} cannot be read: {error.strerror}") from None
+        return cls(found.st_dev, found.st_ino)
 
 
 @dataclass(frozen=True, slots=True)
