@@ -1,4 +1,4 @@
-"""What happens when something breaks: processes that are killed, many at once, forks, a disk that fails.
+"""What happens when something breaks: processes that are killed, many at once, a disk that fails.
 
 At every moment: what was released <= what is charged <= the budget, and the chain is whole.
 """
@@ -12,23 +12,25 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.errors import BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
+from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
+from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
 from dpledger.ledger.bodies import Committed, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.scope import Scope
+from dpledger.ledger.scope import Receipt, Scope
+from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.protocol import Release
+from forking import ignores_fork_warnings
 from ledger_mechanisms import Once, laplace, stream, training
-
-FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+from threads import Meeting
 
 
 def file_with_budget(path: Path, epsilon: str) -> Path:
@@ -71,7 +73,7 @@ def counts(path: Path) -> tuple[int, int]:
         return sum(isinstance(body, Reserved) for body in bodies), sum(isinstance(body, Committed) for body in bodies)
 
 
-@FORKS
+@ignores_fork_warnings
 def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_path: Path) -> None:
     moments = random.Random(1)
     total = 0
@@ -90,7 +92,7 @@ def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_pat
     assert total > 0
 
 
-@FORKS
+@ignores_fork_warnings
 def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
     path = file_with_budget(tmp_path / "clinic.ledger", "30")
     children = [forked(path) for _ in range(2)]
@@ -144,6 +146,30 @@ def test_threads_grant_the_budget_exactly(scope: Scope) -> None:
     scope._ledger.verify()
 
 
+def test_threads_draw_their_noise_from_one_ledger(scope: Scope) -> None:
+    mechanism = Gaussian(noise_multiplier=100, dimension=20_000)
+    book, data = scope._ledger, np.zeros(20_000)
+    other = book.scope("vectors", unit="patient", relation="add_remove", budget=GDP(1))
+    results = in_threads(2, lambda _: [np.sum(other.release(mechanism, data).value) for _ in range(10)])
+    assert len({total for result in results if isinstance(result, list) for total in result}) == 20
+    committed = [entry.body for entry in book.verify().entries if isinstance(entry.body, Committed)]
+    assert [body.outside_guarantee for body in committed] == [False] * 20
+
+
+def test_a_reservation_is_released_once_by_two_threads(scope: Scope) -> None:
+    meeting = Meeting()
+
+    class Awaited(Once):
+        def inspect(self, data: object) -> None:
+            meeting.wait()
+
+    with scope.reserve(Awaited()) as reservation:
+        receipts = in_threads(2, reservation.release)
+    assert sum(isinstance(receipt, Receipt) for receipt in receipts) == 1
+    assert sum(isinstance(receipt, AlreadySpent) for receipt in receipts) == 1
+    assert len(scope.account().admissions) == 1
+
+
 def test_sixteen_requests_with_one_key_are_one_charge_and_fifteen_repetitions(scope: Scope) -> None:
     ran: list[int] = []
 
@@ -171,47 +197,7 @@ def test_without_patience_a_key_under_way_is_refused(scope: Scope) -> None:
     scope.release(mechanism, 0, key="one")
 
 
-# ---- forks and copies -----------------------------------------------------------------------------------------------
-
-
-def in_fork(work: Callable[[], object]) -> int:
-    """The exit status of a forked child that runs `work`: 0 if it raised PolicyError."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except PolicyError:
-            os._exit(0)
-        except BaseException:
-            os._exit(2)
-        os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-@FORKS
-def test_a_forked_child_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "clinic.ledger"
-    with Ledger.create(path) as book:
-        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(10))
-        works: Sequence[Callable[[], object]] = (
-            lambda: scope.release(laplace(), 1),
-            lambda: book.declare("limits", "none", by="me"),
-            lambda: list(book.entries()),
-            lambda: book.head,
-            book.verify,
-            book.refresh,
-            lambda: scope.spent(0),
-        )
-        assert [in_fork(work) for work in works] == [0] * len(works)
-        assert in_fork(book.close) == 1  # closing is allowed, and closes nothing of the parent's
-        pid = os.fork()
-        if pid == 0:
-            del scope, book
-            os._exit(0)
-        os.waitpid(pid, 0)
-        scope.release(laplace(), 1)
-        assert (tmp_path / "clinic.ledger-wal").exists()
-    assert counts(path) == (1, 1)
+# ---- copies ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_handle_neither_pickles_nor_copies(scope: Scope) -> None:

@@ -317,4 +317,5 @@ def test_a_noise_source_that_another_thread_held_does_not_stop_a_child(book: Led
 
     with held_by_another_thread(hold):
         assert in_child(lambda: source.words(1)).startswith(REFUSED)
+        assert in_child(source._lock.acquire, patience=0.2) == HUNG  # the lock is held for ever in a child
     assert len(source.words(3)) == 3

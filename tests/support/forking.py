@@ -27,9 +27,9 @@ Fork = Callable[[], int]
 _CLONE_NEWPID = 0x20000000
 
 
-def in_child(work: Callable[[], object], fork: Fork = os.fork) -> str:
+def in_child(work: Callable[[], object], fork: Fork = os.fork, patience: float = PATIENCE) -> str:
     """What a forked child says that runs `work`."""
-    return heard(*started(work, fork))
+    return heard(*started(work, fork), patience)
 
 
 def started(work: Callable[[], object], fork: Fork = os.fork) -> tuple[int, int]:
@@ -46,10 +46,10 @@ def started(work: Callable[[], object], fork: Fork = os.fork) -> tuple[int, int]
         os._exit(0)
 
 
-def heard(pid: int, pipe: int) -> str:
+def heard(pid: int, pipe: int, patience: float = PATIENCE) -> str:
     """What a child says in the end."""
     try:
-        ready, _, _ = select.select([pipe], [], [], PATIENCE)
+        ready, _, _ = select.select([pipe], [], [], patience)
         text = b""
         while ready and (more := os.read(pipe, 65536)):
             text += more
