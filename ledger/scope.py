@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -271,6 +271,9 @@ class Reservation(Generic[Data, Value]):
         self._home = Home("a reservation")
         self._lock = threading.Lock()
         self._is_over = False
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a reservation does not pickle: it is released once, in the process that made it")
 
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""

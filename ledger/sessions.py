@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, NoReturn, Self, TypeVar
 
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
@@ -38,6 +38,9 @@ class Session(Generic[Query, Answer, Value]):
         self._lock = threading.RLock()
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
 
     def ask(self, query: Query) -> Answer:
         """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dpledger.errors import ForkedProcess, StoreBehind
-from dpledger.ledger.stores.files import Identity, beside
+from dpledger.ledger.stores.files import Identity, beside, identity
 from dpledger.process import Home
 
 __all__ = ["BUSY_SECONDS", "Connection"]
@@ -34,15 +34,15 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, file: Path, mode: str) -> None:
         self.home = Home("a ledger file that is open")
-        self._file = file.resolve()
-        self._opened = Identity.of(self._file)
-        self._log_file = beside(file, "-wal")
+        real = file.resolve()
+        self._file, self._log_file = str(real), str(beside(file, "-wal"))
+        self._opened = identity(self._file)
         self._log: Identity | None = None
         _require_not_inherited(self._file, self._opened)
         _OPEN.add(self)  # before it is opened: another thread may fork at any moment
         try:
             super().__init__(
-                f"{self._file.as_uri()}?mode={mode}",
+                f"{real.as_uri()}?mode={mode}",
                 uri=True,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
@@ -70,12 +70,12 @@ class Connection(sqlite3.Connection):
         in use takes the last entries with it."""
         self._require(self._file, self._opened)
         if self._log is None:
-            self._log = Identity.of(self._log_file)  # the first look into the file makes it
+            self._log = identity(self._log_file)  # the first look into the file makes it
         else:
             self._require(self._log_file, self._log)
 
-    def _require(self, file: Path, known: Identity | None) -> None:
-        if Identity.of(file) != known:
+    def _require(self, file: str, known: Identity | None) -> None:
+        if identity(file) != known:
             raise StoreBehind(
                 f"{file} is not the file that this handle opened: it was removed, moved or replaced while in use. What "
                 "this handle did last may be lost: find out who did it, put the file back, then open the ledger again"
@@ -85,8 +85,8 @@ class Connection(sqlite3.Connection):
 _OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-def _require_not_inherited(file: Path, identity: Identity | None) -> None:
-    if any(other._opened == identity and not other.home.is_here for other in _OPEN):
+def _require_not_inherited(file: str, opened: Identity | None) -> None:
+    if any(other._opened == opened and not other.home.is_here for other in _OPEN):
         raise ForkedProcess(
             f"{file} was open in the process that this one is a fork of, and SQLite's locks do not pass on: no fork of "
             "it can use the file. Start workers that are no forks (spawn, forkserver, a fresh process; joblib's loky "

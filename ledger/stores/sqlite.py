@@ -165,6 +165,7 @@ class SQLiteStore:
     def transaction(self) -> Iterator[Transaction]:
         with self._begun("BEGIN IMMEDIATE") as work:
             yield work
+        self._require_same_files()  # before anything is acknowledged
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[_Work]:
@@ -179,7 +180,6 @@ class SQLiteStore:
                 self._require_same_files()
                 yield _Work(connection)
                 connection.execute("COMMIT")
-                self._require_same_files()
             except BaseException:
                 if connection.home.is_here and connection.in_transaction:
                     with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see

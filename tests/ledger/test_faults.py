@@ -102,6 +102,29 @@ def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
     assert counts(path) == (30, 30)
 
 
+@ignores_fork_warnings
+def test_children_forked_before_and_threads_after_the_opening_share_one_budget(tmp_path: Path) -> None:
+    """The children open the file on their own, the parent goes on with its handle: each release is granted once."""
+    path = file_with_budget(tmp_path / "clinic.ledger", "30")
+    children = [forked(path) for _ in range(2)]
+    with Ledger.open(path) as book:
+        granted = in_threads(2, lambda _: released_until_refused(book.scope("s")))
+    released = [read_all(pipe) - 1 for _, pipe in children]
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0, 0]
+    assert sum(released) + sum(count for count in granted if isinstance(count, int)) == 30
+    assert counts(path) == (30, 30)
+
+
+def released_until_refused(scope: Scope) -> int:
+    released = 0
+    while True:
+        try:
+            scope.release(laplace("1"), 0)
+        except BudgetRefused:
+            return released
+        released += 1
+
+
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
     """What `work(number)` returned or raised in each of `count` threads that start together."""
     results: list[object] = [None] * count
@@ -206,6 +229,14 @@ def test_a_handle_neither_pickles_nor_copies(scope: Scope) -> None:
             make_copy(scope._ledger)
     with pytest.raises(TypeError, match="does not pickle"):
         pickle.dumps(scope)
+
+
+def test_what_is_open_neither_pickles_nor_copies(scope: Scope) -> None:
+    with scope.open(stream(), None) as session, scope.reserve(laplace()) as reservation:
+        for held in (session, reservation):
+            for make_copy in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="does not pickle"):
+                    make_copy(held)
 
 
 def test_a_closed_handle_says_so(tmp_path: Path) -> None:

@@ -226,19 +226,30 @@ def test_garbage_of_a_child_takes_nothing_from_the_parent(file: Path) -> None:
 
 
 def test_a_child_that_ends_as_a_program_ends_takes_nothing_from_the_parent(file: Path) -> None:
-    """Interpreter exit: exit handlers, finalizers and the modules' last garbage run in the child, then the parent."""
+    """Interpreter exit, while another thread of the parent is inside a transaction: exit handlers, finalizers and the
+    modules' last garbage run in the child, then in the parent."""
     code = f"""
-import os, sys
+import os, sys, threading
 from dpledger.accounting.guarantees import PureDP
 from dpledger.ledger.ledger import Ledger
 from ledger_mechanisms import laplace, stream
 book = Ledger.open({str(file)!r})
 scope = book.scope("s")
 session = scope.open(stream(), None)
+inside, leave = threading.Event(), threading.Event()
+def write(*_):
+    inside.set()
+    leave.wait()
+    return []
+thread = threading.Thread(target=book.transact, args=(write,))
+thread.start()
+inside.wait()
 pid = os.fork()
 if pid == 0:
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
+leave.set()
+thread.join()
 assert os.path.exists({str(file) + "-wal"!r})
 session.close()
 for _ in range(3):
