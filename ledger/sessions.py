@@ -50,15 +50,16 @@ class Session(Generic[Query, Answer, Value]):
             if self._receipt is not None or self._ended is not None:
                 raise Halted("the interaction is closed: open a new one")
             self._grant_next()
+            self._asked += 1  # before it runs: a query may ask on its own
             try:
                 answer = self._conversation.ask(query)
                 self._home.require()  # the query may have forked
             except (Halted, InputError, ForkedProcess):
+                self._asked -= 1
                 raise
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._asked += 1
                 return answer
             raise self._fail(failure)
 

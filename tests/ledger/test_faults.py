@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.composition import GaussianLaw, Repeated
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
-from dpledger.ledger.bodies import Committed, Refused, Reserved
+from dpledger.ledger.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
 from dpledger.mechanisms.numeric import Gaussian
@@ -312,6 +313,28 @@ def test_no_step_runs_before_its_grant_is_durable(scope: Scope, monkeypatch: pyt
     assert run.ask(0) == 1  # the step before was never taken
     run.close()
     assert steps.account().admissions[0].granted == 2
+
+
+def test_a_step_that_a_step_starts_is_granted_before_it_runs(scope: Scope) -> None:
+    """The caller's code asks again before it returns: five steps have begun, and none of them has ended."""
+    book = scope._ledger
+    steps = book.scope("steps", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
+    granted: list[int] = []
+
+    class Nested:
+        def ask(self, depth: int, /) -> int:
+            granted.append(max(entry.body.upto for entry in book.entries() if isinstance(entry.body, Progress)))
+            return run.ask(depth - 1) if depth else 0
+
+        def close(self) -> Release[None]:
+            return Release(value=None, parts=Repeated(GaussianLaw(40), times=40, done=len(granted)))
+
+    run: Any = steps.open(training(40), None)
+    run._conversation = Nested()
+    run.ask(4)
+    run.close()
+    assert granted == [2, 2, 4, 4, 6]
+    book.verify()
 
 
 def test_a_refusal_is_recorded_once_for_a_key_and_a_request(scope: Scope) -> None:
