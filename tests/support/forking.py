@@ -91,7 +91,8 @@ def same_id_fork() -> int:
     """A fork whose child has the process id of its parent, if that is the first of its own pid namespace. Where such a
     namespace cannot be made, a constant id stands for it. Call it in a process of its own: it has no other forks
     afterwards."""
-    if ctypes.CDLL(None).unshare(_CLONE_NEWPID):
+    unshare = getattr(ctypes.CDLL(None), "unshare", None)
+    if unshare is None or unshare(_CLONE_NEWPID):
         own = os.getpid()
         os.getpid = lambda: own
     return os.fork()
