@@ -1,0 +1,44 @@
+"""Sums along the last axis in one order that this module fixes, whatever the memory layout.
+
+    while more than one column is left:  the last half of the columns is added to the first half, column by column
+                                         (of an odd number, the middle one waits for the next round)
+
+Each round is one addition of two arrays, entry by entry, and IEEE 754 rounds each entry by itself. So the sum of a row
+is a function of that row and of its length alone, bit for bit: not of strides, alignment or the other rows. That cannot
+be said of `numpy.sum`, `einsum`, `@` and `dot`, whose order of additions follows layout, size and machine.
+
+>>> row_sums(np.array([[1.0, 2.0, 3.0], [0.5, 0.25, 0.0]])).tolist()
+[6.0, 0.75]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["fold", "row_sums"]
+
+
+def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
+    """The sums of `terms` along its last axis, in the fixed order: (..., d) to (...), in the dtype of `terms`.
+
+    The batch-invariant way to write products: `row_sums(x * w)` for `x @ w`, (b, d) and (d,) to (b,);
+    `row_sums(x[:, None, :] * w)` for `x @ w.T`, (b, d) and (h, d) to (b, h). Sums of no terms are 0.
+    Claim: each sum is the exact one up to a relative (1 + u)^r of each term, u the unit roundoff of the dtype and
+    r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: floats do not overflow.
+    """
+    copied = np.array(terms, copy=True)
+    return fold(copied) if copied.shape[-1] else np.zeros(copied.shape[:-1], dtype=copied.dtype)
+
+
+def fold(terms: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`row_sums` of an array with at least one column, which it overwrites. Returns a view: the first column."""
+    width = terms.shape[-1]
+    while width > 1:
+        half = width // 2
+        terms[..., :half] += terms[..., width - half : width]
+        width -= half
+    first: npt.NDArray[Any] = terms[..., 0]
+    return first
