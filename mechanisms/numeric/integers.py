@@ -25,7 +25,7 @@ from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multip
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import Line, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -52,7 +52,7 @@ def share_of(epsilon: Decimal, parts: int) -> Decimal:
 
 
 @record
-class Geometric(OneShot):
+class Geometric(Vouched):
     """Release a whole number with discrete Laplace noise. Ghosh-Roughgarden-Sundararajan 2009.
 
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
@@ -133,7 +133,7 @@ class Geometric(OneShot):
 
 
 @record
-class IntegerGaussian(OneShot):
+class IntegerGaussian(Vouched):
     """Release a whole number with discrete Gaussian noise. Canonne-Kamath-Steinke 2020, theorem 4.
 
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller

@@ -4,7 +4,7 @@ What one row adds to the sum is a function of that row and of public numbers alo
 operation an entry, and squares are added in one fixed order (`row_sums`), whatever layout, strides and dtype the array
 has and whatever the other rows hold. Sums of whole numbers do not depend on their order. So what one row adds is
 bounded exactly, and no row can reach past its bound through rounding, overflow, underflow or a value that is no number.
-Proof: docs/proofs/dp_sgd.md, sections 1 and 2.
+Proof: docs/proofs/dp_sgd.md, sections 1 to 3.
 
 >>> clipped_sum(np.array([[3.0, 4.0], [0.0, 0.25]]), clip_norm=1.0, grid=0.25).tolist()
 [2, 4]

@@ -26,11 +26,13 @@ def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
 
     The batch-invariant way to write products: `row_sums(x * w)` for `x @ w`, (b, d) and (d,) to (b,);
     `row_sums(x[:, None, :] * w)` for `x @ w.T`, (b, d) and (h, d) to (b, h). Sums of no terms are 0.
-    Claim: each sum is the exact one up to a relative (1 + u)^r of each term, u the unit roundoff of the dtype and
-    r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: floats do not overflow.
+    Claim: each sum is that of its terms, each times a factor between (1 - u)^r and (1 + u)^r; u is the unit roundoff of
+    the dtype, r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: floats do not overflow.
     """
     copied = np.array(terms, copy=True)
-    return fold(copied) if copied.shape[-1] else np.zeros(copied.shape[:-1], dtype=copied.dtype)
+    if not copied.shape[-1]:
+        return np.zeros(copied.shape[:-1], dtype=copied.dtype)
+    return np.ascontiguousarray(fold(copied))  # numpy's exp may take other instructions for entries that lie apart
 
 
 def fold(terms: npt.NDArray[Any]) -> npt.NDArray[Any]:

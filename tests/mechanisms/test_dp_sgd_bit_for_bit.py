@@ -111,19 +111,17 @@ def edges() -> dict[int, Edge]:
     layout=st.sampled_from(LAYOUTS),
     copies=st.integers(1, 12),
     wild=st.lists(st.tuples(st.integers(0, 12), st.sampled_from(WILD)), max_size=3),
-    ulps=st.lists(st.integers(-3, 3), min_size=12, max_size=12),
 )
-@settings(max_examples=60)
+@settings(max_examples=100)
 def test_rows_at_a_rounding_edge_keep_their_steps_beside_wild_rows(
     edges: dict[int, Edge],
     dimension: int,
     layout: Callable[[Floats], Any],
     copies: int,
     wild: list[tuple[int, float]],
-    ulps: list[int],
 ) -> None:
     at = edges[dimension]
-    rows = np.tile(at.row, (copies, 1)) * (1 + np.array(ulps[:copies])[:, np.newaxis] * 2.0**-52)
+    rows = np.tile(at.row, (copies, 1))
     for place, value in wild:
         rows = np.insert(rows, min(place, len(rows)), value, axis=0)
     assert clipped_sum(layout(rows), clip_norm=at.clip_norm, grid=GRID).tolist() == one_by_one(rows, at.clip_norm)
