@@ -1,8 +1,8 @@
 """What the caller's function returns for a batch, as one row of real numbers for each unit.
 
-The function is the caller's, so its shape and dtype are a contract: what breaks it ends the run. Within the contract
-each row is read by itself, and each entry by itself: in a list every row has its own dtype, an array of objects is read
-entry by entry, and what is no real number there counts as NaN, so that its row counts as zero.
+The function is the caller's, and the shape of what it returns is a contract: what breaks it ends the run. The dtype is
+none, since one record may have decided it: each row of a list is read by itself, each entry of an array by itself
+(`numeric.rows.numbers`), and what is no real number counts as NaN, so that its row counts as zero.
 
 >>> batch = np.array([[3.0, 4.0], [0.0, 1.0]])
 >>> unit_rows(lambda rows: rows, Units.of(batch), np.array([1]), dimension=2).tolist()
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.training.batches import Positions
 from dpledger.mechanisms.training.units import Units
@@ -31,12 +32,12 @@ Gradients that look at the rest of the batch void the guarantee: batch normalisa
 whose last bits change with the size of the batch. `check_batch_invariance` finds both, `microbatch=1` rules them out.
 """
 
-_REAL = "biuf"  # kinds of dtype: booleans, whole numbers, floats
+_REAL = "biuf"  # kinds of dtype that become float64 as each entry by itself would: booleans, whole numbers, floats
 
 
 class BrokenShape(Exception):
-    """The function did not return one row of real numbers for each item. Says what it returned: not to be shown where
-    the items are private."""
+    """The function did not return one row for each item. Says what it returned: not to be shown where the items are
+    private."""
 
 
 def unit_rows(
@@ -60,42 +61,45 @@ def unit_rows(
     return result
 
 
-def probe(gradients: Gradients, units: Units, dimension: int) -> None:
-    """Call `gradients` on no units: ParameterError unless it returns real numbers of shape (0, dimension)."""
-    expected = f"real numbers of shape (rows, {dimension}), one row a unit, also for no units"
+def probe(gradients: Gradients, units: Units, dimension: int | None = None) -> int:
+    """Call `gradients` on no units, and return the length of a gradient. ParameterError unless it returns real numbers
+    of shape (0, dimension). What is seen is public: the batch is empty."""
+    expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit, also for no units"
     try:
-        unit_rows(gradients, units, np.zeros(0, dtype=np.int64), dimension=dimension)
-    except BrokenShape as error:
-        raise ParameterError("gradients", f"{error} on an empty batch", expected) from None
-    except Exception as error:  # the batch was empty: what it says holds nothing of the data
+        found = _array(gradients(units.take(np.zeros(0, dtype=np.int64))))
+    except Exception as error:
         raise ParameterError("gradients", f"{type(error).__name__} on an empty batch", expected) from error
+    fits = found.ndim == 2 and len(found) == 0 and dimension in (None, found.shape[1])
+    if not fits or found.dtype.kind not in _REAL + "O":
+        raise ParameterError("gradients", f"{found.dtype} of shape {found.shape} on an empty batch", expected)
+    return int(found.shape[1])
 
 
 def _rows(result: Any, count: int, dimension: int) -> npt.NDArray[Any]:
     if isinstance(result, (list, tuple)) and result:
-        found = [_row(row, dimension) for row in result]
-        rows: npt.NDArray[Any] = np.array(found)
+        rows = np.array([_row(row, dimension) for row in result])
     else:
-        rows = _read(np.asarray(result))
+        rows = _read(_array(result))
     if rows.shape != (count, dimension):
-        raise BrokenShape(f"{rows.dtype} of shape {rows.shape}")
+        raise BrokenShape(f"shape {rows.shape}")
     return rows
 
 
 def _row(row: Any, dimension: int) -> npt.NDArray[np.float64]:
     """A row of a list, by itself: the dtype of the others says nothing about it. float64[dimension]."""
-    entries = np.asarray(row)
+    entries = _read(_array(row))
     if entries.shape != (dimension,):
         raise BrokenShape(f"a row of shape {entries.shape}")
-    if entries.dtype.kind not in _REAL + "O":
-        return np.full(dimension, np.nan)
-    with np.errstate(all="ignore"):
-        return _read(entries).astype(np.float64)
+    with np.errstate(all="ignore"):  # a wider float that overflows counts as infinite
+        return entries.astype(np.float64)
+
+
+def _array(result: Any) -> npt.NDArray[Any]:
+    found = array_of(result)
+    return np.asarray(result) if found is None else found
 
 
 def _read(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if entries.dtype.kind == "O":
-        return numbers(list(entries.reshape(-1)), missing=np.nan).reshape(entries.shape)
-    if entries.dtype.kind not in _REAL:
-        raise BrokenShape(f"{entries.dtype} of shape {entries.shape}")
-    return entries
+    if entries.dtype.kind in _REAL:
+        return entries
+    return numbers(entries.reshape(-1), missing=np.nan).reshape(entries.shape)

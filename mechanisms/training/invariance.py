@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.training.batches import Positions
-from dpledger.mechanisms.training.gradients import BrokenShape, Gradients, unit_rows
+from dpledger.mechanisms.training.gradients import BrokenShape, Gradients, probe, unit_rows
 from dpledger.mechanisms.training.units import Units
 
 __all__ = ["BatchInvariance", "check_batch_invariance"]
@@ -66,7 +66,7 @@ def check_batch_invariance(
         raise ParameterError("made_up_rows", f"{len(units)} rows", "at least two: a gradient alone, and one in company")
     if microbatch is not None and (type(microbatch) is not int or microbatch < 1):
         raise ParameterError("microbatch", microbatch, "a whole number from 1 on, or None")
-    dimension = _dimension(gradients, units)
+    dimension = probe(gradients, units)
     alone = np.concatenate([_tried(gradients, units, one, dimension, microbatch) for one in _each(len(units))])
     batches = 0
     for batch in _batches(len(units)):
@@ -100,17 +100,6 @@ def _sizes(count: int) -> Iterator[int]:
         size = size + 1 if size < _EVERY_SIZE else int(size * _STEP)
 
 
-def _dimension(gradients: Gradients, units: Units) -> int:
-    """The length of a gradient, from what the function returns for nobody."""
-    try:
-        shape = np.shape(gradients(units.take(np.zeros(0, dtype=np.int64))))
-    except Exception as error:
-        raise _failed(error, "an empty batch") from error
-    if len(shape) != 2 or shape[0] != 0:
-        raise ParameterError("gradients", f"shape {shape} on an empty batch", "shape (0, dimension) for no units")
-    return int(shape[1])
-
-
 def _tried(
     gradients: Gradients, units: Units, batch: Positions, dimension: int, microbatch: int | None
 ) -> npt.NDArray[np.float64]:
@@ -118,8 +107,8 @@ def _tried(
     try:
         rows = unit_rows(gradients, units, batch, dimension=dimension, microbatch=microbatch)
     except BrokenShape as error:
-        shape = f"real numbers of shape ({len(batch)}, {dimension})"
-        raise ParameterError("gradients", f"{error} for {_named(batch)}", shape) from None
+        expected = f"one row of {dimension} numbers for each item"
+        raise ParameterError("gradients", f"{error} for {_named(batch)}", expected) from None
     except Exception as error:
         raise _failed(error, _named(batch)) from error
     with np.errstate(all="ignore"):

@@ -127,6 +127,6 @@ class TrainingRun:
         else:
             return rows
         raise ContractViolation(
-            "gradients raised, or did not return real numbers of shape (rows, dimension); the run is closed and "
+            "gradients raised, or did not return one row of dimension numbers for each unit; the run is closed and "
             "charged in full. Try the function on public or made-up rows to see why (check_batch_invariance does)"
         )

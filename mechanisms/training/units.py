@@ -14,9 +14,10 @@ each row. The gradients function returns one row for an item, whatever it holds,
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -25,13 +26,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import word
 
 __all__ = ["ByUnit", "Units"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
-_IDS = "biufSUTO"  # kinds of numpy dtypes that may hold ids
 _NOBODY = -1
+_NAN = "nan"  # what numpy writes for a missing number among text
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_LONGEST_ID = 100  # digits of a decimal: one of a million digits is no id
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -40,11 +45,13 @@ class ByUnit:
     and the form of `rows`; of a tuple of columns, those of each column.
 
     `rows`: an array, a list, a table or a tuple of them, side by side. `units`: a list, an array or a column, with an
-    id for each row: text, bytes, a UUID, or a whole number (2, 2.0 and True are numbers; "2" is text). A row whose id
-    is anything else, like NaN or None, belongs to nobody and is left out: many people may share what is missing, and
-    one of them would move the gradient of all. Raises ParameterError where `units` are no such container, or not as
-    many as the rows; never because of an id.
-    Assumes: the id of a row depends on that row alone.
+    id for each row: text, bytes, a UUID or a number. Two ids are those of one unit where they are the same word: 2, 2.0
+    and "2" are, since numpy may write one as the other. A row whose id is anything else, like NaN, "nan" or None,
+    belongs to nobody and is left out: many people may share what is missing, and one of them would move the gradient
+    of all. Raises ParameterError where `units` are no such container, or not as many as the rows; never because of an
+    id.
+    Assumes: the id of a row depends on that row alone, and an array of ids keeps each of them (one of floats does not
+    keep whole numbers beyond 2^53).
     """
 
     rows: object
@@ -123,41 +130,52 @@ def _ids(units: object) -> Sequence[object]:
     """The ids as they are, one by one: in a list each keeps its own type."""
     if isinstance(units, Sequence) and not isinstance(units, (str, bytes, bytearray, memoryview)):
         return units
-    if hasattr(units, "__array__") and isinstance(units, Iterable):
-        array = np.asarray(units)
-        if array.ndim == 1 and array.dtype.kind in _IDS:
-            return list(array)
-    raise ParameterError("units", type(units).__name__, "a list, an array or a column of ids, one for each row")
+    array = array_of(units)
+    if array is None or array.ndim != 1:
+        raise ParameterError("units", type(units).__name__, "a list, an array or a column of ids, one for each row")
+    return list(array)
 
 
 def _grouped(ids: Sequence[object]) -> tuple[_Positions, ...]:
     """The positions, rising, of the rows of each unit."""
-    places: dict[object, int] = {}
+    places: dict[str, int] = {}
     of_row = np.array([_place(name, places) for name in ids], dtype=np.int64)
     order = np.argsort(of_row, kind="stable").astype(np.int64)
     starts = np.searchsorted(of_row[order], np.arange(len(places) + 1))
     return tuple(order[start:stop] for start, stop in pairwise(starts))
 
 
-def _place(name: object, places: dict[object, int]) -> int:
+def _place(name: object, places: dict[str, int]) -> int:
     key = _key(name)
     return _NOBODY if key is None else places.setdefault(key, len(places))
 
 
-def _key(name: object) -> int | str | bytes | UUID | None:
-    """What two ids of one unit have in common; None where it is no id. Total."""
+def _key(name: object) -> str | None:
+    """The word that an id is (`numeric.rows.word`), but with all digits of a whole number: two people whose ids are
+    near each other are two. None where it is no id. Total."""
+    match name:
+        case bytes():
+            return _key(name.decode("latin-1"))
+        case str() if _WHOLE.fullmatch(name):
+            return str(name)
+        case UUID():
+            return str(name)
+    whole = _whole(name)
+    key = word(name) if whole is None else str(whole)
+    return None if key == _NAN else key
+
+
+def _whole(name: object) -> int | None:
+    """The whole number that a number is, exactly; None for all else."""
     match name:
         case np.timedelta64():  # numpy counts it among the whole numbers
             return None
         case int() | np.integer() | np.bool_():
             return int(name)
         case float() | np.floating():
-            return int(name) if math.isfinite(name) and name == math.floor(name) else None
-        case str():
-            return str(name)
-        case bytes():
-            return bytes(name)
-        case UUID():
-            return name
+            return int(name) if np.isfinite(name) and name == np.floor(name) else None
+        case Decimal():
+            small = name.is_finite() and name.adjusted() <= _LONGEST_ID
+            return int(name) if small and name == int(name) else None
         case _:
             return None

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 import dpledger as dpl
 from dpledger.cli import demo_data
-from dpledger.errors import ContractViolation, ParameterError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPSGD, BatchInvariance, check_batch_invariance, row_sums
@@ -115,7 +115,7 @@ def test_what_the_clipped_sum_does_not_see_is_no_change() -> None:
         (lambda rows: rows.sum(axis=1), r"shape \(0,\) on an empty batch"),
         (lambda rows: rows[: max(0, len(rows) - 1)], r"shape \(0, 784\) for made-up row 0 alone"),
         (lambda rows: rows if len(rows) < 2 else rows / None, "TypeError on the batch of 40"),
-        (lambda rows: rows.astype(complex), r"complex128 of shape \(1, 784\)"),
+        (lambda rows: rows.astype(complex), r"complex128 of shape \(0, 784\) on an empty batch"),
     ],
 )
 def test_a_function_that_breaks_its_contract_is_told_where(gradients: Gradients, what: str) -> None:
@@ -248,7 +248,7 @@ def test_in_an_array_of_objects_an_entry_is_read_by_itself() -> None:
     rows = np.array([[2**53 + 3, 1, 10**400], ["x", 0.5, None]], dtype=object)
     found = rows_of(rows)
     assert found[0].tolist()[:2] == [2.0**53 + 4, 1.0]
-    assert found[0, 2] > 1e300
+    assert found[0, 2] == np.inf
     assert np.isnan(found[1, [0, 2]]).all()
     assert found[1, 1] == 0.5
 
@@ -262,13 +262,20 @@ def test_no_row_of_a_list_ends_a_run_by_what_it_holds(company: Any) -> None:
     assert not run.close().outside_guarantee
 
 
+@pytest.mark.parametrize("company", [0.5, 2**53 + 1, 1j, "x", b"x", None, np.float32(0.1)], ids=repr)
+def test_in_an_array_an_entry_is_read_alike_whatever_numpy_makes_of_it(company: Any) -> None:
+    """One record among 0.5 and True makes the array complex, of text, or of objects; theirs stay what they are."""
+    rows = np.array([[0.5, True, -2.0], [company, 1.0, 0.0]])
+    assert rows_of(rows)[0].tolist() == [0.5, 1.0, -2.0]
+
+
 @pytest.mark.parametrize("dtype", ["U3", "S3", "complex128", "datetime64[s]"])
-def test_an_array_of_no_numbers_breaks_the_contract(dtype: str) -> None:
+def test_no_dtype_ends_a_run(dtype: str) -> None:
+    """One record may have decided it. On an empty batch it is public, and refused there."""
     plan = DPSGD(rate=1, steps=1, noise_multiplier=1, clip_norm=1, dimension=2, expected_batch_size=4)
     run = plan.open(np.ones((3, 2)), entropy=seeded(1))
-    with pytest.raises(ContractViolation):
-        run.ask(lambda rows: np.zeros((len(rows), 2), dtype=dtype) if len(rows) else rows)
-    assert run.close().outside_guarantee
+    assert run.ask(lambda rows: np.zeros((len(rows), 2), dtype=dtype) if len(rows) else rows).shape == (2,)
+    assert not run.close().outside_guarantee
 
 
 def rows_of(result: Any) -> Floats:

@@ -240,13 +240,13 @@ FAULTS: list[Callable[[Any], Any]] = [
     lambda batch: np.zeros(2),
     lambda batch: np.zeros((len(batch), 3)),
     lambda batch: np.zeros((len(batch) + 1, 2)),
-    lambda batch: np.zeros((len(batch), 2), dtype=complex),
-    lambda batch: np.full((len(batch), 2), "x"),
     lambda batch: [[0.0]] * len(batch),
+    lambda batch: [[0.0, [1.0]]] * len(batch),
 ]
+DTYPES = [complex, "U3", "S3", "datetime64[s]"]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*FAULTS, *(lambda batch, d=dtype: np.zeros((0, 2), dtype=d) for dtype in DTYPES)])
 def test_gradients_that_fail_on_nobody_are_refused_before_anything_is_drawn(fault: Callable[[Any], Any]) -> None:
     entropy = Counting()
     plan = DPSGD(**PLAN)
