@@ -58,6 +58,8 @@ ASSUMES = (
     "gradients are batch-invariant: the gradient of a unit depends, bit for bit, on that unit and public values alone"
 )
 """What the guarantee takes from the caller's function, as the record says it."""
+GROUPED = "each item of the data is everything of one unit"
+"""What `grouped=True` declares, beside that."""
 
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of the claim."""
@@ -190,7 +192,7 @@ class DPSGD:
             "sigma": self.noise.sigma,
             "microbatch": self.microbatch,
             "grouped": self.grouped or None,
-            "assumes": ASSUMES,
+            "assumes": f"{ASSUMES}; {GROUPED}" if self.grouped else ASSUMES,
         }
         result: dict[str, Plain] = plain(values)
         return result

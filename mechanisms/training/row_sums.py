@@ -18,7 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.errors import ParameterError
+
 __all__ = ["fold", "row_sums"]
+
+_NUMBERS = "biufc"  # kinds of numpy dtypes
+_EXPECTED = "an array of numbers, of one or more axes"
 
 
 def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -27,9 +32,17 @@ def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
     The batch-invariant way to write products: `row_sums(x * w)` for `x @ w`, (b, d) and (d,) to (b,);
     `row_sums(x[:, None, :] * w)` for `x @ w.T`, (b, d) and (h, d) to (b, h). Sums of no terms are 0.
     Claim: each sum is that of its terms, each times a factor between (1 - u)^r and (1 + u)^r; u is the unit roundoff of
-    the dtype, r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: floats do not overflow.
+    the dtype, r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: nothing overflows. Raises
+    ParameterError where `terms` are no array of numbers with at least one axis.
     """
-    copied = np.array(terms, copy=True)
+    try:
+        copied = np.array(terms, copy=True)
+    except (ValueError, TypeError):
+        raise ParameterError("terms", type(terms).__name__, _EXPECTED) from None
+    if not copied.ndim or copied.dtype.kind not in _NUMBERS:
+        raise ParameterError("terms", f"{copied.dtype} with {copied.ndim} axes", _EXPECTED)
+    if copied.dtype.kind == "b":
+        copied = copied.astype(np.int64)  # + of booleans is "or"
     if not copied.shape[-1]:
         return np.zeros(copied.shape[:-1], dtype=copied.dtype)
     return np.ascontiguousarray(fold(copied))  # numpy's exp may take other instructions for entries that lie apart

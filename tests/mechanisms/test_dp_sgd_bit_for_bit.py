@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.audit import audit_mechanism
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPSGD, row_sums
@@ -144,6 +145,22 @@ def test_one_row_seen_many_times_counts_each_time() -> None:
     assert repeated.tolist() == (30_000 * alone).tolist()
 
 
+@given(wild=st.lists(st.tuples(st.integers(0, 9999), st.sampled_from(WILD)), max_size=4), order=st.sampled_from("CF"))
+@settings(max_examples=20)
+def test_no_row_changes_another_block_or_its_own(
+    edges: dict[int, Edge], wild: list[tuple[int, float]], order: Any
+) -> None:
+    """10,000 rows of dimension 16 are three blocks: the sum is 10,000 times that of one, and what the wild rows add."""
+    at = edges[16]
+    rows = np.tile(at.row, (10_000, 1))
+    for place, value in wild:
+        rows = np.insert(rows, place, value, axis=0)
+    expected = 10_000 * np.array(one_by_one(at.row[np.newaxis], at.clip_norm))
+    expected += sum(np.array(one_by_one(np.full((1, 16), value), at.clip_norm)) for _, value in wild)
+    total = clipped_sum(np.array(rows, order=order), clip_norm=at.clip_norm, grid=GRID)
+    assert total.tolist() == expected.tolist()
+
+
 # ---- the order is ours ----------------------------------------------------------------------------------------------
 
 
@@ -170,6 +187,13 @@ def test_sums_of_rows_leave_their_terms_alone_and_take_any_number_of_axes() -> N
     assert np.array_equal(terms, kept)
     assert row_sums(np.zeros((5, 0))).tolist() == [0.0] * 5
     assert row_sums([[1, 2], [3, 4]]).tolist() == [3, 7]
+    assert row_sums([[True, True, False]]).tolist() == [2]
+
+
+@pytest.mark.parametrize("terms", ["x", 7, None, [["a"]], [[1, 2], [3]], {}, np.array([None])])
+def test_what_has_no_rows_of_numbers_is_refused(terms: Any) -> None:
+    with pytest.raises(ParameterError, match="terms"):
+        row_sums(terms)
 
 
 # ---- the auditor ----------------------------------------------------------------------------------------------------

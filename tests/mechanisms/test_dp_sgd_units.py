@@ -96,6 +96,7 @@ def test_items_that_are_whole_units_are_declared_and_the_record_says_so() -> Non
     ready = DPSGD(**PLAN, grouped=True).under(Relation.ADD_REMOVE, USERS)
     users = [np.ones((3, 2)), np.ones((1, 2)), np.zeros((0, 2))]
     assert ready.parameters()["grouped"] is True
+    assert "everything of one unit" in str(ready.parameters()["assumes"])
     assert ready.open(users, entropy=seeded(1)).ask(sums).shape == (2,)
     assert "grouped" not in DPSGD(**PLAN).parameters()
 
