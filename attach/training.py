@@ -27,6 +27,14 @@ then gets a list of such items, and returns one gradient for each.
 ...         weights -= 0.5 * mean_gradient
 >>> run.receipt.value
 StepsTaken(done=3, planned=3)
+>>> def of_people(people):  # the gradient of a person: the mean of those of the person's rows
+...     return np.array([(weights - own).mean(axis=0) for own in people]).reshape(len(people), 2)
+>>> with private_sgd(
+...     scope, rows, of_people, units=np.arange(50) // 5, key="people",
+...     rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=2, expected_batch_size=1,
+... ) as run:
+...     for mean_gradient in run:
+...         weights -= 0.5 * mean_gradient
 """
 
 from __future__ import annotations

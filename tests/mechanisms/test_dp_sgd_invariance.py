@@ -195,6 +195,18 @@ def test_every_call_has_the_declared_size_and_null_rows_add_nothing(units: int, 
     assert probe == 0
 
 
+@pytest.mark.parametrize("gradients", [blas, batch_normalised])
+def test_one_unit_at_a_time_a_further_unit_adds_its_own_steps_alone(gradients: Gradients) -> None:
+    plan = DPSGD(rate=1, steps=1, noise_multiplier=1, clip_norm=1, dimension=32, expected_batch_size=4, microbatch=1)
+
+    def passed(rows: Floats) -> npt.NDArray[Any]:
+        with recording() as draws:
+            plan.open(rows, entropy=seeded(3)).ask(lambda batch: gradients(batch)[:, :32])
+        return np.asarray(draws[0].value)
+
+    assert np.array_equal(passed(ROWS) - passed(ROWS[:39]), passed(ROWS[39:]))
+
+
 def test_a_null_row_is_an_item_for_which_the_function_is_made() -> None:
     """A repeat of the last unit of the call: not a row of zeros, which a function may not know what to do with."""
     seen: list[list[str]] = []
