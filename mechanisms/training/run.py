@@ -120,13 +120,15 @@ class TrainingRun:
     def _gradients(self, gradients: Gradients) -> npt.NDArray[Any]:
         """One row for each unit of a fresh batch. What went wrong is not told: it may depend on a unit."""
         batch = self._step.batch(len(self._units), self._entropy)
+        rows: npt.NDArray[Any] | None
         try:
             rows = self._step.rows(gradients, self._units, batch)
         except Exception:
+            rows = None
+        if rows is None:
             self._closed(outside_guarantee=True)
-        else:
-            return rows
-        raise ContractViolation(
-            "gradients raised, or did not return one row of dimension numbers for each unit; the run is closed and "
-            "charged in full. Try the function on public or made-up rows to see why (check_batch_invariance does)"
-        )
+            raise ContractViolation(
+                "gradients raised, or did not return one row of dimension numbers for each unit; the run is closed and "
+                "charged in full. Try the function on public or made-up rows to see why (check_batch_invariance does)"
+            )
+        return rows
