@@ -49,7 +49,11 @@ class OneShot:
 
 
 class Vouched(OneShot):
-    """Base of those whose sensitivity the caller vouches for: with the fields `sensitivity` and `justification`."""
+    """Base of those whose sensitivity the caller vouches for: with the fields `sensitivity` and `justification`.
+
+    Assumes: the sensitivity holds for the number as it was computed. The rounding errors of a sum of floats depend on
+    every row and on their order; a sum of whole numbers (`ClippedMean` has one) has none.
+    """
 
     __slots__ = ()
 

@@ -150,7 +150,7 @@ def test_one_row_seen_many_times_counts_each_time() -> None:
 def test_no_row_changes_another_block_or_its_own(
     edges: dict[int, Edge], wild: list[tuple[int, float]], order: Any
 ) -> None:
-    """10,000 rows of dimension 16 are three blocks: the sum is 10,000 times that of one, and what the wild rows add."""
+    """10,000 rows of dimension 16 are several blocks: the sum is 10,000 times that of one, and what wild rows add."""
     at = edges[16]
     rows = np.tile(at.row, (10_000, 1))
     for place, value in wild:
