@@ -1,8 +1,8 @@
 """Kinds are closed unions: a `match` over one lists every kind and ends in `assert_never`.
 
 So a new kind is an error wherever somebody must say what it means, and never falls into an arm that was written for
-others. A default is right where anything may come: numbers of any library, outputs of a function under audit, losses (an
-open protocol: a method that does not know one hands over to the next). Those of accounting are listed here.
+others. A default is right where anything may come: numbers of any library, outputs of a function under audit, losses
+(an open protocol: a method that does not know one hands over to the next). Those of accounting are listed here.
 """
 
 import ast
