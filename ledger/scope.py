@@ -27,6 +27,7 @@ from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Re
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
 from dpledger.relations import Relation, Unit
 
@@ -96,6 +97,7 @@ class Scope:
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
+    @unrecorded()
     def release(
         self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: float = 0.0
     ) -> Receipt[Value]:
@@ -104,8 +106,9 @@ class Scope:
         Under a key that was used for the same request, the kept value and its entry; `wait`: how many seconds to wait
         for another attempt with the key that is under way. Raises BudgetRefused if the scope does not admit it (nothing
         is spent), ParameterError, RelationError or ClaimTooSmall for a mechanism or data that cannot be used (nothing
-        is spent), KeyReused, AlreadySpent or ChargeInProgress for a key that was used, ContractViolation if the
-        mechanism or the caller's own code breaks its contract (the full charge stands)."""
+        is spent), KeyReused, AlreadySpent or ChargeInProgress for a key that was used, PolicyError while the noise is
+        being recorded or replayed (nothing is spent), ContractViolation if the mechanism or the caller's own code
+        breaks its contract (the full charge stands)."""
         if not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once (else use `open`)")
         ready, request = self._request(mechanism, key)
@@ -116,6 +119,7 @@ class Scope:
             return self._replay(decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
+    @unrecorded()
     def open(
         self, mechanism: Interactive[Data, Query, Answer, Value], data: Data, *, key: str | None = None
     ) -> Session[Query, Answer, Value]:
@@ -268,6 +272,7 @@ class Reservation(Generic[Data, Value]):
         self._attempt = attempt
         self._is_over = False
 
+    @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
         self._require_held()

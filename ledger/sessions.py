@@ -9,6 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from dpledger.errors import Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Conversation, Release
 from dpledger.progress import track
 
@@ -36,9 +37,11 @@ class Session(Generic[Query, Answer, Value]):
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
+    @unrecorded()
     def ask(self, query: Query) -> Answer:
-        """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its
-        contract (the interaction is closed and its full charge stands)."""
+        """The next answer. Raises Halted once the interaction is over, PolicyError while the noise is being recorded or
+        replayed (nothing is asked), ContractViolation if the query breaks its contract (the interaction is closed and
+        its full charge stands)."""
         with self._lock:
             if self._receipt is not None or self._ended is not None:
                 raise Halted("the interaction is closed: open a new one")
@@ -55,11 +58,21 @@ class Session(Generic[Query, Answer, Value]):
             raise self._fail(failure)
 
     def steps(self) -> Iterator[int]:
-        """Of a training run: 0, 1, ... up to its planned number of steps, with a progress bar on a terminal."""
+        """Of a training run: the numbers of the steps that are left, with a progress bar on a terminal; none once all
+        have run or the run is closed. Halted if it ended at its full charge, which is not its end."""
         if self._steps is None:
             raise ScopeError("only a training run has a number of steps")
-        return track(range(self._steps), "training", total=self._steps)
+        left = self._left(self._steps)
+        return track(left, "training", total=self._steps - self._asked)
 
+    def _left(self, planned: int) -> Iterator[int]:
+        for number in range(self._asked, planned + 1):
+            self._require_unbroken()
+            if self._receipt is not None or planned in (number, self._asked):
+                return
+            yield number
+
+    @unrecorded()
     def close(self) -> Receipt[Value]:
         """End the interaction and settle its charge; the receipt of its commit. A second call returns the same.
 
@@ -67,8 +80,7 @@ class Session(Generic[Query, Answer, Value]):
         with self._lock:
             if self._receipt is not None:
                 return self._receipt
-            if self._ended is not None:
-                raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
+            self._require_unbroken()
             try:
                 release = self._conversation.close()
                 if not isinstance(release, Release):
@@ -86,6 +98,10 @@ class Session(Generic[Query, Answer, Value]):
         if self._receipt is None:
             raise ScopeError("the interaction is open: its receipt comes with close")
         return self._receipt
+
+    def _require_unbroken(self) -> None:
+        if self._ended is not None:
+            raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
 
     def _fail(self, error: BaseException) -> BaseException:
         """End at the cap; what the caller is to see."""

@@ -93,8 +93,10 @@ class TrainingRun:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
 
     def steps(self) -> Iterator[int]:
-        """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`."""
-        return track(range(self._done, self._plan.times), "private training")
+        """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`. None
+        once the run is closed."""
+        left = 0 if self._release is not None else self._plan.times - self._done
+        return track(range(self._done, self._done + left), "private training")
 
     def ask(self, gradients: Gradients, /) -> npt.NDArray[np.float64]:
         """One step: the noisy sum of clipped gradients over a fresh secret batch, divided by `expected_batch_size`.
