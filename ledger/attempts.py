@@ -15,6 +15,7 @@ from dpledger.errors import ContractViolation, EngineError, InputError, Verifica
 from dpledger.ledger import gate, values
 from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
 from dpledger.ledger.entries import Entry
+from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import State, next_steps
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
@@ -44,9 +45,9 @@ class Receipt(Generic[Value]):
 
 
 class Attempt:
-    """A charge that this process reserved, and the redeem (as its SHA-256) that starts and settles it."""
+    """A charge that this process reserved, and the redeem that starts and settles it."""
 
-    def __init__(self, book: Ledger, charge: str, redeem: str, kind: str) -> None:
+    def __init__(self, book: Ledger, charge: str, redeem: Redeem, kind: str) -> None:
         self._book = book
         self._charge = charge
         self._redeem = redeem
@@ -54,7 +55,9 @@ class Attempt:
 
     def start(self) -> Entry:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
-        return self._append(lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem))
+        return self._append(
+            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem.digest)
+        )
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
@@ -62,8 +65,9 @@ class Attempt:
 
     def grant(self, upto: int) -> Entry:
         """Grant a training run its steps up to `upto`, durably, before any of them runs."""
+        redeem = self._redeem.digest
         return self._append(
-            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=self._redeem, upto=upto)
+            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
         )
 
     def commit(self, release: Release[Value], keep: Keep) -> Receipt[Value]:
@@ -128,6 +132,7 @@ class Attempt:
                     state,
                     charge,
                     charge.parts if parts is None else parts,
+                    redeem=self._redeem,
                     outside_guarantee=outside_guarantee,
                     warnings=warnings,
                     digest=digest,

@@ -7,7 +7,6 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.bodies import LIBRARY, Audited, Body, Closed, Declared, Lost, MechanismNote
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
@@ -42,7 +42,7 @@ Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
-TOKEN_BYTES = 16  # 128 random bits: a charge, a redeem, a key that was not given
+TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
 
@@ -113,8 +113,8 @@ class Scope:
             raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once (else use `open`)")
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
-        redeem = _sha256(self._draw())
-        decision = self._enter(replace(request, redeem=redeem), wait)
+        redeem = self._redeem()
+        decision = self._enter(replace(request, redeem=redeem.digest), wait)
         if isinstance(decision, Replayed):
             return self._replay(decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
@@ -129,8 +129,8 @@ class Scope:
             raise ParameterError("mechanism", type(mechanism).__name__, "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
-        redeem = _sha256(self._draw())
-        if isinstance(self._enter(replace(request, redeem=redeem), wait=0.0), Replayed):
+        redeem = self._redeem()
+        if isinstance(self._enter(replace(request, redeem=redeem.digest), wait=0.0), Replayed):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
@@ -150,7 +150,7 @@ class Scope:
         ready, request = self._request(mechanism, key)
         if isinstance(self._enter(request, wait=0.0), Replayed):
             raise AlreadySpent("the key was released already: `release` with this key returns what was kept")
-        return Reservation(self, ready, Attempt(self._ledger, request.charge, _sha256(self._draw()), ready.kind))
+        return Reservation(self, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 
@@ -262,6 +262,9 @@ class Scope:
     def _draw(self) -> bytes:
         return self._ledger.draw(TOKEN_BYTES)
 
+    def _redeem(self) -> Redeem:
+        return Redeem(self._ledger.draw(REDEEM_BYTES))
+
 
 class Reservation(Generic[Data, Value]):
     """A charge that is reserved and not yet started. Leaving the `with` block without a release aborts it."""
@@ -314,7 +317,3 @@ def _form(mechanism: Described) -> Form:
     if isinstance(mechanism, Steps):
         return "training"
     return "interaction" if isinstance(mechanism, Interactive) else "release"
-
-
-def _sha256(token: bytes) -> str:
-    return hashlib.sha256(token).hexdigest()
