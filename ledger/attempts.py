@@ -7,7 +7,7 @@ never leaves: it may depend on one record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from dpledger.accounting.composition import Composition
@@ -16,7 +16,7 @@ from dpledger.ledger import gate, values
 from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.standing import State, next_steps
+from dpledger.ledger.standing import OpenCharge, State, next_steps
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
 
@@ -37,11 +37,13 @@ class Receipt(Generic[Value]):
     """A released value, and the signed entry of its commit.
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
-    secret, and keep it: it is stored nowhere else."""
+    secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
+    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal."""
 
     value: Value
     entry: Entry
     salt: bytes | None = None
+    replayed: bool = field(default=False, compare=False)
 
 
 class Attempt:
@@ -126,7 +128,7 @@ class Attempt:
         def settle(state: State, transaction: Transaction) -> list[Body]:
             charge = state.charge(self._charge)
             if stored is not None:
-                transaction.put_value(self._charge, stored)
+                transaction.put_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
             return [
                 gate.settle(
                     state,
@@ -140,6 +142,16 @@ class Attempt:
             ]
 
         return self._book.transact(settle)[0]
+
+    def _origin(self, charge: OpenCharge, entry: int) -> values.Origin:
+        return values.Origin(
+            ledger=self._book.id,
+            scope=charge.scope,
+            key=charge.key,
+            request=charge.request,
+            charge=charge.charge,
+            entry=entry,
+        )
 
     def _append(self, make: Callable[[State], Body]) -> Entry:
         return self._book.transact(lambda state, _: [make(state)])[0]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -103,12 +103,16 @@ class Scope:
     ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
-        Under a key that was used for the same request, the kept value and its entry; `wait`: how many seconds to wait
-        for another attempt with the key that is under way. Raises BudgetRefused if the scope does not admit it (nothing
-        is spent), ParameterError, RelationError or ClaimTooSmall for a mechanism or data that cannot be used (nothing
-        is spent), KeyReused, AlreadySpent or ChargeInProgress for a key that was used, PolicyError while the noise is
-        being recorded or replayed (nothing is spent), ContractViolation if the mechanism or the caller's own code
-        breaks its contract (the full charge stands)."""
+        Under a key that was used for the same request: the value of that first run and its entry, whatever `data` are
+        now. The receipt says `replayed`; nothing looks at the data, since whether one record differs would be a release
+        of its own. For other data, or a new state of them, use another key. `wait`: how many seconds to wait for
+        another attempt with the key that is under way.
+
+        Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
+        ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key
+        that was used; VerificationError for a kept value that is not what the ledger signed; PolicyError while the
+        noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
+        contract: then the full charge stands."""
         if not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once (else use `open`)")
         ready, request = self._request(mechanism, key)
@@ -116,7 +120,7 @@ class Scope:
         redeem = self._redeem()
         decision = self._enter(replace(request, redeem=redeem.digest), wait)
         if isinstance(decision, Replayed):
-            return self._replay(decision)
+            return self._replay(request, decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
     @unrecorded()
@@ -253,11 +257,21 @@ class Scope:
             return attempt.commit(release, self._scope.keep)
         raise attempt.give_up(failure)
 
-    def _replay(self, replayed: Replayed) -> Receipt[Value]:
-        stored = self._ledger.value(replayed.charge)
-        if stored is None:
+    def _replay(self, request: Request, replayed: Replayed) -> Receipt[Value]:
+        """What was kept of the first run, and the entry of its commit: what the ledger signed, or nothing."""
+        origin = values.Origin(
+            ledger=self._ledger.id,
+            scope=self.name,
+            key=request.key,
+            request=request.digest(),
+            charge=replayed.charge,
+            entry=replayed.ended,
+        )
+        kept = self._ledger.kept(origin)
+        if kept is None:
             raise AlreadySpent("the key was used, and its result was not kept: use a new key to release anew")
-        return Receipt(values.restored(stored), self._ledger.entry(replayed.ended))  # type: ignore[arg-type]
+        value: Any = values.restored(kept)
+        return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
     def _draw(self) -> bytes:
         return self._ledger.draw(TOKEN_BYTES)
