@@ -40,6 +40,7 @@ from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
+from dpledger.ledger.tables import Table, entries_table
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
@@ -213,9 +214,11 @@ class Ledger:
                 batch = list(reader.leaves(start, min(stop, start + BATCH)))
             yield from batch
 
-    def entries(self, *, stop: int | None = None) -> Iterator[Entry]:
-        """The entries, in order. Not a verification: see `verify`."""
-        return map(entry_of, self.leaves(stop=stop))
+    def entries(self, *, stop: int | None = None) -> Table[Entry]:
+        """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
+        pandas DataFrame (`ledger.tables` lists its columns). Not a verification: see `verify`."""
+        size = len(self) if stop is None else min(stop, len(self))
+        return entries_table(lambda: map(entry_of, self._leaves(size)), size)
 
     def entry(self, index: int) -> Entry:
         """The entry at `index`, its signature verified; that the entries before it are those that it follows, `verify`

@@ -27,6 +27,7 @@ from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
 from dpledger.relations import Relation, Unit
@@ -88,6 +89,13 @@ class Scope:
         state = self._ledger.refresh()
         entries = self._ledger.entries(stop=state.size)
         return next(found for found in recomposition.accounts(entries, state) if found.scope == self.name)
+
+    def releases(self) -> Table[recomposition.Admission]:
+        """Every charge to this scope, in order, also from the scopes that are charged to it: open, settled or aborted.
+        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.tables` lists its columns)."""
+        state = self._ledger.refresh()
+        entries = self._ledger.entries(stop=state.size)
+        return releases_table(recomposition.admissions(entries, state, self.name))
 
     def quote(self, mechanism: Described) -> gate.Decision:
         """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
@@ -153,7 +161,9 @@ class Scope:
             raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once")
         ready, request = self._request(mechanism, key)
         if isinstance(self._enter(request, wait=0.0), Replayed):
-            raise AlreadySpent("the key was released already: `release` with this key returns what was kept")
+            raise AlreadySpent(
+                "the key was released already: `release` with this key returns the value of that run, if it was kept"
+            )
         return Reservation(self, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
 
     # ---- notes ------------------------------------------------------------------------------------------------------
