@@ -47,8 +47,18 @@ from dpledger.ledger.standing import Form, ScopeState, State, held
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "admissions", "check_reserved", "settled_parts"]
+__all__ = [
+    "Admission",
+    "Refusal",
+    "ScopeAccount",
+    "Status",
+    "accounts",
+    "admissions",
+    "check_reserved",
+    "settled_parts",
+]
 
+Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
 READ_AT = Decimal("1e-6")
 """The delta at which a zCDP, Renyi or Gaussian budget is shown as an epsilon. Any other may be asked of the scope."""
@@ -91,7 +101,7 @@ class Admission:
     claim: Guarantee
     failures: tuple[Failure, ...]
     parts: Composition
-    status: Literal["reserved", "started", "committed", "aborted"]
+    status: Status
     reserved: Coordinates
     charged: Coordinates
     rule: Literal["cap", "ex_post", "steps"] | None
@@ -190,9 +200,7 @@ class _Charge:
         self.time = entry.time
         self.body = body
         self.scope = scope
-        self.status: Literal["reserved", "started", "committed", "aborted"] = (
-            "reserved" if body.redeem is None else "started"
-        )
+        self.status: Status = "reserved" if body.redeem is None else "started"
         self.granted = 0
         self.end: Committed | None = None
         self.ended: int | None = None

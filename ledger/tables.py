@@ -20,7 +20,7 @@ data or outputs: no entry does.
     upto                 Int64                training steps granted so far
     level                string               the scope that refused
     item                 string               what is declared
-    verdict              category             of an audit: violation, not_refuted
+    verdict              string               of an audit: violation, not_refuted
     previous             string               the leaf hash of the entry before
 
 `Scope.releases()`, one row a charge to the scope, by the index of the entry that reserved it:
@@ -63,14 +63,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, ZERO, float_up
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import KINDS
 from dpledger.ledger.entries import Entry
-from dpledger.ledger.recomposition import Admission
+from dpledger.ledger.recomposition import Admission, Status
+from dpledger.ledger.settling import Rule
+from dpledger.ledger.standing import Form
 from dpledger.schema import plain
 
 if TYPE_CHECKING:
@@ -81,10 +83,7 @@ __all__ = ["Table", "entries_table", "releases_table"]
 Row = TypeVar("Row")
 
 TIME, TEXT, COUNT, FLAG, EXACT, UPPER = "datetime64[s, UTC]", "string", "Int64", "boolean", "object", "float64"
-FORMS = ("release", "interaction", "training")
-STATUSES = ("reserved", "started", "committed", "aborted")
-RULES = ("cap", "ex_post", "steps")
-VERDICTS = ("violation", "not_refuted")
+FORMS, STATUSES, RULES = get_args(Form), get_args(Status), get_args(Rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ _ENTRY: tuple[Column[Entry], ...] = (
     Column("upto", COUNT, _member("upto")),
     Column("level", TEXT, _member("level")),
     Column("item", TEXT, _member("item")),
-    Column("verdict", VERDICTS, _member("verdict")),
+    Column("verdict", TEXT, _member("verdict")),
     Column("previous", TEXT, lambda entry: entry.previous),
 )
 
