@@ -26,6 +26,15 @@ from ledger_mechanisms import Once, stream, training
 
 MECHANISM = Laplace(epsilon="0.1")
 SECRET = 1234
+ROWS = np.ones((20, 1))
+PLAN: dict[str, Any] = {
+    "rate": "0.1",
+    "steps": 3,
+    "noise_multiplier": 4,
+    "clip_norm": 1,
+    "dimension": 1,
+    "expected_batch_size": 2,
+}
 TAPE_IS_ON = "being recorded or replayed"
 
 
@@ -56,17 +65,7 @@ def test_nothing_is_released_or_opened_under_a_tape_and_nothing_is_spent(scope: 
     begins: tuple[Callable[[], object], ...] = (
         lambda: scope.release(MECHANISM, SECRET, key="k"),
         lambda: scope.open(stream(), SECRET, key="k"),
-        lambda: private_sgd(
-            scope,
-            np.ones((20, 1)),
-            lambda batch: batch,
-            rate="0.1",
-            steps=2,
-            noise_multiplier=4,
-            clip_norm=1,
-            dimension=1,
-            expected_batch_size=2,
-        ),
+        lambda: private_sgd(scope, ROWS, lambda batch: batch, **PLAN),
     )
     for begin in begins:
         with tape() as draws, pytest.raises(PolicyError, match=TAPE_IS_ON):
@@ -107,6 +106,17 @@ def test_an_open_interaction_answers_nothing_under_a_tape_and_goes_on_after_it(s
         assert answers.ask(True) is True
         assert run.ask(None) == 1
     assert (answers.receipt.value, run.receipt.value) == (1, 1)
+
+
+@tapes
+def test_a_training_loop_takes_no_step_under_a_tape_and_goes_on_after_it(scope: Scope, tape: Any) -> None:
+    with private_sgd(scope, ROWS, lambda batch: batch, **PLAN) as run:
+        with tape() as draws, pytest.raises(PolicyError, match=TAPE_IS_ON):
+            list(run)
+        assert draws == []
+        assert [charge.granted for charge in scope._ledger.state.open.values()] == [0]
+        assert len(list(run)) == 3
+    assert run.receipt.value.done == 3
 
 
 def test_a_query_of_the_caller_cannot_put_a_tape_on_inside(scope: Scope) -> None:
