@@ -43,10 +43,10 @@ from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
-from dpledger.ledger.standing import Form, ScopeState, State, held
+from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved", "settled_parts"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved"]
 
 ONE = Decimal(1)
 READ_AT = Decimal("1e-6")
@@ -140,11 +140,6 @@ class ScopeAccount:
         return filters.reading(self.filter, self.sums, delta)
 
 
-def settled_parts(admissions: Iterable[Admission]) -> tuple[Composition, ...]:
-    """What is known to have run, with its outcomes: the parts of what was committed within its guarantee."""
-    return tuple(one.parts for one in admissions if one.status == "committed" and not one.outside_guarantee)
-
-
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
     """The account of each scope, in id order, from entries and the state that they fold to."""
     books = {name: _Book(scope) for name, scope in state.scopes.items()}
@@ -163,7 +158,7 @@ def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]
                 books[level].refusals.append(_refusal(entry.index, body))
             case _:
                 pass
-    return tuple(books[name].account(state) for name in sorted(books))
+    return tuple(books[name].account() for name in sorted(books))
 
 
 class _Charge:
@@ -221,7 +216,7 @@ class _Book:
             settled = next(level.amounts for level in body.levels if level.scope == name)
             self.sums = filters.with_charge(rule, self.sums, settled)
 
-    def account(self, state: State) -> ScopeAccount:
+    def account(self) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
         delta = _read_at(guarantee)
@@ -238,10 +233,10 @@ class _Book:
             refusals=tuple(self.refusals),
             sums=scope.sums,
             spent_by_account=filters.spent(scope.filter, scope.sums),
-            held_by_account=filters.spent(scope.filter, held(state, scope.scope)),
+            held_by_account=filters.spent(scope.filter, scope.held),
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
-            spent=readings.spent(scope, settled_parts(admissions), delta),
+            spent=readings.spent(scope, delta),
             composition=Filtered(scope.filter, ran) if ran else None,
         )
 
