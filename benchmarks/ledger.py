@@ -3,9 +3,9 @@
     python benchmarks/ledger.py [--charges 5000 20000 50000]
 
 A charge is two entries. Each line is a file of its own, read by a process of its own. The peers: reading the leaves
-from the file and hashing them to the root, and verifying as many Ed25519 signatures, with nothing else done. Seconds are
-those of the processor; a ratio that does not grow with the ledger is what matters. The second table shows one step in a
-ledger that has grown.
+from the file and hashing them to the root, and verifying as many Ed25519 signatures, with nothing else done. Seconds
+are those of the processor; a ratio that does not grow with the ledger is what matters. The second table shows one step
+in a ledger that has grown.
 """
 
 from __future__ import annotations

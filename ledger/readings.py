@@ -19,7 +19,7 @@ from dpledger.relations import Relation
 
 __all__ = ["certain", "least", "spent"]
 
-REMEMBERED = 4096  # answers of the engine; a scope asks at most `ran.MOST` times at one delta
+REMEMBERED = 1024  # answers of the engine; a scope asks for at most `ran.MOST` at one delta
 
 
 def spent(scope: ScopeState, delta: Number) -> Bounds:
