@@ -389,10 +389,9 @@ class Ledger:
             raise PolicyError("the ledger handle is closed: open the ledger again")
 
     def close(self) -> None:
-        """Close the store, unless this is a forked child, whose parent's connection stays its own."""
-        if self._home.is_here:
-            self._is_closed = True
-            self._store.close()
+        """Close the store; in a forked child it closes nothing, as the connection stays its parent's."""
+        self._is_closed = True
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -308,7 +308,6 @@ class Reservation(Generic[Data, Value]):
     @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
-        self._home.require()
         _inspect(self._mechanism, data)
         self._take()
         self._attempt.start()

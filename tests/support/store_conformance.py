@@ -185,5 +185,9 @@ class StoreConformance(ABC):
         with store.transaction() as work:
             assert in_child(lambda: store.reading().__enter__()).startswith("ForkedProcess: ")
             assert work.append(b"another") == 1
+        begun = store.transaction()
+        begun.__enter__()
+        assert in_child(lambda: begun.__exit__(None, None, None)).startswith("ForkedProcess: ")
+        begun.__exit__(None, None, None)
         with store.reading() as reader:
             assert list(reader.leaves()) == [b"leaf", b"another"]
