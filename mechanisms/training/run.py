@@ -6,6 +6,7 @@ promised, the run is closed at its full charge: an exception that depends on one
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +24,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.units import Units
+from dpledger.process import Home
 from dpledger.progress import track
 
 __all__ = ["Gradients", "Step", "StepsTaken", "TrainingRun", "probe"]
@@ -79,7 +81,8 @@ def probe(gradients: Gradients, units: Units, dimension: int) -> None:
 
 
 class TrainingRun:
-    """The conversation of a `DPSGD`. For one thread. Shows nothing of the data, and does not pickle."""
+    """The conversation of a `DPSGD`. Shows nothing of the data, does not pickle, and refuses in a forked child. Threads
+    may share it: no step runs twice, and none beyond the plan."""
 
     def __init__(self, step: Step, plan: Repeated, units: Units, entropy: Entropy) -> None:
         self._step = step
@@ -88,13 +91,17 @@ class TrainingRun:
         self._entropy = entropy
         self._done = 0
         self._release: Release[StepsTaken] | None = None
+        self._home = Home("a training run")
+        self._lock = threading.RLock()  # held while steps are counted, never while the caller's function runs
 
     def __reduce__(self) -> str:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
 
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`."""
-        return track(range(self._done, self._plan.times), "private training")
+        for step in track(range(self._done, self._plan.times), "private training"):
+            self._home.require()
+            yield step
 
     def ask(self, gradients: Gradients, /) -> npt.NDArray[np.float64]:
         """One step: the noisy sum of clipped gradients over a fresh secret batch, divided by `expected_batch_size`.
@@ -103,11 +110,13 @@ class TrainingRun:
         fails on an empty batch; ContractViolation if it fails on a batch (closed, charged in full); Halted after the
         last step or once closed.
         """
-        if self._release is not None or self._done == self._plan.times:
-            raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
+        self._home.require()
         if self._done == 0:
+            self._require_open()
             probe(gradients, self._units, self._step.dimension)
-        self._done += 1
+        with self._lock:
+            self._require_open()
+            self._done += 1
         rows = self._gradients(gradients)
         if self._release is not None:
             raise Halted("the training run was closed during a step; the step returns nothing")
@@ -115,18 +124,24 @@ class TrainingRun:
 
     def close(self) -> Release[StepsTaken]:
         """End the run. The release names how many steps were started; what was learnt is with the caller."""
+        self._home.require()
         return self._closed(outside_guarantee=False)
 
+    def _require_open(self) -> None:
+        if self._release is not None or self._done == self._plan.times:
+            raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
+
     def _closed(self, *, outside_guarantee: bool) -> Release[StepsTaken]:
-        if self._release is None:
-            plan = self._plan
-            started = Repeated(plan.of, times=plan.times, done=self._done)
-            self._release = Release(
-                value=StepsTaken(done=self._done, planned=plan.times),
-                parts=plan if outside_guarantee else started,
-                outside_guarantee=outside_guarantee,
-            )
-        return self._release
+        with self._lock:
+            if self._release is None:
+                plan = self._plan
+                started = Repeated(plan.of, times=plan.times, done=self._done)
+                self._release = Release(
+                    value=StepsTaken(done=self._done, planned=plan.times),
+                    parts=plan if outside_guarantee else started,
+                    outside_guarantee=outside_guarantee,
+                )
+            return self._release
 
     def _gradients(self, gradients: Gradients) -> npt.NDArray[Any]:
         """One row for each unit of a fresh batch. What went wrong is not told: it may depend on a unit."""
@@ -136,6 +151,7 @@ class TrainingRun:
             kept = rows.dtype.kind in _REAL and rows.shape == (len(batch), self._step.dimension)
         except Exception:
             kept = False
+        self._home.require()  # the function may have forked
         if not kept:
             self._closed(outside_guarantee=True)
             raise ContractViolation(
