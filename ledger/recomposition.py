@@ -67,7 +67,7 @@ def _own_lower_bound(claim: Guarantee) -> Guarantee:
     """The claim that a verifier holds the parts against: Renyi prices may differ in the last digit between machines."""
     match claim:
         case RDP(orders=orders, epsilons=epsilons):
-            return RDP(orders, tuple(round_up(multiply(one, 1 + settling.LEEWAY)) for one in epsilons))
+            return RDP(orders, tuple(round_up(multiply(one, settling.WITH_LEEWAY)) for one in epsilons))
         case _:
             return claim
 

@@ -28,6 +28,7 @@ Rule = Literal["cap", "ex_post", "steps"]
 LEEWAY = Decimal("1e-11")
 """Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
 may differ by one in the last of them. Every other price is exact, and compared exactly."""
+WITH_LEEWAY = decimals.add(Decimal(1), LEEWAY)
 _INEXACT = ("mixed_rdp", "rdp_")
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 
@@ -85,7 +86,7 @@ def _is_covered(charged: Coordinates, needed: Coordinates) -> bool:
 def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
     if not coordinate.startswith(_INEXACT):
         return charged >= least
-    return decimals.multiply(charged, 1 + LEEWAY) >= least
+    return decimals.multiply(charged, WITH_LEEWAY) >= least
 
 
 def recorded(parts: Composition, granted: int) -> Composition:

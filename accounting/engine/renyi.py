@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import assert_never
 
 import numpy as np
@@ -19,11 +20,12 @@ from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.law import Loss
-from dpledger.decimals import float_down, float_up
+from dpledger.decimals import float_down, float_up, multiply, subtract
 from dpledger.errors import WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
+ONE = Decimal(1)
 _GRID = np.geomspace(1e-4, 1e6, 400)
 
 
@@ -120,8 +122,9 @@ def _moments(leaf: ZCDP | RDP, c: Array) -> Array:
             quadratic: Array = c * (c + 1) * (float_up(rho) * (1 + 8 * UNIT))
             return quadratic
         case RDP(orders=orders, epsilons=epsilons):
-            at = np.array([0.0, *(float_up(order - 1) for order in orders)])
-            values = [0.0, *(float_up((order - 1) * eps) for order, eps in zip(orders, epsilons, strict=True))]
+            at = np.array([0.0, *(float_up(subtract(order, ONE)) for order in orders)])
+            moments = (multiply(subtract(order, ONE), eps) for order, eps in zip(orders, epsilons, strict=True))
+            values = [0.0, *map(float_up, moments)]
             between = np.interp(c, at, np.array(values), right=math.inf)  # K is convex: chords lie above
             chords: Array = between * (1 + 16 * UNIT)
             return chords

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.decimals import negative
 from dpledger.errors import ContractViolation, Halted
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
@@ -71,7 +72,7 @@ class Thresholding:
 
     def steps(self, value: object) -> int:
         """A query's value in steps, its sign turned where "above" is charged. Total for every number."""
-        missing = -_FAR if self.missing == "below" else _FAR
+        missing = negative(_FAR) if self.missing == "below" else _FAR
         steps = to_steps(value, TotalMap(grid=self.grid, bound=_FAR, missing=missing))
         return steps if self.charged == "below" else -steps
 
