@@ -187,7 +187,9 @@ def _share(population: int, batch: int) -> Decimal:
 
 
 def _divergences(rate: Decimal, mu_squared: float, order: Decimal) -> tuple[float, float]:
-    """Of a Poisson-sampled Gaussian: adding the unit, removing it."""
+    """Of a Poisson-sampled Gaussian: adding the unit, removing it. A mean that does not move tells nothing."""
+    if not mu_squared:
+        return 0.0, 0.0
     rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
     if rounded >= 1:
         return math.inf, math.inf

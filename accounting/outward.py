@@ -109,8 +109,8 @@ def tail_quantile(log_inverse: Decimal) -> Decimal:
     if log_inverse > FAR_TAIL:
         return _far_quantile(log_inverse)
     p = exp(-log_inverse)
-    half_mass = Decimal("0.5") - p
     with localcontext(own_context(QUANTILE_DIGITS)):
+        half_mass = Decimal("0.5") - p
         x = _start(log_inverse, half_mass)
         for _ in range(60):
             step = (_half_mass(x) - half_mass) / _density(x)

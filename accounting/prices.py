@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from dpledger.accounting import outward
 from dpledger.accounting.conversions import rdp_of_pure, zcdp_of_pure
-from dpledger.decimals import ZERO, add, is_whole, multiply, round_up, subtract, total
+from dpledger.decimals import ZERO, add, in_own_context, is_whole, multiply, round_up, subtract, total
 from dpledger.errors import ParameterError
 
 __all__ = [
@@ -259,12 +259,17 @@ def pmf_rdp(left: Masses, right: Masses, order: Decimal) -> Decimal:
     more = subtract(order, ONE)
     with localcontext(outward.context(Decimal("1e-60"), more)):
         losses = [(outward.ln(p / q), p, q) for p, q in zip(left, right, strict=True) if p]
-        moments = (
-            sum((p * outward.exp(more * loss) for loss, p, _ in losses), ZERO),
-            sum((q * outward.exp(-more * loss) for loss, _, q in losses), ZERO),
-        )
-        exact = max(outward.ln(max(moment, ONE)) for moment in moments) / more
+        forward = _log_moment([(outward.ln(p) + more * loss) for loss, p, _ in losses])
+        back = _log_moment([(outward.ln(q) - more * loss) for loss, _, q in losses])
+        exact = max(forward, back, ZERO) / more
     return min(outward.above(exact), pmf_epsilon(left, right))
+
+
+@in_own_context
+def _log_moment(logs: list[Decimal]) -> Decimal:
+    """log sum e^x, the largest term taken out: the terms themselves may be beyond every decimal."""
+    largest = max(logs)
+    return largest + outward.ln(sum((outward.exp(x - largest) for x in logs), ZERO))
 
 
 # ---- Gaussian, Renyi, sampling --------------------------------------------------------------------------------------

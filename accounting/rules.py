@@ -99,4 +99,4 @@ def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) ->
                 f"no theorem prices these parts in {name}, so the claim of {claim.kind} cannot be checked"
             )
         if found > claimed:
-            raise ClaimTooSmall(f"claimed {name} {text(claimed)}, the parts compose to {name} {round_up(found)}")
+            raise ClaimTooSmall(f"claimed {name} {claimed:f}, the parts compose to {name} {round_up(found)}")

@@ -21,7 +21,7 @@ from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.law import Loss
 from dpledger.decimals import float_down, float_up, multiply, subtract
-from dpledger.errors import WorkLimit
+from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
@@ -31,8 +31,10 @@ _GRID = np.geomspace(1e-4, 1e6, 400)
 
 def log_finite_of_curves(curves: tuple[tuple[ZCDP | RDP, int], ...]) -> float:
     """log of the mass that the deltas of approximate zCDP leave, rounded down."""
-    logs = [count * math.log1p(-float_up(leaf.delta)) for leaf, count in curves if isinstance(leaf, ZCDP)]
-    return math.fsum(logs) * (1 + 8 * UNIT)
+    missed = [(float_up(leaf.delta), count) for leaf, count in curves if isinstance(leaf, ZCDP)]
+    if any(delta >= 1 for delta, _ in missed):  # nearer to 1 than any float
+        return -math.inf
+    return math.fsum(count * math.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
 def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
@@ -58,6 +60,8 @@ class CurveLadder:
         for leaf, count in curves:
             total += count * _moments(leaf, c)
         kept = np.isfinite(total)
+        if not kept.any():
+            raise CannotCertify("no float lies between 1 and the Renyi orders that are stated: state one above 1.0001")
         self._c, self._curves, self._composed = c[kept], total[kept], composed
         self._rounding = (len(curves) + 16) * UNIT
         self._least = np.zeros(self._c.size)  # at most K of the losses, and K itself where it is known
