@@ -164,15 +164,18 @@ def settle(
     parts: Composition,
     *,
     outside_guarantee: bool = False,
+    handed_out: int = 0,
     warnings: tuple[str, ...] = (),
     digest: str | None = None,
 ) -> Committed:
-    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level.
+    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level. `handed_out`:
+    how many answers the ledger itself counted.
 
-    Raises PolicyError for a charge that was not started."""
+    Raises PolicyError for a charge that was not started, VerificationError for an outcome against what was counted."""
     if charge.redeem is None:
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
-    final = settling.recorded(parts, charge.granted)
+    final = settling.recorded(parts, charge.form, charge.granted)
+    settling.require_evidence(final, charge.form, handed_out)
     rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
     return Committed(
         path=next_steps(state, charge.path),

@@ -76,7 +76,7 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._receipt = self._attempt.commit(release, keep="none")
+                self._receipt = self._attempt.commit(release, keep="none", handed_out=self._asked)
                 return self._receipt
             raise self._fail(failure)
 
