@@ -33,7 +33,7 @@ from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, float_down, float_up, own_context
-from dpledger.errors import ParameterError, RelationError
+from dpledger.errors import Contradiction, ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
@@ -125,6 +125,10 @@ class Profile:
                     lower = max(lower, found.lower)
                 if case.covers:
                     upper = max(upper, found.upper)
+            if lower > upper:
+                raise Contradiction(
+                    f"these parts contradict themselves: {key[0]} is at least {lower} and at most {upper}"
+                )
             self._seen[key] = Bounds(lower, upper)
         return self._seen[key]
 

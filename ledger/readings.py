@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.decimals import Number, float_up, read
-from dpledger.errors import CannotCertify
+from dpledger.decimals import Number, float_up, read, text
+from dpledger.errors import Contradiction, EngineError, InputError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
-__all__ = ["spent"]
+__all__ = ["least", "spent"]
 
 
 def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bounds:
@@ -25,22 +25,28 @@ def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bound
     Claim: upper: the transcript so far is (upper, delta)-bounded in the integrated ex-post sense, by the filter's
     theorem (infinite where it has none at this delta). lower: no epsilon below it bounds the costliest single part at
     this delta, by the engine; 0 where no part has a bound of its own.
-    Source: docs/proofs/filters.md.
+    Source: docs/proofs/filters.md. Raises Contradiction where lower is above upper: some statement in the record is not
+    true.
     """
     at = read(delta, field="delta")
-    upper = filters.reading(scope.filter, scope.sums, at)
-    lower = max((_least(parts, scope.relation, at) for parts in set(ran)), default=0.0)
-    return Bounds(lower=lower, upper=float_up(upper))
+    upper = float_up(filters.reading(scope.filter, scope.sums, at))
+    lower = max((least(parts, scope.relation, at) for parts in set(ran)), default=0.0)
+    if lower > upper:
+        raise Contradiction(
+            f"scope {scope.scope} contradicts itself: at delta {text(at)} the parts of one release cost epsilon "
+            f"{lower:.6g} at the least, and all releases {upper:.6g} at most by what was charged"
+        )
+    return Bounds(lower=lower, upper=upper)
 
 
-def _least(parts: Composition, relation: Relation, delta: Number) -> float:
+def least(parts: Composition, relation: Relation, delta: Number) -> float:
     """What `parts` cost at the least: the steps that were started. A leaf with an outcome has no bound of its own: its
     loss is that of the outcome, not of the mechanism."""
     match parts:
         case Repeated(done=0):
             return 0.0
         case Repeated(of=of, done=int(done)):
-            return _least(Repeated(of, times=done), relation, delta)
+            return least(Repeated(of, times=done), relation, delta)
         case _ if _has_outcome(parts):
             return 0.0
         case _:
@@ -50,7 +56,9 @@ def _least(parts: Composition, relation: Relation, delta: Number) -> float:
 def _engine_lower(parts: Composition, relation: Relation, delta: Number) -> float:
     try:
         return compose(parts, relation).epsilon(delta).lower
-    except CannotCertify:
+    except Contradiction:
+        raise
+    except (InputError, EngineError):  # too much work, or no theorem: nothing is known from below
         return 0.0
 
 
