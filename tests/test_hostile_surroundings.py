@@ -202,7 +202,7 @@ def other_seeds() -> Iterator[None]:
 
 
 SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "numpy raises": lambda: np.errstate(all="raise"),
+    "numpy raises": lambda: np.errstate(divide="raise", over="raise", invalid="raise"),
     "numpy is silent": lambda: np.errstate(all="ignore"),
     "numpy prints otherwise": lambda: np.printoptions(precision=2, suppress=True, floatmode="fixed"),
     "warnings are ignored": ignored_warnings,
