@@ -28,7 +28,8 @@ from dpledger.errors import (
 )
 from dpledger.ledger import settling, wire
 from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Refused, Reserved
-from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, held, is_exclusive, next_steps
+from dpledger.ledger.redeems import Redeem
+from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 
@@ -48,8 +49,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
-    random bits in hex. `redeem`: the SHA-256 of the 128 bits drawn by the process that will read the data; with it the
-    charge is started at once."""
+    random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
+    started at once."""
 
     scope: str
     key: str
@@ -163,6 +164,7 @@ def settle(
     charge: OpenCharge,
     parts: Composition,
     *,
+    redeem: Redeem,
     outside_guarantee: bool = False,
     handed_out: int = 0,
     warnings: tuple[str, ...] = (),
@@ -171,9 +173,12 @@ def settle(
     """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level. `handed_out`:
     how many answers the ledger itself counted.
 
-    Raises PolicyError for a charge that was not started, VerificationError for an outcome against what was counted."""
+    Raises PolicyError for a charge that was not started, or not by this redeem; VerificationError for an outcome
+    against what was counted."""
     if charge.redeem is None:
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
+    if not redeem.opens(charge.redeem):
+        raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
     final = settling.recorded(parts, charge.form, charge.granted)
     settling.require_evidence(final, charge.form, handed_out)
     rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
@@ -214,10 +219,10 @@ def _require_plan(request: Request) -> None:
 
 
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
-    interactions = [charge for charge in state.open_in(scope.path) if charge.form != "release"]
-    if any(is_exclusive(charge.form, charge.parts) for charge in interactions):
+    overlapped = state.overlaps(scope.path)
+    if overlapped == "exclusive":
         raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
-    if interactions and is_exclusive(request.form, request.parts):
+    if overlapped == "interactions" and is_exclusive(request.form, request.parts):
         raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
 
 
@@ -255,7 +260,7 @@ def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge
         asked=settling.numbers(wanted),
         spent=settling.numbers(spent),
         left=settling.numbers(left),
-        held=settling.numbers(filters.spent(scope.filter, held(state, scope.scope))),
+        held=settling.numbers(filters.spent(scope.filter, scope.held)),
     )
     accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
     message = (

@@ -9,7 +9,7 @@ from dpledger.errors import StoreBehind
 from dpledger.ledger import checkpoint, envelope, wire
 from dpledger.ledger.bodies import TIMELESS, Body
 from dpledger.ledger.entries import Entry, format_entry
-from dpledger.ledger.heads import Head, index_charge
+from dpledger.ledger.heads import Head, index_entry
 from dpledger.ledger.keys import Signer
 from dpledger.ledger.stores.protocol import Transaction
 
@@ -32,6 +32,7 @@ class Writing:
         self._time = time
         self._transaction = transaction
         self.head = head
+        self.appended: list[Entry] = []
 
     def append(self, body: Body) -> Entry:
         """Stamp, sign and append one body. The rules are checked first (`state.step`)."""
@@ -46,7 +47,8 @@ class Writing:
         self.head = self.head.after(leaf, body)
         if self._transaction.append(leaf) != entry.index:
             raise StoreBehind("the store has another size than the handle")
-        index_charge(self._transaction, entry.index, body, self.head.state)
+        index_entry(self._transaction, entry.index, body, self.head.state)
+        self.appended.append(entry)
         return entry
 
     def sign_head(self) -> None:

@@ -60,10 +60,9 @@ def test_the_others_have_their_accounts_and_this_one_says_why_it_has_none(found:
 
 
 def test_asked_for_itself_it_is_an_error_that_names_the_scope() -> None:
-    entries, state = record(Ledger.in_memory())
-    ran = [entry.body.parts for entry in entries if isinstance(entry.body, Committed)]
+    _, state = record(Ledger.in_memory())
     with pytest.raises(Contradiction, match=r"scope b .* 0\.5 at the least, and all releases 0\.1 at most"):
-        readings.spent(state.scope("b"), ran, 0)
+        readings.spent(state.scope("b"), 0)
 
 
 def test_the_command_line_shows_all_scopes(

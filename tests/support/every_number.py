@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ FILTERS = {
 
 def _costs() -> dict[str, Answer]:
     return {
-        f"cost of {name}": lambda tree=tree, relation=relation: rules.cost(tree, relation, orders=ORDERS)
+        f"cost of {name}": partial(rules.cost, tree, relation, orders=ORDERS)
         for name, (tree, relation) in TREES.items()
     }
 
@@ -194,7 +195,7 @@ def _filters() -> dict[str, Answer]:
         found += [filters.spent(filter_, sums), filters.left(filter_, sums)]
         return [*found, *(filters.reading(filter_, sums, Decimal(delta)) for delta in ("0", "1e-6", "0.01"))]
 
-    return {f"filter {name}": lambda make=make: walked(make) for name, make in FILTERS.items()}
+    return {f"filter {name}": partial(walked, make) for name, make in FILTERS.items()}
 
 
 def _sparse_vectors() -> dict[str, Answer]:
@@ -207,7 +208,7 @@ def _sparse_vectors() -> dict[str, Answer]:
         )
 
     modes = ("single_threshold", "target_charging", "basic", "zcdp", "kov")
-    return {f"sparse vector {mode}": lambda mode=mode: law(mode) for mode in modes}
+    return {f"sparse vector {mode}": partial(law, mode) for mode in modes}
 
 
 def _profiles() -> dict[str, Answer]:
@@ -217,8 +218,7 @@ def _profiles() -> dict[str, Answer]:
 
     trees = {name: of for name, of in TREES.items() if name not in ("filtered",)}
     found: dict[str, Answer] = {
-        f"profile of {name}": lambda tree=tree, relation=relation: bounds(tree, relation)
-        for name, (tree, relation) in trees.items()
+        f"profile of {name}": partial(bounds, tree, relation) for name, (tree, relation) in trees.items()
     }
     many = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=500)
     found["profile of training"] = lambda: compose(many, ADD).epsilon("1e-5")
