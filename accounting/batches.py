@@ -84,7 +84,7 @@ def batch_rdp(drawn: Drawn, relation: Relation, order: Decimal) -> Decimal | Non
     if divergence is not None:
         return divergence(drawn.leaf, drawn.how, relation, order)
     found = max((loss.rdp_upper(float_up(order)) for loss in _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -98,7 +98,7 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
     if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
         return None
     found = max(map(rho_of, _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:

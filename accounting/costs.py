@@ -217,13 +217,17 @@ def require_group(tree: Group, relation: Relation) -> None:
 def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
     """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2.
 
-    Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14.
+    The delta is that of the plan: an outcome lowers the epsilon, k times over (a pure bound of the pattern chains), but
+    the good part misses what the epsilon fixed beforehand lets it miss.
+    Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14;
+    docs/proofs/filters.md, "Refunds".
     """
     require_group(tree, relation)
     inner, k = priced(tree.of, tree.relation, ()), tree.k
     pure = None if inner.pure is None else multiply(inner.pure, k)
     if inner.delta:
-        delta = None if inner.pure is None else prices.group_delta(inner.pure, inner.delta, k)
+        cap = priced(planned(tree.of), tree.relation, ())
+        delta = None if cap.pure is None else prices.group_delta(cap.pure, cap.delta, k)
         if delta is None:
             raise CannotCertify(f"a group of {k} has a delta of 1 or more, or no epsilon to go with it")
         return Cost(pure=pure, delta=delta, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))

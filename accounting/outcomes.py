@@ -12,9 +12,9 @@ here, and knows no kind by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from dpledger.accounting.composition import (
     Composition,
@@ -31,41 +31,67 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
     children,
+    leaves,
 )
-from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.kinds import ExPost, rules_of
 
-__all__ = ["Steps", "certain", "planned", "planned_leaf", "recorded", "steps"]
+__all__ = [
+    "Steps",
+    "answers",
+    "certain",
+    "planned",
+    "planned_leaf",
+    "recorded",
+    "require_possible",
+    "steps",
+    "without_counts",
+]
 
 L = TypeVar("L", bound=Leaf)
 
 
 def planned(tree: Composition) -> Composition:
     """The tree without its outcomes: what was planned before it ran. `planned(release.parts) == mechanism.parts()`."""
+    return _uncounted(tree, planned_leaf)
+
+
+def without_counts(tree: Composition) -> Composition:
+    """The tree without any word on how many steps were started: every one that was planned counts. The outcomes of
+    leaves stay: anyone can recompute what they cost."""
+    return _uncounted(tree, lambda leaf: leaf)
+
+
+def _uncounted(tree: Composition, of_leaf: Callable[[Leaf], Leaf]) -> Composition:
+    """The tree without counts of steps, each leaf changed."""
+
+    def below(part: Composition) -> Composition:
+        return _uncounted(part, of_leaf)
+
     if isinstance(tree, Leaf):
-        return planned_leaf(tree)
+        return of_leaf(tree)
     match tree:
         case Repeated(of=of, times=times):
-            return Repeated(planned(of), times=times)
+            return Repeated(below(of), times=times)
         case Sequence(of=parts):
-            return Sequence(tuple(planned(part) for part in parts))
+            return Sequence(tuple(below(part) for part in parts))
         case Parallel(of=parts):
-            return Parallel(tuple(planned(part) for part in parts))
+            return Parallel(tuple(below(part) for part in parts))
         case PoissonSampled(of=of, rate=rate):
-            return PoissonSampled(planned(of), rate=rate)
+            return PoissonSampled(below(of), rate=rate)
         case SampledWithoutReplacement(of=of, population=population, batch=batch):
-            return SampledWithoutReplacement(planned(of), population=population, batch=batch)
+            return SampledWithoutReplacement(below(of), population=population, batch=batch)
         case Shuffled(of=of, users=users):
-            return Shuffled(planned(of), users=users)
+            return Shuffled(below(of), users=users)
         case Group(of=of, k=k, relation=relation):
-            return Group(planned(of), k=k, relation=relation)
+            return Group(below(of), k=k, relation=relation)
         case RandomAllocation(of=of, steps=steps):
-            return RandomAllocation(planned(of), steps=steps)
+            return RandomAllocation(below(of), steps=steps)
         case PostProcessed(of=of):
-            return PostProcessed(planned(of))
+            return PostProcessed(below(of))
         case Converted(of=of, to=to, relation=relation):
-            return Converted(planned(of), to=to, relation=relation)
+            return Converted(below(of), to=to, relation=relation)
         case Filtered(filter=filter_, of=parts):
-            return Filtered(filter_, tuple(planned(part) for part in parts))
+            return Filtered(filter_, tuple(below(part) for part in parts))
         case _:
             assert_never(tree)
 
@@ -120,7 +146,7 @@ def steps(tree: Composition) -> Steps | None:
             return Steps(
                 planned=times,
                 started=done,
-                recorded=lambda count: Repeated(of, times=times, done=min(times, count)),
+                recorded=lambda count: Repeated(without_counts(of), times=times, done=min(times, count)),
                 run_of=lambda count: Repeated(of, times=count) if count else None,
             )
         case Sequence() | Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | Group():
@@ -131,9 +157,33 @@ def steps(tree: Composition) -> Steps | None:
             assert_never(tree)
 
 
-def recorded(tree: Composition, granted: int) -> Composition:
-    """A tree as the ledger records it: a granted step counts as run, whatever the mechanism says it started."""
+def recorded(tree: Composition, granted: int | None) -> Composition:
+    """A tree as the ledger records it: a granted step counts as run, whatever the mechanism says it started; where none
+    was granted (None), every one that was planned."""
     counted = steps(tree)
-    if counted is None or counted.started is None:
-        return tree
+    if granted is None or counted is None or counted.started is None:
+        return without_counts(tree)
     return counted.recorded(max(counted.started, granted))
+
+
+# ---- what an outcome says -------------------------------------------------------------------------------------------
+
+
+def answers(tree: Composition) -> int | None:
+    """How many answers the outcomes in a tree speak of; None of a tree without an outcome."""
+    told = [outcome.answers(leaf) for leaf, outcome in _known(tree)]
+    return sum(told) if told else None
+
+
+def require_possible(tree: Composition) -> None:
+    """ParameterError for an outcome that its leaf cannot have, also below a node that settles nothing."""
+    for leaf, outcome in _known(tree):
+        outcome.require_possible(leaf)
+
+
+def _known(tree: Composition) -> Iterator[tuple[Leaf, ExPost[Any]]]:
+    """The leaves that have an outcome, each with what its kind says of outcomes."""
+    for leaf in leaves(tree):
+        outcome = rules_of(leaf).outcome
+        if outcome is not None and outcome.known(leaf):
+            yield leaf, outcome

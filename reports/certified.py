@@ -5,7 +5,7 @@ A report shows bounds and computes none. Where no theorem gives one the answer i
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import assert_never
 
 from dpledger import decimals
@@ -14,7 +14,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
-from dpledger.reports.explain import Odds, missed_at_least, odds
+from dpledger.reports.explain import LARGEST, PRECISION, Odds, missed_at_least, odds
 from dpledger.reports.model import Point
 
 __all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
@@ -95,5 +95,6 @@ def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:
 
 
 def _meeting(epsilon: Decimal, delta: Decimal) -> Decimal:
-    raised = min(epsilon, Decimal(2302)).exp()
-    return decimals.round_down((1 - delta) / (1 + raised), digits=6)
+    with localcontext(decimals.own_context(PRECISION)):
+        raised = min(epsilon, LARGEST).exp()
+        return decimals.round_down((1 - delta) / (1 + raised), digits=6)

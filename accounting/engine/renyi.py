@@ -21,7 +21,7 @@ from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.decimals import float_down, float_up
-from dpledger.errors import WorkLimit
+from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
@@ -30,8 +30,10 @@ _GRID = np.geomspace(1e-4, 1e6, 400)
 
 def log_finite_of_curves(curves: tuple[tuple[RenyiCurve, int], ...]) -> float:
     """log of the mass that the deltas of approximate zCDP leave, rounded down."""
-    logs = [count * math.log1p(-float_up(curve.delta)) for curve, count in curves if curve.delta]
-    return math.fsum(logs) * (1 + 8 * UNIT)
+    missed = [(float_up(curve.delta), count) for curve, count in curves]
+    if any(delta >= 1 for delta, _ in missed):  # nearer to 1 than any float
+        return -math.inf
+    return math.fsum(count * math.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
 def curve_ladder(composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:
@@ -57,6 +59,8 @@ class CurveLadder:
         for curve, count in curves:
             total += count * curve.moments(c)
         kept = np.isfinite(total)
+        if not kept.any():
+            raise CannotCertify("no float lies between 1 and the Renyi orders that are stated: state one above 1.0001")
         self._c, self._curves, self._composed = c[kept], total[kept], composed
         self._rounding = (len(curves) + 16) * UNIT
         self._learnt = _Learnt(np.zeros(self._c.size), np.full(self._c.size, composed is None))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeVar
 
-from dpledger.accounting.conversions import rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -28,16 +28,23 @@ from dpledger.decimals import multiply, round_up
 __all__ = ["BOUNDED_RANGE", "EXPONENTIAL"]
 
 EIGHTH = Decimal("0.125")
+HALF = Decimal("0.5")
 _REASON = "a bounded range run more than once is bounded by its envelope, which no one mechanism attains in every run"
 
 L = TypeVar("L")
 
 
 def _cost(eta: Decimal, orders: Orders) -> Cost:
-    """eta-bounded range: eta-DP and eta^2/8-zCDP. Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020."""
+    """eta-bounded range: eta-DP, eta^2/8-zCDP, and the mu-GDP of an eta/2-DP mechanism, which is the least that holds.
+    Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020; docs/proofs/filters.md, "Prices"."""
     exact = multiply(multiply(eta, eta), EIGHTH)
     rdp = {order: min(round_up(multiply(exact, order)), rdp_of_pure(eta, order)) for order in orders}
-    return Cost(pure=eta, rho=min(round_up(exact), zcdp_of_pure(eta)), mu_squared=None, rdp=rdp)
+    return Cost(
+        pure=eta,
+        rho=min(round_up(exact), zcdp_of_pure(eta)),
+        mu_squared=mu_squared_of_pure(multiply(eta, HALF)),
+        rdp=rdp,
+    )
 
 
 def _agreeing(epsilon: float, users: int) -> FinitePair:

@@ -68,7 +68,7 @@ def _on_batch(leaf: DiscreteGaussianLaw, how: Draw, _relation: Relation, order: 
         share = float_up(subtract(order, Decimal(low)))
         chord = values[0] + share * max(0.0, values[1] - values[0])
         found = chord / float(subtract(order, Decimal(1))) * (1 + 1e-14)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:

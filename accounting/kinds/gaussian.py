@@ -153,7 +153,7 @@ def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decima
     Claim: (order, result)-RDP under add_remove. Source: laws.subsampled.rdp_upper.
     """
     whole = round_up(multiply(multiply(gaussian_mu_squared(1, noise_multiplier), HALF), order))
-    sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
+    sampled = Decimal.from_float(rdp_upper(rate, noise_multiplier, order))
     return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
 
 
@@ -174,8 +174,6 @@ def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, order: Decimal) -> 
     """A Poisson sample at the larger of both directions, D; without replacement log(I_remove + I_add - 1)/(a - 1), I =
     e^{(a - 1) D}. Source: docs/proofs/amplification.md, section 9."""
     mu_squared = float(_mu_squared(leaf, relation))
-    if not mu_squared:
-        return None
     match how:
         case Poisson(rate=rate):
             found = max(sampled_divergences(rate, mu_squared, order))
@@ -186,11 +184,13 @@ def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, order: Decimal) -> 
             return None
         case _:
             assert_never(how)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, order: Decimal) -> tuple[float, float]:
-    """Of a Poisson-sampled Gaussian: adding the unit, removing it."""
+    """Of a Poisson-sampled Gaussian: adding the unit, removing it. A mean that does not move tells nothing."""
+    if not mu_squared:
+        return 0.0, 0.0
     rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
     if rounded >= 1:
         return math.inf, math.inf

@@ -50,12 +50,15 @@ NEVER = Fraction(0)
 class ExPost(Generic[L]):
     """Of a kind whose run may publish an outcome that says what it lost.
 
-    `known`: whether the leaf has its outcome. `planned`: the leaf without it. `loss`: an epsilon that bounds the log
-    likelihood ratio at the outcome; settling takes the smaller of it and the cap, refunds nothing else, and never a
-    delta. Raises ParameterError for an outcome that the leaf cannot have."""
+    `known`: whether the leaf has its outcome. `planned`: the leaf without it. Of a leaf with an outcome: `answers`, how
+    many answers it speaks of; `require_possible`, ParameterError where no run of the leaf has it; `loss`, an epsilon
+    that bounds the log likelihood ratio at the outcome. Settling takes the smaller of the loss and the cap, refunds
+    nothing else, and never a delta."""
 
     known: Callable[[L], bool]
     planned: Callable[[L], L]
+    answers: Callable[[L], int]
+    require_possible: Callable[[L], None]
     loss: Callable[[L], Decimal]
 
 

@@ -41,13 +41,13 @@ def _cost(leaf: RandomizedResponseLaw, _relation: Relation, orders: Orders) -> C
 @functools.lru_cache(maxsize=1024)
 def _rdp(leaf: RandomizedResponseLaw, order: Decimal) -> Decimal | None:
     found = _pair(leaf).loss().rdp_upper(float_up(order))
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 @functools.lru_cache(maxsize=256)
 def _rho(leaf: RandomizedResponseLaw) -> Decimal | None:
     found = rho_of(_pair(leaf).loss())
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 def _pair(leaf: RandomizedResponseLaw) -> FinitePair:

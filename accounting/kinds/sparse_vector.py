@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from decimal import Decimal
 from fractions import Fraction
 
 from dpledger.accounting.guarantees import ApproxDP
@@ -18,9 +17,9 @@ from dpledger.accounting.kinds.leaf_rules import (
 )
 from dpledger.accounting.kinds.worst_case import approximate_bracket, approximate_cost, grouped_approximate
 from dpledger.accounting.laws.cells import Bracket
-from dpledger.accounting.leaves import SparseVectorLaw
+from dpledger.accounting.leaves import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.prices import Cost
-from dpledger.accounting.sparse_vectors.losses import certify, ex_post_epsilon
+from dpledger.accounting.sparse_vectors.losses import certify, ex_post_epsilon, require_possible
 from dpledger.relations import Relation
 
 __all__ = ["SPARSE_VECTOR"]
@@ -39,9 +38,18 @@ def _planned(leaf: SparseVectorLaw) -> SparseVectorLaw:
     return SparseVectorLaw(**stated)
 
 
-def _realised(leaf: SparseVectorLaw) -> Decimal:
+def _outcome(leaf: SparseVectorLaw) -> SparseVectorOutcome:
     assert leaf.outcome is not None, "asked only of a leaf whose outcome is known"
-    return ex_post_epsilon(leaf, leaf.outcome)
+    return leaf.outcome
+
+
+EX_POST = ExPost(
+    known=lambda leaf: leaf.outcome is not None,
+    planned=_planned,
+    answers=lambda leaf: _outcome(leaf).tests,
+    require_possible=lambda leaf: require_possible(leaf, _outcome(leaf)),
+    loss=lambda leaf: ex_post_epsilon(leaf, _outcome(leaf)),
+)
 
 
 def _bracket(leaf: SparseVectorLaw, _relation: Relation) -> Bracket | None:
@@ -58,7 +66,7 @@ SPARSE_VECTOR = LeafRules(
     kind=SparseVectorLaw,
     price=_cap,
     failure=lambda leaf, _: Fraction(leaf.delta),
-    outcome=ExPost(known=lambda leaf: leaf.outcome is not None, planned=_planned, loss=_realised),
+    outcome=EX_POST,
     exclusive=may_overlap,
     stated_orders=states_no_orders,
     noise_fields=frozenset(),

@@ -208,7 +208,8 @@ def outcome_facts() -> list[str]:
 
 
 def test_an_outcome_that_costs_more_than_the_plan_is_charged_the_plan(tmp_path: Path) -> None:
-    dear = dataclasses.replace(COUNTED, rules=COUNTED.rules.replace("leaf.outcome.asked)", "9)"))
+    rules = COUNTED.rules.replace("leaf.epsilon, leaf.outcome.asked)", "leaf.epsilon, 9)")
+    dear = dataclasses.replace(COUNTED, rules=rules)
     script = SETTLED.partition("with Ledger")[0] + (
         "from dpledger.accounting.costs import cost\n"
         "prices = [cost(leaf, Relation.ADD_REMOVE).pure for leaf in (law, run)]\n"

@@ -209,16 +209,17 @@ def _whole(leaf):
     return multiply(leaf.epsilon, leaf.most)
 
 
-def _loss(leaf):
+def _require_possible(leaf):
     if leaf.outcome.asked > leaf.most:
         raise ParameterError("CountedOutcome.asked", leaf.outcome.asked, f"at most {leaf.most}")
-    return multiply(leaf.epsilon, leaf.outcome.asked)
 
 
 EX_POST = ExPost(
     known=lambda leaf: leaf.outcome is not None,
     planned=lambda leaf: CountedLaw(leaf.epsilon, leaf.most),
-    loss=_loss,
+    answers=lambda leaf: leaf.outcome.asked,
+    require_possible=_require_possible,
+    loss=lambda leaf: multiply(leaf.epsilon, leaf.outcome.asked),
 )
 
 COUNTED = LeafRules(
