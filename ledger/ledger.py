@@ -26,7 +26,7 @@ from dpledger.errors import (
     StoreBehind,
     VerificationError,
 )
-from dpledger.ledger import bundle, keys, notes, values, verification
+from dpledger.ledger import announcing, bundle, keys, notes, values, verification
 from dpledger.ledger.bodies import FORMAT, Body, Closed, Declared, LedgerOpened, Note, Snapshot
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of, signed_entry
@@ -163,11 +163,12 @@ class Ledger:
 
     def _resumed(self) -> Self:
         try:
-            with self._store.reading() as reader:
+            with announcing.failures(self.state), self._store.reading() as reader:
                 self._head = resumed(reader, self._signer)
         except BaseException:
             self._store.close()
             raise
+        announcing.resumed(self.state)
         return self
 
     # ---- reading ----------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Ledger:
     def refresh(self) -> State:
         """The state, with what other processes appended since."""
         self._require_ours()
-        with self._lock, self._reading() as reader:
+        with announcing.failures(self.state), self._lock, self._reading() as reader:
             self._head = caught_up(self._head, reader, self._signer)
             return self.state
 
@@ -338,7 +339,7 @@ class Ledger:
         """Append the bodies that `make` returns, in one durable transaction that excludes every other writer. The new
         head is signed in it, and seen by nobody before it is durable."""
         signer = self._key()
-        with self._lock:
+        with announcing.failures(self.state), self._lock:
             with self._store.transaction() as transaction:
                 self._head = caught_up(self._head, transaction, self._signer)
                 if self.state.closed:
@@ -350,7 +351,8 @@ class Ledger:
                         writing.append(Snapshot(state_digest(writing.head.state)))
                     writing.sign_head()
             self._head = writing.head
-            return entries
+        announcing.appended(writing.appended)
+        return entries
 
     def seal(self, value: bytes, origin: values.Origin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""

@@ -58,6 +58,7 @@ def steps(book: Ledger, count: int = 40) -> Session[Any, Any, Any]:
 
 def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
     scope = book.scope("s")
+    entries = book.entries()
     uses: dict[str, Callable[[], object]] = {
         "release": lambda: scope.release(laplace(), 1),
         "open": lambda: scope.open(stream(), None),
@@ -65,9 +66,12 @@ def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
         "quote": lambda: scope.quote(laplace()),
         "spent": lambda: scope.spent(0),
         "account": scope.account,
+        "releases": lambda: list(scope.releases()),
         "declare": lambda: book.declare("limits", "none", by="me"),
         "scope": lambda: book.scope("s"),
         "entries": lambda: list(book.entries()),
+        "a table from before": lambda: list(entries),
+        "entry": lambda: book.entry(0),
         "head": lambda: book.head,
         "verify": book.verify,
         "refresh": book.refresh,
