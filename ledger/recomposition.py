@@ -49,15 +49,7 @@ from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = [
-    "Admission",
-    "Refusal",
-    "ScopeAccount",
-    "Status",
-    "accounts",
-    "admissions",
-    "check_reserved",
-]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)

@@ -60,17 +60,7 @@ from dpledger.ledger.standing import (
 )
 from dpledger.relations import Unit
 
-__all__ = [
-    "EMPTY",
-    "OpenCharge",
-    "ScopeState",
-    "State",
-    "charged_scope",
-    "fold",
-    "next_steps",
-    "state_digest",
-    "step",
-]
+__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "charged_scope", "fold", "next_steps", "state_digest", "step"]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""

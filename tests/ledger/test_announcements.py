@@ -11,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -136,6 +137,21 @@ def test_what_is_told_is_durable(tmp_path: Path) -> None:
         isinstance(seen, int) and seen > event["index"]
         for seen, event in zip(handler.seen, handler.events, strict=True)
     )
+
+
+def test_who_hears_of_a_change_may_ask_the_ledger_from_any_thread() -> None:
+    """An event leaves outside the ledger's lock: a log that asks the ledger back waits for nobody."""
+    book = Ledger.in_memory()
+    sizes: list[int] = []
+
+    def ask() -> None:
+        asking = threading.Thread(target=lambda: sizes.append(book.refresh().size), daemon=True)
+        asking.start()
+        asking.join(timeout=30)
+
+    with listening(Kept(ask)):
+        book.scope("s", budget=PureDP(1), **RULES).release(laplace(), 1)
+    assert sizes == [2, 3, 4]
 
 
 def test_what_was_refused_twice_is_told_once_as_it_is_recorded_once() -> None:
@@ -388,7 +404,7 @@ def test_structlogs_formatter_renders_them(tmp_path: Path) -> None:
 
 
 def test_the_command_line_prints_its_answer_alone(tmp_path: Path) -> None:
-    for words in (["init", "c.ledger"], ["scopes", "c.ledger"], ["show", "c.ledger"]):
+    for words in (["init", "c.ledger"], ["scopes", "c.ledger"]):
         done = subprocess.run(
             [sys.executable, "-m", "dpledger", *words, "--json"],
             cwd=tmp_path,
