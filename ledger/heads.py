@@ -46,7 +46,7 @@ class Head:
                 body = entry_of(leaf).body
                 head = head.after(leaf, body)
             except VerificationError as error:
-                raise VerificationError(error.reason, index=index) from None
+                raise error.at(index) from None
             if told is not None:
                 index_charge(told, index, body, head.state)
         return head

@@ -22,8 +22,8 @@ from typing import assert_never
 
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Repeated, planned
-from dpledger.errors import EngineError, InputError, VerificationError
-from dpledger.ledger import settling
+from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
+from dpledger.ledger import notes, settling
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -60,7 +60,18 @@ from dpledger.ledger.standing import (
 )
 from dpledger.relations import Unit
 
-__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "fold", "held", "next_steps", "state_digest", "step"]
+__all__ = [
+    "EMPTY",
+    "OpenCharge",
+    "ScopeState",
+    "State",
+    "charged_scope",
+    "fold",
+    "held",
+    "next_steps",
+    "state_digest",
+    "step",
+]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""
@@ -116,10 +127,13 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
-        case Declared() | Audited() | Reported() | Heartbeat():
+        case Audited():
+            notes.check_audited(state, body)
+            return state
+        case Declared() | Reported() | Heartbeat():
             return state
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
-            raise VerificationError(f"{body.kind}: newer than this program")
+            raise NewerThanVerifier(f"an entry of the kind {body.kind}")
         case _:
             assert_never(body)
 
@@ -143,8 +157,10 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
 
 def _open_ledger(state: State, body: LedgerOpened) -> State:
     _require(state.size == 0, "a second ledger_opened")
-    _require(body.witness == "off" and body.witness_policy is None, "a witness policy: newer than this program")
-    _require(body.continues is None, "continues another ledger: newer than this program")
+    if body.witness != "off" or body.witness_policy is not None:
+        raise NewerThanVerifier("a witness policy")
+    if body.continues is not None:
+        raise NewerThanVerifier("a ledger that continues another one")
     return replace(state, opened=body)
 
 
@@ -187,12 +203,14 @@ def _close(state: State, path: tuple[Step, ...]) -> State:
 
 
 def _reserve(state: State, body: Reserved) -> State:
-    own = _charged_scope(state, body.path)
+    own = charged_scope(state, body.path)
     _require(body.charge not in state.open, "the charge is open already")
     _require(tuple(level.scope for level in body.levels) == own.path, "the levels are not those of the path")
     _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
     plan = body.parts.times if isinstance(body.parts, Repeated) else None
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    if body.plan is not None:
+        raise NewerThanVerifier("a registered plan")
     _require_alone(state, own, body)
     after = _charged(state, body.levels)
     for name in own.path:
@@ -213,8 +231,9 @@ def _reserve(state: State, body: Reserved) -> State:
     return _with_charge(after, charge)
 
 
-def _charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
-    """The scope that a path is the path of: the only one of its levels that is charged to all the others."""
+def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
+    """The scope that a path is the path of: the only one of its levels that is charged to all the others.
+    VerificationError if there is none."""
     for level in path:
         scope = state.scope(level.scope)
         if scope.path == _names(path):
@@ -268,8 +287,9 @@ def _own_charge(state: State, body: Started | Progress | Committed | Aborted | L
 
 
 def _refuse(state: State, body: Refused) -> State:
-    """A refusal changes no sum; the numbers that it shows are those of the level that refused."""
-    own = _charged_scope(state, body.path)
+    """A refusal changes no sum; the numbers that it shows are those of the level that refused, and what was asked did
+    not fit beside them."""
+    own = charged_scope(state, body.path)
     _require(body.level in own.path, "the level that refused is not one of the path")
     scope = state.scope(body.level)
     shown = (
@@ -279,6 +299,9 @@ def _refuse(state: State, body: Refused) -> State:
     )
     for name, numbers, folded in shown:
         _require(settling.numbers(folded) == dict(numbers), f"{name}: not the numbers of scope {scope.scope}")
+    _require(
+        not filters.fits(scope.filter, scope.sums, body.asked), f"asked: scope {scope.scope} would have admitted it"
+    )
     return state
 
 

@@ -7,9 +7,11 @@
     5  each envelope: strict, signed by the key in force at its index
     6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
        before
-    7  the fold: every transition legal, every key and charge once, every level within its filter at every prefix,
-       refunds only by rule, snapshots equal
-    8  the charges: each level is charged at least what its filter asks for the recorded parts; claims follow from parts
+    7  the fold: every transition legal, every key and charge once, every level within its filter at every
+       prefix, refunds only by rule, refusals of what did not fit, audits that do not contradict themselves, snapshots
+       equal
+    8  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
+       for the recorded parts; claims follow from parts
     9  what is left over is reported: open charges, refusals, entries that no witness has seen
 
 Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
@@ -25,14 +27,14 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import checkpoint, envelope, merkle, recomposition, wire
-from dpledger.ledger.bodies import LedgerOpened, Reserved
+from dpledger.ledger import checkpoint, envelope, merkle, notes, recomposition, wire
+from dpledger.ledger.bodies import Audited, LedgerOpened, Refused, Reserved
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, parse_entry
 from dpledger.ledger.heads import FIRST_PREVIOUS
 from dpledger.ledger.keys import VerifyingKey
 from dpledger.ledger.standing import EMPTY, State
-from dpledger.ledger.state import step
+from dpledger.ledger.state import charged_scope, step
 from dpledger.progress import Advance
 
 __all__ = ["Verified", "verify", "verify_quick"]
@@ -151,7 +153,7 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
     try:
         entry = parse_entry(wire.parse(envelope.verify(leaf, in_force)))
     except VerificationError as error:
-        raise VerificationError(error.reason, index=index) from None
+        raise error.at(index) from None
     if entry.index != index:
         raise VerificationError(f"says that it is entry {entry.index}", index=index)
     if entry.ledger != origin:
@@ -165,16 +167,19 @@ class _Used:
     """Which charges and keys occurred: each once, for ever."""
 
     def __init__(self) -> None:
-        self.charges: set[str] = set()
+        self.scope_of: dict[str, str] = {}  # by charge
         self.keys: set[tuple[str, str]] = set()
 
     def note(self, scope: str, key: str, charge: str) -> None:
-        if charge in self.charges:
+        if charge in self.scope_of:
             raise VerificationError("the charge was used before")
+        self.require_free(scope, key)
+        self.scope_of[charge] = scope
+        self.keys.add((scope, key))
+
+    def require_free(self, scope: str, key: str) -> None:
         if (scope, key) in self.keys:
             raise VerificationError("the key was used before in its scope")
-        self.charges.add(charge)
-        self.keys.add((scope, key))
 
 
 def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
@@ -184,11 +189,20 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
         if isinstance(body, LedgerOpened):
             _require_keys(body, key)
         after = step(state, body)
-        if isinstance(body, Reserved):
-            used.note(after.open[body.charge].scope, body.key, body.charge)
-            recomposition.check_reserved(after, body)
+        match body:
+            case Reserved(key=name, charge=charge):
+                used.note(after.open[charge].scope, name, charge)
+                recomposition.check_reserved(after, body)
+            case Refused(key=name, path=path):  # a key that was used is replayed, never refused
+                used.require_free(charged_scope(after, path).scope, name)
+            case Audited(charge=str(charge), path=path):
+                notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
+            case _:
+                pass
+    except VerificationError as error:
+        raise error.at(index) from None
     except DpledgerError as error:
-        raise VerificationError(getattr(error, "reason", str(error)), index=index) from None
+        raise VerificationError(str(error), index=index) from None
     return after
 
 
