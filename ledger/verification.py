@@ -22,8 +22,9 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, NoReturn
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
@@ -64,7 +65,8 @@ class Verified:
 def verify_quick(
     leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
 ) -> Verified:
-    """Steps 1 to 4. `since`: heads that the verifier remembers."""
+    """Steps 1 to 4, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
+    remembers."""
     signed, _ = _signed_leaves(leaves, head, key, since)
     return Verified(mode="quick", head=signed, key=key, witnessed=_witnessed(since), entries=(), state=EMPTY)
 
@@ -77,37 +79,40 @@ def verify(
     since: Sequence[Checkpoint] = (),
     advance: Advance | None = None,
 ) -> Verified:
-    """Steps 1 to 9. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
+    """Steps 1 to 9. `leaves`: no more are read than the head covers, and one; those that can be gone through again are,
+    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
     signed, stored = _signed_leaves(leaves, head, key, since)
     entries: list[Entry] = []
-    state, previous = EMPTY, FIRST_PREVIOUS
+    state, previous, tree = EMPTY, FIRST_PREVIOUS, merkle.CompactRange()
     used = _Used()
-    for index, leaf in enumerate(stored):
+    for index, leaf in enumerate(islice(stored, signed.size)):
         entry = _entry_at(index, leaf, previous, signed.origin, key)
         state = _step_at(index, state, entry, key, used)
-        previous = merkle.leaf_hash(leaf).hex()
+        leaf_hash = merkle.leaf_hash(leaf)
+        previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
         entries.append(entry)
         if advance is not None:
             advance(1)
+    if (tree.size, tree.root()) != (signed.size, signed.root):
+        raise VerificationError("the record was changed while it was read: verify a copy of it")
     return Verified(mode="full", head=signed, key=key, witnessed=_witnessed(since), entries=tuple(entries), state=state)
 
 
 def _signed_leaves(
     leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Checkpoint]
-) -> tuple[Checkpoint, list[bytes]]:
-    """Steps 1 to 4."""
+) -> tuple[Checkpoint, Iterable[bytes]]:
+    """Steps 1 to 4. The head comes first: its size, once its signature holds, says how much there is to read."""
     signed = checkpoint.verify(head, key)
-    stored = list(leaves)
-    if len(stored) != signed.size:
-        _name_the_entry(stored, key, signed)
+    at_most = signed.size + 1
+    stored = tuple(islice(leaves, at_most)) if isinstance(leaves, Iterator) else leaves  # what goes by once is kept
     sizes = {other.size for other in since}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
-    for leaf in stored:
+    for leaf in islice(stored, at_most):
         tree = tree.append(merkle.leaf_hash(leaf))
         if tree.size in sizes:
             roots[tree.size] = tree.root()
-    if tree.root() != signed.root:
-        _name_the_entry(stored, key, signed)
+    if (tree.size, tree.root()) != (signed.size, signed.root):
+        _name_the_entry(islice(stored, at_most), key, signed)
     for other in since:
         _require_consistent(other, signed, roots)
     return signed, stored
@@ -127,18 +132,18 @@ def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, 
         )
 
 
-def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
+def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
-    previous = FIRST_PREVIOUS
-    for index, leaf in enumerate(stored):
+    previous, size = FIRST_PREVIOUS, 0
+    for index, leaf in enumerate(leaves):
         _entry_at(index, leaf, previous, signed.origin, key)
-        previous = merkle.leaf_hash(leaf).hex()
-    if len(stored) < signed.size:
-        reason, index = f"the record ends here, its signed head covers {signed.size} entries", len(stored)
-    elif len(stored) > signed.size:
+        previous, size = merkle.leaf_hash(leaf).hex(), index + 1
+    if size < signed.size:
+        reason, index = f"the record ends here, its signed head covers {signed.size} entries", size
+    elif size > signed.size:
         reason, index = f"beyond the signed head, which covers {signed.size} entries", signed.size
     else:
-        reason, index = "each entry is signed and linked, and yet the signed head is of others", len(stored) - 1
+        reason, index = "each entry is signed and linked, and yet the signed head is of others", size - 1
     raise VerificationError(reason, index=index)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,21 @@ def existing(path: str | os.PathLike[str]) -> Path:
         raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
     if links > 1:
         raise ForeignLedger(f"{file} has more than one hard link: SQLite would not see the other name's journal")
+    for suffix in BESIDE:
+        _require_regular(beside(file, suffix))
     return file
+
+
+def _require_regular(file: Path) -> None:
+    """What SQLite keeps beside a ledger is a file of its own, or not there: nothing that waits, or has no end."""
+    try:
+        mode = os.lstat(file).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreFailure(f"{file} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise ForeignLedger(f"{file} is not a regular file: whoever put it there is not dpledger; remove it")
 
 
 def made(path: str | os.PathLike[str], field: str, expected: str) -> Path:

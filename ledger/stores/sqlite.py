@@ -21,14 +21,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
+from dpledger.ledger.stores import layout
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
 from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
 
-APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
-LAYOUT = 1  # PRAGMA user_version
 BUSY_SECONDS = 30.0  # how long a writer waits for another process
 BACKUP_PAGES = 1024  # copied between two reports of progress
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
@@ -46,19 +45,6 @@ _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a led
     }
 )
 
-_TABLES = """
-CREATE TABLE leaves (i INTEGER PRIMARY KEY, leaf BLOB NOT NULL) STRICT;
-CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), checkpoint BLOB NOT NULL) STRICT;
-CREATE TABLE charges (
-    charge TEXT PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('open', 'committed', 'aborted')), ended INTEGER,
-    UNIQUE (scope, key)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE refusals (
-    scope TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL, PRIMARY KEY (scope, key, request)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE kept (charge TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
-"""
 _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
 
 
@@ -82,10 +68,7 @@ class SQLiteStore:
             with _as_ours(file):
                 connection = _connect(file, "rw")
                 try:
-                    connection.executescript(
-                        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT};"
-                        f"PRAGMA journal_mode = WAL; {_TABLES}"
-                    )
+                    connection.executescript(layout.CREATE)
                     _require_write_ahead(connection, file)
                 except BaseException:
                     connection.close()
@@ -218,16 +201,16 @@ class _Work:
         row = self._connection.execute("SELECT leaf FROM leaves WHERE i = ?", (index,)).fetchone()
         if row is None:
             raise IndexError(index)
-        return bytes(row[0])
+        return _blob(row[0])
 
     def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         end = self.size if stop is None else stop
         rows = self._connection.execute("SELECT leaf FROM leaves WHERE i >= ? AND i < ? ORDER BY i", (start, end))
-        return (bytes(leaf) for (leaf,) in rows)
+        return (_blob(leaf) for (leaf,) in rows)
 
     def checkpoint(self) -> bytes | None:
         row = self._connection.execute("SELECT checkpoint FROM head").fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else _blob(row[0])
 
     def charges(self) -> Iterator[ChargeRow]:
         return (_charge_row(row) for row in self._connection.execute(f"{_ROW} ORDER BY charge"))
@@ -238,7 +221,7 @@ class _Work:
 
     def value(self, charge: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else _blob(row[0])
 
     def append(self, leaf: bytes) -> int:
         index = self.size
@@ -274,6 +257,13 @@ class _Work:
         return noted.rowcount == 1
 
 
+def _blob(value: object) -> bytes:
+    """What a column of bytes holds. A damaged file may hold a number there, and `bytes(10**9)` would be a gigabyte."""
+    if not isinstance(value, bytes):
+        raise ForeignLedger("the file is damaged: it holds a value of another type where bytes belong")
+    return value
+
+
 def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow:
     charge, scope, key, request, status, ended = row
     return ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
@@ -284,7 +274,7 @@ def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
     with _as_ours(file):
         connection = _connect(file, mode)
         try:
-            _require_ledger(connection, file)
+            layout.require_ledger(connection, file)
             if "immutable" not in mode:  # there the log is not looked for, and the mode not known
                 _require_write_ahead(connection, file)
             for setting in settings:
@@ -303,21 +293,8 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,  # every use is under the store's own lock
     )
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA trusted_schema = OFF")
+    layout.confine(connection)
     return connection
-
-
-def _require_ledger(connection: sqlite3.Connection, file: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise ForeignLedger(f"{file} is not a dpledger ledger")
-    if layout != LAYOUT:
-        raise ForeignLedger(f"{file} has layout {layout}; this program reads layout {LAYOUT}")
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise ForeignLedger(f"{file} is damaged: {verdict}")
 
 
 def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
@@ -335,7 +312,7 @@ def _as_ours(file: Path) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise StoreFailure(f"{file} is closed in this process: open the ledger again") from None
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreFailure(f"{file} was held by another writer for {BUSY_SECONDS:.0f} s: try again") from None

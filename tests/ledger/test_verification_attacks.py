@@ -6,9 +6,10 @@ the fold refuses. And what nobody can see who holds no head of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from io import BytesIO
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -51,7 +52,7 @@ LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]
 
 
-def verify(leaves: Sequence[bytes], head: bytes = HEAD, key: SigningKey = KEY) -> Verified:
+def verify(leaves: Iterable[bytes], head: bytes = HEAD, key: SigningKey = KEY) -> Verified:
     return verification.verify(leaves, head, key.public)
 
 
@@ -74,7 +75,7 @@ def assert_every_flip_is_named(leaves: Sequence[bytes], head: bytes, places: ran
     lines = [number for number, leaf in enumerate(leaves) for _ in range(len(leaf) + 1)]
     for place in places:
         with pytest.raises(VerificationError) as refusal:
-            verify(bundle.lines(flipped(data, place)), head)
+            verify(bundle.lines(BytesIO(flipped(data, place))), head)
         assert refusal.value.index == lines[place], (place, str(refusal.value))
 
 
@@ -129,7 +130,7 @@ def test_every_truncation_of_the_file_is_named() -> None:
     data = b"".join(leaf + b"\n" for leaf in LEAVES)
     for size in range(0, len(data), 7):
         with pytest.raises(VerificationError) as refusal:
-            verify(bundle.lines(data[:size]))
+            verify(bundle.lines(BytesIO(data[:size])))
         assert refusal.value.index == data[:size].count(b"\n")
 
 

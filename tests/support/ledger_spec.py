@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def shown(payload: dict[str, Any]) -> str:
 
 def refreshed(text: str, files: dict[str, bytes]) -> str:
     """The text of SPEC.md with its examples taken from the golden files, its lists from the code. `files`: by name."""
-    leaves = bundle.lines(files["entries.jsonl"])
+    leaves = list(bundle.lines(BytesIO(files["entries.jsonl"])))
     later = files["reserved_kinds.jsonl"].splitlines()
 
     def example(found: re.Match[str]) -> str:
