@@ -7,7 +7,7 @@ A later version may know more of them. What is not on the list and is worth sayi
 >>> check_item("regoin")  # doctest: +ELLIPSIS
 Traceback (most recent call last):
 ...
-dpledger.errors.UnknownWord: item: expected one of access_control, accuracy, ... words of your own begin with own_, got regoin
+dpledger.errors.UnknownWord: item: expected one of access_control, ... own_, got regoin
 """
 
 from __future__ import annotations

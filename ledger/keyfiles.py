@@ -65,11 +65,6 @@ class KeyFiles:
                 raise ParameterError("key", str(self.public), expected) from None
             raise
 
-    def remove(self) -> None:
-        """Remove the three files, of a ledger that was never used."""
-        for path in (self.signing, self.recovery, self.public):
-            path.unlink(missing_ok=True)
-
     def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
         """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
         None. ParameterError for what is neither."""

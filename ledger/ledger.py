@@ -97,9 +97,10 @@ class Ledger:
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
-        it cannot finish, nothing of it stays."""
+        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew."""
         with founded(path, name) as made:
-            return cls(made.store, made.signer, clock=clock, entropy=entropy)._begun(made.recovery)
+            cls(made.store, made.signer, clock=clock)._begun(made.recovery)
+        return cls.open(path, key=made.signer, clock=clock, entropy=entropy)
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:

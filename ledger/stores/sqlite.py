@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
-from dpledger.ledger.stores import layout
-from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
+from dpledger.ledger.stores import layout, staging
+from dpledger.ledger.stores.files import Rest, existing, made, may_write, path_of, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
 from dpledger.progress import Advance
 
@@ -83,7 +83,7 @@ class SQLiteStore:
     def open(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """An existing ledger file. ParameterError if there is none; ForeignLedger if it is something else, or
         damaged."""
-        file = existing(path)
+        file = _settled(path)
         return cls(_opened(file, "rw"), file)
 
     @classmethod
@@ -92,7 +92,7 @@ class SQLiteStore:
 
         Who may write there shares SQLite's files with the writers, and leaves none behind. Who may not reads beside a
         writer that is there now, or else a file at rest: then a read raises StoreFailure once somebody writes again."""
-        file = existing(path)
+        file = _settled(path)
         if may_write(file):
             return cls(_opened(file, "rw", "PRAGMA query_only = ON"), file)
         at_rest = Rest.of(file)
@@ -103,7 +103,7 @@ class SQLiteStore:
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the store as it is now into a new file, for its owner alone; whole when this returns. `advance` is
         called with the percent that were copied. ParameterError if something is at `path`, or it cannot be written."""
-        target = made(path, "backup", "a path where nothing is yet")
+        target, expected = path_of(path, "backup"), "a path where nothing is yet"
         done = 0
 
         def report(_: int, remaining: int, total: int) -> None:
@@ -113,18 +113,15 @@ class SQLiteStore:
                 advance(share - done)
             done = share
 
-        try:
+        with staging.staged(target, "backup", expected) as folder:
+            file = made(folder / target.name, "backup", expected)
             with self.reading() as reader, _as_ours(target):
                 assert reader.size >= 0, "the first read fixes the moment that is copied"
-                copy = _connect(target, "rw")
+                copy = _connect(file, "rw")
                 try:
                     self._connection.backup(copy, pages=BACKUP_PAGES, progress=report)
                 finally:
                     copy.close()
-            sync_folder(target)
-        except BaseException:
-            remove(target)
-            raise
         return target
 
     @contextmanager
@@ -267,6 +264,12 @@ def _blob(value: object) -> bytes:
 def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow:
     charge, scope, key, request, status, ended = row
     return ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
+
+
+def _settled(path: str | os.PathLike[str]) -> Path:
+    """The file at `path`; what a process left that died as it had just made it, is finished first."""
+    staging.settle(path_of(path, "ledger"))
+    return existing(path)
 
 
 def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
