@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
@@ -33,6 +34,7 @@ from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
+from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
 from dpledger.decimals import Number, float_down, float_up, read, text
 from dpledger.errors import ParameterError, RelationError
@@ -41,7 +43,6 @@ from dpledger.schema import JsonValue, plain
 
 __all__ = ["Accountant"]
 
-Side = Literal["remove", "add"]
 Losses: TypeAlias = tuple[tuple[Loss, int], ...]
 MOST_RUNS = 10**12  # of one mechanism
 MOST_NODES = 1 << 15  # of a place that is read
@@ -51,10 +52,11 @@ _HEX = re.compile(r"0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,3}")
 class Accountant:
     """The composition of everything appended, and its epsilon at one delta.
 
-    `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs."""
+    `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs. Threads
+    may share it; a copy of it (a pickle, a fork) counts for itself."""
 
     def __init__(
-        self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Side | None = None
+        self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Direction | None = None
     ) -> None:
         self.delta = read(delta, field="delta")
         if not 0 < self.delta < 1:
@@ -63,18 +65,26 @@ class Accountant:
             raise ParameterError("direction", direction, "'add', 'remove' or nothing")
         require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
+        self._lock = threading.RLock()
         self._begin()
         self._bounds = Bounds(0.0, 0.0)
+
+    def __getstate__(self) -> dict[str, object]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def _begin(self) -> None:
         """With nothing appended."""
         logs = _logs(float_down(self.delta), float_up(self.delta))
-        sides: tuple[Side, ...] = ("remove", "add") if self.direction is None else (self.direction,)
+        sides: tuple[Direction, ...] = ("remove", "add") if self.direction is None else (self.direction,)
         self._running = {side: Running(*logs) for side in sides}
         self._items: dict[Composition, _Item] = {}
         self._contours = True
         self._alike = True
-        self._leading: Side = sides[0]
+        self._leading: Direction = sides[0]
 
     @property
     def epsilon(self) -> Bounds:
@@ -87,12 +97,13 @@ class Accountant:
         Claim: lower <= epsilon(delta) of the whole composition <= upper. Source: docs/proofs/engine.md.
         Raises CannotCertify, or RelationError, where `what` does not compose; whatever it raises, nothing was appended.
         """
-        tree = self._add(what, count)
-        try:
-            return self._answered()
-        except BaseException:
-            self._take_back(tree, count)
-            raise
+        with self._lock:
+            tree = self._add(what, count)
+            try:
+                return self._answered()
+            except BaseException:
+                self._take_back(tree, count)
+                raise
 
     def merge(self, other: Accountant) -> Bounds:
         """The bounds of epsilon for everything of both, which is appended here.
@@ -102,12 +113,17 @@ class Accountant:
             raise ParameterError("delta", other.delta, f"{self.delta}, as here")
         if (other.relation, other.direction) != (self.relation, self.direction):
             raise RelationError("two accountants of different relations or directions do not merge")
-        appended = [(tree, item.count) for tree, item in other._items.items()]
-        for tree, count in appended:
-            self._require(count, self._items.get(tree))
-        for tree, count in appended:
-            self._add(tree, count)
-        return self._answered()
+        appended = other._counts()
+        with self._lock:
+            for tree, count in appended:
+                self._require(count, self._items.get(tree))
+            for tree, count in appended:
+                self._add(tree, count)
+            return self._answered()
+
+    def _counts(self) -> list[tuple[Composition, int]]:
+        with self._lock:
+            return [(tree, item.count) for tree, item in self._items.items()]
 
     def _answered(self) -> Bounds:
         self._bounds = self._largest() if self._contours else self.profile().epsilon(self.delta)
@@ -151,7 +167,7 @@ class Accountant:
         return compose(self._whole(), self.relation, direction=self.direction)
 
     def _whole(self) -> Composition:
-        return Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
+        return Sequence(tuple(Repeated(tree, times=count) for tree, count in self._counts()))
 
     def _tree(self, what: Composable) -> Composition:
         tree, _, direction = tree_of(what, self.relation)
@@ -161,7 +177,7 @@ class Accountant:
 
     def _read(self, tree: Composition) -> _Item:
         """The losses of each direction; None where the tree is more than one list of losses."""
-        found: dict[Side, Losses] = {}
+        found: dict[Direction, Losses] = {}
         removed, added = read_both_ways(tree, self.relation)
         for side in self._running:
             lists = removed if side == "remove" else added
@@ -185,7 +201,7 @@ class Accountant:
             leading = Interval(max(leading.lower, other.lower), max(leading.upper, other.upper))
         return Bounds(leading.lower, leading.upper)
 
-    def _one(self, side: Side, floor: float) -> Interval:
+    def _one(self, side: Direction, floor: float) -> Interval:
         running = self._running[side]
         found = running.epsilon(floor) if self._aimed(running) else None
         if found is not None:
@@ -216,7 +232,7 @@ class Accountant:
         are those of the document, and a forged sum would be a forged bound. `resume` forms them again at that place,
         with the error bounds of the machine it runs on.
         """
-        entries = [plain(Entry(tree, count=item.count)) for tree, item in self._items.items()]
+        entries = [plain(Entry(tree, count=count)) for tree, count in self._counts()]
         document: dict[str, JsonValue] = {"relation": self.relation.value, "entries": entries}
         if self.direction is not None:
             document["direction"] = self.direction
@@ -253,7 +269,7 @@ class _Item:
     """One mechanism: its losses, direction by direction (None: more than finite losses), and how often it was run.
     `alike`: the directions have the same losses."""
 
-    losses: Mapping[Side, Losses] | None
+    losses: Mapping[Direction, Losses] | None
     alike: bool = False
     count: int = 0
 

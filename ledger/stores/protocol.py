@@ -2,7 +2,8 @@
 
 A store knows bytes, ids and statuses; it reads no entry. Everything that one call changes is in one transaction: all of
 it is there afterwards, or none. A transaction sees the head that the store holds now, which another process may have
-moved. Every new store inherits the tests of `store_conformance.StoreConformance`.
+moved. In a forked child a store refuses, before it takes a lock, and closes nothing. Every new store inherits the tests
+of `store_conformance.StoreConformance`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["ChargeRow", "Reader", "Status", "Store", "Transaction"]
+__all__ = ["ChargeRow", "Reader", "Refusal", "Status", "Store", "Transaction"]
 
 Status = Literal["open", "committed", "aborted"]
+Refusal: TypeAlias = tuple[str, str, str]
+"""The scope, the key and the digest of a request that was refused: recorded once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +61,12 @@ class Reader(Protocol):
         """The charge that used `key` up in `scope`, if one did."""
         ...
 
+    def refusals(self) -> Iterator[Refusal]:
+        """Every refusal that is remembered, in order."""
+        ...
+
     def value(self, charge: str) -> bytes | None:
-        """The kept value of a committed release, if it was kept."""
+        """The kept value of a committed release as it was put here, if it was kept."""
         ...
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dpledger.errors import ParameterError
 from dpledger.ledger.stores.files import require_free, sync_folder
+from dpledger.process import Home
 
 __all__ = ["settle", "staged"]
 
@@ -28,14 +29,17 @@ def staged(main: Path, field: str, expected: str) -> Iterator[Path]:
     `main`, durably; if it fails, nothing stays.
 
     ParameterError, naming `field`, if a name is taken, another process is at it, or nothing can be written."""
-    with _folder(main, field) as folder:
+    home = Home(f"{main}, which is being made,")
+    with _folder(main, field, home) as folder:
         try:
             _clear(folder, main)
             require_free(main, field, expected)
             yield folder
+            home.require()
             _publish(folder, main, field, expected)
         finally:
-            _clear(folder, main)
+            if home.is_here:  # a forked child that leaves the body takes nothing from its parent
+                _clear(folder, main)
 
 
 def settle(main: Path) -> None:
@@ -54,7 +58,7 @@ def _folder_of(main: Path) -> Path:
 
 
 @contextmanager
-def _folder(main: Path, field: str) -> Iterator[Path]:
+def _folder(main: Path, field: str, home: Home) -> Iterator[Path]:
     """The folder, locked; it is removed at the end. What a dead process left in it is still there."""
     folder = _folder_of(main)
     try:
@@ -67,8 +71,9 @@ def _folder(main: Path, field: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        with suppress(OSError):  # there is something else in it: not ours to remove
-            folder.rmdir()
+        if home.is_here:
+            with suppress(OSError):  # there is something else in it: not ours to remove
+                folder.rmdir()
         os.close(descriptor)
 
 

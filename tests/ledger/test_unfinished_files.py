@@ -11,6 +11,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import DpledgerError, ForeignLedger, ParameterError
+from dpledger.errors import DpledgerError, ForeignLedger, ForkedProcess, ParameterError
 from dpledger.ledger import founding, keyfiles
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.ledger import Ledger
@@ -274,3 +275,37 @@ def test_a_file_system_that_cannot_is_an_error_of_ours_and_leaves_nothing(
             Ledger.create(tmp_path / "clinic.ledger")
     assert list(tmp_path.iterdir()) == []
     Ledger.create(tmp_path / "clinic.ledger").close()
+
+
+@FORKS
+def test_a_forked_child_takes_nothing_of_what_its_parent_is_making(tmp_path: Path) -> None:
+    """Leaving the body there neither names the files, nor clears them away."""
+    main = tmp_path / "clinic.ledger"
+
+    def leave(how: Callable[[], None]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with body:
+                    how()
+            except (ForkedProcess, KeyError):
+                os._exit(0)
+            os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def fail() -> None:
+        raise KeyError
+
+    with staging.staged(main, "ledger", "nothing") as folder, ExitStack() as stack:
+        (folder / main.name).write_text("half")
+        for number, how in enumerate((fail, lambda: None)):
+            other = tmp_path / f"other{number}"
+            body = ExitStack()
+            inner = body.enter_context(staging.staged(other, "ledger", "nothing"))
+            stack.push(body)
+            (inner / other.name).write_text("half")
+            assert leave(how) == 0
+            assert (inner / other.name).read_text() == "half"
+            assert not other.exists()
+        assert (folder / main.name).read_text() == "half"
+    assert {path.name for path in tmp_path.iterdir()} == {main.name, "other0", "other1"}
