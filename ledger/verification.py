@@ -7,7 +7,7 @@
     5  each envelope: strict, signed by the key in force at its index
     6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
        before
-    7  the fold: every transition legal, every key and charge once, every level within its filter at every
+    7  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
        prefix, refunds only by rule, refusals of what did not fit, audits that do not contradict themselves, snapshots
        equal
     8  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
@@ -169,11 +169,12 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
 
 
 class _Used:
-    """Which charges and keys occurred: each once, for ever."""
+    """Which charges, keys and refusals occurred: each once, for ever."""
 
     def __init__(self) -> None:
         self.scope_of: dict[str, str] = {}  # by charge
         self.keys: set[tuple[str, str]] = set()
+        self.refusals: set[tuple[str, str, str]] = set()
 
     def note(self, scope: str, key: str, charge: str) -> None:
         if charge in self.scope_of:
@@ -185,6 +186,13 @@ class _Used:
     def require_free(self, scope: str, key: str) -> None:
         if (scope, key) in self.keys:
             raise VerificationError("the key was used before in its scope")
+
+    def note_refusal(self, scope: str, body: Refused) -> None:
+        self.require_free(scope, body.key)  # one that was used is replayed, never refused
+        refusal = scope, body.key, body.request
+        if refusal in self.refusals:
+            raise VerificationError("the same refusal was recorded before")
+        self.refusals.add(refusal)
 
 
 def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
@@ -198,8 +206,8 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
             case Reserved(key=name, charge=charge):
                 used.note(after.open[charge].scope, name, charge)
                 recomposition.check_reserved(after, body)
-            case Refused(key=name, path=path):  # a key that was used is replayed, never refused
-                used.require_free(charged_scope(after, path).scope, name)
+            case Refused(path=path):
+                used.note_refusal(charged_scope(after, path).scope, body)
             case Audited(charge=str(charge), path=path):
                 notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
             case _:

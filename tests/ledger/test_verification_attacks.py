@@ -246,6 +246,7 @@ def less(levels: tuple[LevelCharge, ...], coordinate: str, factor: str = "0.5") 
 
 
 RESERVED, COMMITTED, REFUSED, AUDITED = at(Reserved), at(Committed), at(Refused), at(Audited)
+REFUSAL = next(body for body in BODIES if isinstance(body, Refused))
 STREAM = next(i for i, body in enumerate(BODIES) if isinstance(body, Committed) and body.rule == "ex_post")
 TRAINING = next(i for i, body in enumerate(BODIES) if isinstance(body, Committed) and body.rule == "steps")
 TWO_LEVELS = at(Reserved, 1)
@@ -456,6 +457,11 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         changed(REFUSED, asked={"rho": Decimal(9)}),
         REFUSED,
         "expected the accounts pure",
+    ),
+    "the same refusal twice": (
+        inserted(REFUSED + 1, replace(REFUSAL, path=moved(REFUSAL.path, 1))),
+        REFUSED + 1,
+        "recorded before",
     ),
     "a refusal under a key that was used": (changed(REFUSED, key="mean-age"), REFUSED, "key was used before"),
     "an audit that names a violation without one": (changed(AUDITED, verdict="violation"), AUDITED, "verdict"),
