@@ -37,8 +37,10 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
+from dpledger.ledger.bodies import Audited, MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation
 from dpledger.schema import JsonValue
 from ledger_mechanisms import Once, stream
 
@@ -138,6 +140,7 @@ def build(book: Ledger) -> Ledger:
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
         for kind, example in EXAMPLES.items():
             _record(book, kind, example)
+        _note(book)
         book.end("every kind was shown")
     return book
 
@@ -152,6 +155,29 @@ def _record(book: Ledger, kind: str, example: Example) -> None:
         return
     told = Once(claimed=example.claim, made_of=tree, kind="told", causes=example.causes, run=_nothing)
     scope.reserve(told, key=kind)
+
+
+def _note(book: Ledger) -> None:
+    """An audit with every member that may be absent: about a charge, and a point that fell."""
+    charge = next(name for name, open_ in sorted(book.state.open.items()) if open_.key == "gaussian")
+    book.scope("either").record(
+        Audited(
+            mechanism=MechanismNote("told", {}, "dpledger 0.1.0"),
+            claim=TENTH_OF_MU,
+            relation=Relation.ADD_REMOVE,
+            verdict="violation",
+            epsilon_lower="0.25",
+            delta="0.00001",
+            confidence="0.95",
+            trials_left=100_000,
+            trials_right=100_000,
+            event="output >= 3",
+            method="threshold",
+            refuted=RefutedPoint(epsilon="0.125", delta="0.0078125", epsilon_lower="0.1875"),
+            charge=charge,
+        )
+    )
+    book.declare("own_reading_room", "The record is shown to visitors.", by="The archive")
 
 
 def _nothing(data: Any, parts: Composition) -> Release[Any]:
