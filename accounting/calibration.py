@@ -16,14 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
+from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import Composable, compose, tree_of
-from dpledger.decimals import Number, read, round_down, round_up, text
+from dpledger.decimals import Number, add, multiply, read, round_down, round_up, subtract, text
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
@@ -31,6 +32,7 @@ __all__ = ["Seek", "calibrate", "calibrate_count", "meets"]
 
 Seek: TypeAlias = Literal["least", "most"]
 """`least`: a larger value is more private (noise). `most`: a smaller one is (a rate, a loss)."""
+ONE = Decimal(1)
 DIGITS = 6
 MOST_DIGITS = 12
 LEAST, MOST = Decimal("1e-9"), Decimal("1e12")
@@ -46,7 +48,7 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     """
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Decimal(compose(what, relation).epsilon(delta).upper) <= epsilon
+            return Decimal.from_float(compose(what, relation).epsilon(delta).upper) <= epsilon
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             tree, under, direction = tree_of(what, relation)
             if direction is not None:
@@ -121,7 +123,7 @@ class _Decimals:
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below it."""
-        return round_down(value / factor)
+        return round_down(Fraction(value) / factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +133,12 @@ class _Wholes:
     def between(self, low: Decimal, high: Decimal) -> Decimal | None:
         """One strictly between, near the geometric mean; None if there is none."""
         middle = Decimal(math.floor(math.sqrt(low) * math.sqrt(high)))
-        middle = min(max(middle, low + 1), high - 1)
+        middle = min(max(middle, add(low, ONE)), subtract(high, ONE))
         return middle if low < middle < high else None
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below the value, 1 or more."""
-        return (value / factor).to_integral_value(ROUND_CEILING)
+        return Decimal(math.ceil(Fraction(value) / factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +167,14 @@ class _Search:
         return good
 
     def _start(self, low: Decimal, high: Decimal) -> Decimal:
-        return min(max(Decimal(1), low), high)
+        return min(max(ONE, low), high)
 
     def _walk(self, start: Decimal, end: Decimal, *, found: bool) -> tuple[Decimal, Decimal]:
         """From `start` towards `end`, by growing factors, as long as the answer stays `found`: the last two values. At
         the end both are the end."""
         at, factor = start, 2
         while at != end:
-            following = min(at * factor, end) if end > at else max(self.values.shrunk(at, factor), end)
+            following = min(multiply(at, factor), end) if end > at else max(self.values.shrunk(at, factor), end)
             if self.holds(following) != found:
                 return at, following
             at, factor = following, factor * 2

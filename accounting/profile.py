@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, TypeAlias
@@ -32,8 +32,8 @@ from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
-from dpledger.decimals import Number, float_down, float_up
-from dpledger.errors import ParameterError, RelationError
+from dpledger.decimals import Number, float_down, float_up, own_context
+from dpledger.errors import Contradiction, ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
@@ -43,6 +43,7 @@ Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition
 Verify: TypeAlias = Literal["arb"]
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?", re.ASCII)
+_POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
 _MANY = 8  # answers that are worth contours for the whole profile
 
@@ -124,6 +125,10 @@ class Profile:
                     lower = max(lower, found.lower)
                 if case.covers:
                     upper = max(upper, found.upper)
+            if lower > upper:
+                raise Contradiction(
+                    f"these parts contradict themselves: {key[0]} is at least {lower} and at most {upper}"
+                )
             self._seen[key] = Bounds(lower, upper)
         return self._seen[key]
 
@@ -250,10 +255,11 @@ class Profile:
         if not rate:
             raise ParameterError("false_positives", false_positives, "a rate above 0")
         found = self.true_positives(false_positives)
-        shares = (before * Decimal(side) for side in (found.lower, found.upper))
-        lower, upper = (share / (share + (1 - before) * rate) if share else Decimal(0) for share in shares)
-        slack = Decimal("1e-20")
-        return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
+        with localcontext(own_context(_POSTERIOR_DIGITS)):
+            shares = (before * Decimal.from_float(side) for side in (found.lower, found.upper))
+            lower, upper = (share / (share + (1 - before) * rate) if share else Decimal(0) for share in shares)
+            slack = Decimal("1e-20")
+            return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
 
 
 def _balls() -> ModuleType:

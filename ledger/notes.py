@@ -109,4 +109,4 @@ def _most_shown(body: Audited, delta: Decimal) -> Decimal:
         return Decimal(0)
     doubt = math.log(float(1 - Fraction(body.confidence)))
     rarest = -math.expm1(doubt / runs)
-    return Decimal(max(0.0, (math.log1p(-float(delta)) - math.log(rarest)) * SLACK))
+    return Decimal.from_float(max(0.0, (math.log1p(-float(delta)) - math.log(rarest)) * SLACK))

@@ -7,7 +7,7 @@
                                         ScopeBusy, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
                                         ForeignLedger
-      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
+      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message
 holds data, outputs or keys. The command line exits 2 where something cannot be used (an
@@ -24,6 +24,7 @@ __all__ = [
     "ChargeInProgress",
     "ClaimTooSmall",
     "ContractViolation",
+    "Contradiction",
     "DpledgerError",
     "EngineError",
     "EvidenceError",
@@ -199,6 +200,10 @@ class UnboundedLoss(CannotCertify):
 
 class NotPredictable(CannotCertify):
     """A quantity that must be fixed by public information is not."""
+
+
+class Contradiction(CannotCertify):
+    """What is stated cannot all be true: by some of it the loss is above what it is at most by the rest."""
 
 
 class ClaimTooSmall(CannotCertify):
