@@ -68,7 +68,7 @@ class Head:
                 body = entry_of(leaf).body
                 head = head.after(leaf, body)
             except VerificationError as error:
-                raise VerificationError(error.reason, index=index) from None
+                raise error.at(index) from None
             if told is not None:
                 index_entry(told, index, body, head.state)
         return head

@@ -41,7 +41,7 @@ from dpledger.accounting.guarantees import (
 )
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
-from dpledger.errors import Contradiction
+from dpledger.errors import Contradiction, VerificationError
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import (
     Aborted,
@@ -80,13 +80,16 @@ READ_AT = Decimal("1e-6")
 
 
 def check_reserved(state: State, body: Reserved) -> None:
-    """Raises unless each level is charged what its filter asks for the parts, the claim follows from the parts, and its
-    delta is the sum of its causes. `state`: after the entry."""
+    """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
+    parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
+    scope = state.charge(body.charge).scope
     for level in body.levels:
         settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts)
-    own = state.scope(state.charge(body.charge).scope)
+    own = state.scope(scope)
     rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
     gate.check_failures(body.claim, body.failures)
+    if body.request != gate.request_digest(scope, body):
+        raise VerificationError("request: not the digest of what is reserved")
 
 
 def _own_lower_bound(claim: Guarantee) -> Guarantee:

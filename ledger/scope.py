@@ -170,7 +170,7 @@ class Scope:
     # ---- notes ------------------------------------------------------------------------------------------------------
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
-        """A statement about this scope that nothing here can measure, in the words of `by`."""
+        """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
     def record(self, note: Declared | Audited) -> Entry:

@@ -24,8 +24,8 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.accounting.outcomes import certain, planned, steps
-from dpledger.errors import EngineError, InputError, VerificationError
-from dpledger.ledger import ran, settling
+from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
+from dpledger.ledger import notes, ran, settling
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -117,10 +117,13 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
-        case Declared() | Audited() | Reported() | Heartbeat():
+        case Audited():
+            notes.check_audited(state, body)
+            return state
+        case Declared() | Reported() | Heartbeat():
             return state
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
-            raise VerificationError(f"{body.kind}: newer than this program")
+            raise NewerThanVerifier(f"an entry of the kind {body.kind}")
         case _:
             assert_never(body)
 
@@ -144,8 +147,10 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
 
 def _open_ledger(state: State, body: LedgerOpened) -> State:
     _require(state.size == 0, "a second ledger_opened")
-    _require(body.witness == "off" and body.witness_policy is None, "a witness policy: newer than this program")
-    _require(body.continues is None, "continues another ledger: newer than this program")
+    if body.witness != "off" or body.witness_policy is not None:
+        raise NewerThanVerifier("a witness policy")
+    if body.continues is not None:
+        raise NewerThanVerifier("a ledger that continues another one")
     return replace(state, opened=body)
 
 
@@ -199,6 +204,8 @@ def _reserve(state: State, body: Reserved) -> State:
     counted = steps(body.parts)
     plan = None if counted is None else counted.planned
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    if body.plan is not None:
+        raise NewerThanVerifier("a registered plan")
     _require_alone(state, own, body)
     charge = OpenCharge(
         charge=body.charge,
@@ -220,7 +227,8 @@ def _reserve(state: State, body: Reserved) -> State:
 
 
 def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
-    """The scope that a path is the path of: the only one of its levels that is charged to all the others."""
+    """The scope that a path is the path of: the only one of its levels that is charged to all the others.
+    VerificationError if there is none."""
     for level in path:
         scope = state.scope(level.scope)
         if scope.path == _names(path):
@@ -278,7 +286,8 @@ def _own_charge(state: State, body: Started | Progress | Committed | Aborted | L
 
 
 def _refuse(state: State, body: Refused) -> State:
-    """A refusal changes no sum; the numbers that it shows are those of the level that refused."""
+    """A refusal changes no sum; the numbers that it shows are those of the level that refused, and what was asked did
+    not fit beside them."""
     own = charged_scope(state, body.path)
     _require(body.level in own.path, "the level that refused is not one of the path")
     scope = state.scope(body.level)
@@ -289,6 +298,9 @@ def _refuse(state: State, body: Refused) -> State:
     )
     for name, numbers, folded in shown:
         _require(settling.numbers(folded) == dict(numbers), f"{name}: not the numbers of scope {scope.scope}")
+    _require(
+        not filters.fits(scope.filter, scope.sums, body.asked), f"asked: scope {scope.scope} would have admitted it"
+    )
     return state
 
 

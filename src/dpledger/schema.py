@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -27,7 +28,7 @@ import pydantic
 from pydantic import Field, TypeAdapter
 
 from dpledger import decimals
-from dpledger.errors import ParameterError, shortened
+from dpledger.errors import ParameterError, UnknownWord, shortened
 
 __all__ = ["JsonValue", "Plain", "complete", "given", "plain", "read_json", "record", "tag", "validated"]
 
@@ -95,7 +96,8 @@ def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
 def _as_parameter_error(
     what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
 ) -> ParameterError:
-    first = error.errors(include_url=False)[0]
+    found = error.errors(include_url=False)
+    first = next((one for one in found if _is_unknown_word(one)), found[0])
     loc = first["loc"]
     if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
         loc = (names[loc[0]], *loc[1:])  # an argument given by position
@@ -105,13 +107,30 @@ def _as_parameter_error(
         return ParameterError(field, "nothing", "a value")
     if first["type"] == "union_tag_invalid":
         known = first["ctx"]["expected_tags"]
-        return ParameterError(f"{field}.kind", repr(shortened(first["ctx"]["tag"])), f"one of {known}")
+        told = UnknownWord if _is_unknown_word(first) else ParameterError
+        return told(f"{field}.kind", repr(shortened(first["ctx"]["tag"])), f"one of {known}")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
-        return ParameterError(own, cause.value, cause.expected)
+        return type(cause)(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _expected(first)
-    return ParameterError(field, shortened(repr(first["input"])), expected)
+    told = UnknownWord if _is_unknown_word(first) else ParameterError
+    return told(field, shortened(repr(first["input"])), expected)
+
+
+_WORD = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+
+
+def _is_unknown_word(error: Mapping[str, Any]) -> bool:
+    """Whether what does not fit is a word, well formed, that is not on its closed list. Told before anything else that
+    does not fit: what stands beside a kind that nobody here knows cannot be judged."""
+    if error["type"] == "union_tag_invalid":
+        word: object = error["input"].get("kind") if isinstance(error["input"], Mapping) else error["ctx"]["tag"]
+    elif error["type"] in {"literal_error", "enum"}:
+        word = error["input"]
+    else:
+        return isinstance(error.get("ctx", {}).get("error"), UnknownWord)
+    return type(word) is str and _WORD.fullmatch(word) is not None
 
 
 def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:

@@ -283,7 +283,7 @@ def _ledgers() -> dict[str, Answer]:
         read = [(one.sums, one.spent) for one in accounts(verified.entries, verified.state)]
         report = Report(build(verified))
         texts = (report.json(), report.markdown(), report.html())
-        return [len(leaves), len(head), read, *(hashlib.sha256(text.encode()).hexdigest() for text in texts)]
+        return [len(list(leaves)), len(head), read, *(hashlib.sha256(text.encode()).hexdigest() for text in texts)]
 
     return {"scopes": scopes, "the golden ledger": golden}
 

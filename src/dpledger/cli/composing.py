@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpledger import bounded
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, share_above, share_below, speaking
 from dpledger.errors import ParameterError
 
@@ -81,13 +82,12 @@ def _about(bounds: Bounds, notes: tuple[str, ...]) -> Iterator[str]:
 def document_text(file: Path) -> bytes:
     """The bytes of a document; - is standard input. ParameterError for what cannot be read, or is too large."""
     try:
-        if str(file) == "-":
-            data = typer.get_binary_stream("stdin").read(LARGEST_DOCUMENT + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(LARGEST_DOCUMENT + 1)
+        if str(file) != "-":
+            return bounded.read(file, LARGEST_DOCUMENT)
+        data: bytes = typer.get_binary_stream("stdin").read(LARGEST_DOCUMENT + 1)
     except OSError as error:
-        raise ParameterError("document", str(file), f"a readable file ({error.strerror})") from None
+        expected = f"a readable file of at most 64 MiB, or - for standard input ({error.strerror})"
+        raise ParameterError("document", str(file), expected) from None
     if len(data) > LARGEST_DOCUMENT:
         raise ParameterError("document", str(file), "at most 64 MiB")
     return data
