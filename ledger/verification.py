@@ -25,11 +25,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, assert_never
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
 from dpledger.ledger import checkpoint, envelope, merkle, notes, recomposition, wire
-from dpledger.ledger.bodies import Audited, LedgerOpened, Refused, Reserved
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, parse_entry
 from dpledger.ledger.heads import FIRST_PREVIOUS
@@ -199,19 +219,26 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
     """Steps 7 and 8."""
     body = entry.body
     try:
-        if isinstance(body, LedgerOpened):
-            _require_keys(body, key)
         after = step(state, body)
         match body:
+            case LedgerOpened():
+                _require_keys(body, key)
             case Reserved(key=name, charge=charge):
                 used.note(after.open[charge].scope, name, charge)
                 recomposition.check_reserved(after, body)
             case Refused(path=path):
                 used.note_refusal(charged_scope(after, path).scope, body)
-            case Audited(charge=str(charge), path=path):
-                notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
-            case _:
+            case Audited(charge=charge, path=path):
+                if charge is not None:
+                    notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
+            case ScopeOpened() | Started() | Progress() | Committed() | Aborted() | Lost() | Snapshot() | Closed():
+                pass  # what they may do is in `step`
+            case Declared() | Reported() | Heartbeat() | PlanRegistered():
                 pass
+            case PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case _:
+                assert_never(body)
     except VerificationError as error:
         raise error.at(index) from None
     except DpledgerError as error:
