@@ -23,6 +23,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.infinite_mass import finite_part
@@ -33,7 +34,7 @@ from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
-from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
+from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.decimals import Number, float_down, float_up, read, text
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation
@@ -148,13 +149,13 @@ class Accountant:
         """The whole profile of everything so far."""
         if not self._items:
             raise ParameterError("Accountant", "nothing appended yet", "at least one mechanism")
-        return compose(self._whole(), self.relation, direction=self.direction)
+        return compose(self._whole(), relation=self.relation, direction=self.direction)
 
     def _whole(self) -> Composition:
         return Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
 
     def _tree(self, what: Composable) -> Composition:
-        tree, _, direction = tree_of(what, self.relation)
+        tree, _, direction = tree_of(what, relation=self.relation)
         if direction not in (None, self.direction):
             raise RelationError(f"the document is for {direction}, the accountant for {self.direction or 'both'}")
         return tree

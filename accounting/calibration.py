@@ -20,9 +20,10 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import rules
+from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.profile import Composable, compose, tree_of
+from dpledger.accounting.profile import compose
 from dpledger.decimals import Number, read, round_down, round_up, text
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
@@ -46,9 +47,9 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     """
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Decimal(compose(what, relation).epsilon(delta).upper) <= epsilon
+            return Decimal(compose(what, relation=relation).epsilon(delta).upper) <= epsilon
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            tree, under, direction = tree_of(what, relation)
+            tree, under, direction = tree_of(what, relation=relation)
             if direction is not None:
                 raise ParameterError("direction", direction, f"both directions, for a target of {target.kind}")
             try:

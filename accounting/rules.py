@@ -68,7 +68,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return
-    delta = Decimal(compose(tree, relation).delta(claim.epsilon).upper)
+    delta = Decimal(compose(tree, relation=relation).delta(claim.epsilon).upper)
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
@@ -76,7 +76,7 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     """At each of its points by the engine; a leaf that states the same curve keeps it."""
     if tree == claim:
         return
-    found = compose(tree, relation).deltas(claim.epsilons)
+    found = compose(tree, relation=relation).deltas(claim.epsilons)
     points = zip(claim.epsilons, claim.deltas, found, strict=True)
     _require(claim, *((f"delta at epsilon {text(at)}", most, Decimal(bounds.upper)) for at, most, bounds in points))
     if any(Decimal(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):

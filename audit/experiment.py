@@ -48,6 +48,7 @@ __all__ = ["audit_mechanism", "audit_outputs"]
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
 MOST_TRIALS = 10**12
+ALL_CORES = -1  # of `jobs`, as joblib says it
 PROBE = 64  # runs of each side that show how many numbers an output is
 
 
@@ -213,24 +214,18 @@ class _Settings:
 
     @classmethod
     def read(cls, *, trials: int, confidence: Number, delta: Number | None, seed: int | None, jobs: int) -> _Settings:
-        _check_whole("trials", trials, FEWEST_TRIALS, MOST_TRIALS)
-        if seed is not None:
-            _check_whole("seed", seed, 0, 2**53 - 1)
-        if jobs != -1:
-            _check_whole("jobs", jobs, 1, 4096)
+        trials = decimals.whole(trials, field="trials", least=FEWEST_TRIALS, most=MOST_TRIALS)
+        chosen = secrets.randbits(53) if seed is None else decimals.whole(seed, field="seed", most=2**53 - 1)
+        workers = decimals.whole(jobs, field="jobs", least=ALL_CORES, most=4096)
+        if not workers:
+            raise ParameterError("jobs", workers, "a whole number from 1 to 4096, or -1 for every core")
         level = decimals.read(confidence, field="confidence")
         if not 0 < level < 1:
             raise ParameterError("confidence", str(level), "a number in (0, 1)")
         at = None if delta is None else decimals.read(delta, field="delta")
         if at is not None and at >= 1:
             raise ParameterError("delta", str(at), "a number in [0, 1)")
-        chosen = secrets.randbits(53) if seed is None else int(seed)
-        return cls(trials=int(trials), confidence=level, delta=at, seed=chosen, jobs=int(jobs))
-
-
-def _check_whole(field: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
-        raise ParameterError(field, value, f"a whole number from {low} to {high}")
+        return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
 def _guarantee(claim: object) -> Guarantee:

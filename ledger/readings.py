@@ -49,7 +49,7 @@ def _least(parts: Composition, relation: Relation, delta: Number) -> float:
 
 def _engine_lower(parts: Composition, relation: Relation, delta: Number) -> float:
     try:
-        return compose(parts, relation).epsilon(delta).lower
+        return compose(parts, relation=relation).epsilon(delta).lower
     except CannotCertify:
         return 0.0
 

@@ -21,7 +21,7 @@ from pydantic import Field
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.accounting.prices import gaussian_mu_squared
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multiply, round_down, round_up
+from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
@@ -33,7 +33,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 __all__ = ["Geometric", "IntegerGaussian", "geometric_scale", "share_of"]
 
 _ONE = Decimal(1)
-_Whole = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+_PositiveWhole = Annotated[Whole, Field(strict=True, ge=1, lt=2**53)]
 
 
 def geometric_scale(sensitivity: int, epsilon: Decimal) -> Decimal:
@@ -60,7 +60,7 @@ class Geometric(OneShot):
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     """
 
-    sensitivity: _Whole = given(default=1)
+    sensitivity: _PositiveWhole = given(default=1)
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
@@ -142,7 +142,7 @@ class IntegerGaussian(OneShot):
     """
 
     sigma: Positive
-    sensitivity: _Whole = given(default=1)
+    sensitivity: _PositiveWhole = given(default=1)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
     justification: Line = given(default=UNSAID)

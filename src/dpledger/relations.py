@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 
 __all__ = ["Relation", "Unit"]
@@ -55,8 +56,8 @@ class Unit:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", self.name):
             raise ParameterError("unit", self.name, "a name of letters, digits and . _ : / @ -")
-        if type(self.max_contributions) is not int or not 1 <= self.max_contributions < 2**53:
-            raise ParameterError("max_contributions", self.max_contributions, "a whole number of at least 1")
+        rows = whole(self.max_contributions, field="max_contributions", least=1, most=2**53 - 1)
+        object.__setattr__(self, "max_contributions", rows)
 
     @classmethod
     def read(cls, value: Unit | str) -> Unit:

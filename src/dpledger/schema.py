@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
@@ -27,9 +27,9 @@ import pydantic
 from pydantic import Field, TypeAdapter
 
 from dpledger import decimals
-from dpledger.errors import ParameterError, shortened
+from dpledger.errors import ParameterError, shortened, shown
 
-__all__ = ["JsonValue", "Plain", "complete", "given", "plain", "read_json", "record", "tag", "validated"]
+__all__ = ["JsonValue", "Plain", "complete", "given", "one_of", "plain", "read_json", "record", "tag", "validated"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
 JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
 """What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
 
+_UNORDERED = (Set, Iterator)  # what pydantic would make a tuple of, although it is not the list that was meant
 DEEPEST = 32  # levels of nesting that a document may have, as in the ledger's byte profile
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
@@ -75,10 +76,14 @@ def _speak_of_parameters(cls: Any) -> None:
 
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        for name, value in given.items():
+            if isinstance(value, _UNORDERED):
+                expected = "a list or tuple (a set keeps equal items once, and an iterator may have no end)"
+                raise ParameterError(f"{cls.__name__}.{name}", value, expected)
         try:
             construct(self, *args, **kwargs)
         except pydantic.ValidationError as error:
-            given = dict(zip(names, args, strict=False)) | kwargs
             raise _as_parameter_error(cls.__name__, error, given, names) from None
 
     cls.__init__ = initialise
@@ -95,7 +100,8 @@ def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
 def _as_parameter_error(
     what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
 ) -> ParameterError:
-    first = error.errors(include_url=False)[0]
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] in _UNKNOWN), found[0])  # what is missing may be misspelt there
     loc = first["loc"]
     if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
         loc = (names[loc[0]], *loc[1:])  # an argument given by position
@@ -105,13 +111,13 @@ def _as_parameter_error(
         return ParameterError(field, "nothing", "a value")
     if first["type"] == "union_tag_invalid":
         known = first["ctx"]["expected_tags"]
-        return ParameterError(f"{field}.kind", repr(shortened(first["ctx"]["tag"])), f"one of {known}")
+        return ParameterError(f"{field}.kind", shown(first["ctx"]["tag"]), f"one of {known}")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return ParameterError(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _expected(first)
-    return ParameterError(field, shortened(repr(first["input"])), expected)
+    return ParameterError(field, shown(first["input"]), expected)
 
 
 def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
@@ -143,6 +149,7 @@ def _expected(error: Mapping[str, Any]) -> str:
     return message.removeprefix("Input should be ").removeprefix("Value error, ")
 
 
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -169,6 +176,13 @@ _EXPECTED = {
     "unexpected_positional_argument": "fewer positional arguments",
     "union_tag_not_found": "a field 'kind'",
 }
+
+
+def one_of(value: object, words: tuple[str, ...], *, field: str) -> str:
+    """`value`, if it is one of `words`; ParameterError naming `field` and the words for anything else."""
+    if isinstance(value, str) and value in words:
+        return str(value)
+    raise ParameterError(field, shown(value), "one of " + ", ".join(map(repr, words)))
 
 
 def plain(value: object) -> Any:

@@ -60,7 +60,7 @@ RESPONSE = RandomizedResponseLaw(1)
 def test_two_units_may_be_in_two_parts_that_are_alike(parts: Parallel) -> None:
     """Each part then answers differently: two randomised responses lose twice what one does."""
     with pytest.raises(CannotCertify, match="different parallel parts"):
-        compose(Group(parts, k=2, relation=Relation.ADD_REMOVE), "add_remove")
+        compose(Group(parts, k=2, relation=Relation.ADD_REMOVE), relation="add_remove")
 
 
 def test_a_group_of_one_is_what_it_holds_in_parallel_too() -> None:
@@ -136,7 +136,7 @@ def test_samples_of_bounded_ranges_have_no_lower_bound_that_no_mechanism_attains
         bounds = compose(tree).epsilon("1.6568e-8")
         assert 0.9 * float(most) <= bounds.lower <= float(most) <= bounds.upper
     subsets = Repeated(SampledWithoutReplacement(BoundedRange(eta), population=10**9, batch=10**9 - 1), times=runs)
-    assert compose(subsets, "replace_one").epsilon("1.6568e-8").lower <= float(most)
+    assert compose(subsets, relation="replace_one").epsilon("1.6568e-8").lower <= float(most)
 
 
 @pytest.mark.parametrize("eta", [0.5, 1.0, 3.0])
