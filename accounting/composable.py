@@ -80,7 +80,7 @@ def _pair(item: object) -> tuple[object, ...]:
 
 
 def _is_list(value: object) -> bool:
-    if isinstance(value, Set) and not hasattr(value, "mapping"):  # the view of a dict's items is none
+    if isinstance(value, Set):
         raise ParameterError("compose", value, "a list or tuple: a set holds equal mechanisms once")
     return (
         isinstance(value, Iterable) and not isinstance(value, str | bytes) and not _is_run(value) and not is_pair(value)

@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from numbers import Number
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, overload
@@ -35,7 +36,7 @@ from dpledger.accounting.leaves import (
 from dpledger.decimals import Rate, Whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, complete, given, record, tag, validated
+from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
     "Composition",
@@ -287,6 +288,15 @@ class Document:
     relation: Relation
     entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
     direction: Literal["add", "remove"] | None = given(default=None)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Document:
+        """The document in the JSON file at `path`: UTF-8, with a byte order mark or without, at most 64 MiB.
+
+        ParameterError, naming the file and the place in it, for a file that cannot be read or says something else."""
+        value = read_json_file(path)
+        with naming(path):
+            return parse_document(value)
 
     def tree(self) -> Composition:
         """The tree that the entries say."""

@@ -18,7 +18,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
@@ -26,10 +28,23 @@ from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 import pydantic
 from pydantic import Field, TypeAdapter
 
-from dpledger import decimals
+from dpledger import decimals, files
 from dpledger.errors import ParameterError, shortened, shown
 
-__all__ = ["JsonValue", "Plain", "complete", "given", "one_of", "plain", "read_json", "record", "tag", "validated"]
+__all__ = [
+    "JsonValue",
+    "Plain",
+    "complete",
+    "given",
+    "naming",
+    "one_of",
+    "plain",
+    "read_json",
+    "read_json_file",
+    "record",
+    "tag",
+    "validated",
+]
 
 T = TypeVar("T")
 
@@ -39,6 +54,7 @@ JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str,
 """What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
 
 _UNORDERED = (Set, Iterator)  # what pydantic would make a tuple of, although it is not the list that was meant
+LARGEST_FILE = 64 * 2**20  # bytes of a JSON file
 DEEPEST = 32  # levels of nesting that a document may have, as in the ledger's byte profile
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
@@ -207,12 +223,14 @@ def plain(value: object) -> Any:
 
 
 def read_json(source: str | bytes) -> JsonValue:
-    """The value of a JSON text, read strictly: UTF-8, each key once, no NaN or infinity, nested at most 32 deep.
+    """The value of a JSON text, read strictly: UTF-8 (with a byte order mark or without), each key once, no NaN or
+    infinity, nested at most 32 deep.
 
     Raises ParameterError that says where the text stops being JSON.
     """
     try:
         text = source.decode("utf-8") if isinstance(source, bytes) else source
+        text = text.removeprefix("\ufeff")  # what some editors write before UTF-8
         value: JsonValue = json.loads(
             text, object_pairs_hook=_each_key_once, parse_float=_exactly, parse_int=_whole, parse_constant=_no_constant
         )
@@ -224,6 +242,22 @@ def read_json(source: str | bytes) -> JsonValue:
         raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels") from None
     _check(value, "document", DEEPEST)
     return value
+
+
+def read_json_file(path: str | os.PathLike[str]) -> JsonValue:
+    """The value of a JSON file of at most 64 MiB, as `read_json`; ParameterError names the file."""
+    data = files.read_whole(path, limit=LARGEST_FILE, field="document")
+    with naming(path):
+        return read_json(data)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What is wrong with what a file says is told with the name of the file."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"{os.fsdecode(path)}: {error.field}", error.value, error.expected) from None
 
 
 def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
