@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
-from typing import TypeAlias, cast
+from typing import SupportsIndex, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree, is_pair
 from dpledger.accounting.laws.subsampled import Direction
@@ -29,11 +29,13 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
 from dpledger.schema import one_of
 
-__all__ = ["Composable", "Ran", "tree_of"]
+__all__ = ["Composable", "Counted", "Ran", "tree_of"]
 
 Ran: TypeAlias = "Composition | HasParts | Document"
 """One thing that was run: a tree, a mechanism, or a document."""
-Composable: TypeAlias = "Ran | tuple[Ran, int] | Iterable[Ran | tuple[Ran, int]] | Mapping[Ran, int]"
+Counted: TypeAlias = "tuple[Ran, SupportsIndex]"
+"""A pair: what was run, and how often, a whole number."""
+Composable: TypeAlias = "Ran | Counted | Iterable[Ran | Counted] | Mapping[Ran, int]"
 """What can be composed: one thing that was run, a pair of it and a count, one list of these, or a dict of counts."""
 
 MOST_LISTED = 10**6  # items of one list: more runs of one thing are a count

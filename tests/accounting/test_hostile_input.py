@@ -52,7 +52,7 @@ def test_a_delta_above_one_is_refused(value: object) -> None:
 
 
 def test_counts_of_numpy_are_counts() -> None:
-    assert compose({GaussianLaw(2): np.int64(4)}).epsilon("1e-5") == compose(GaussianLaw(1)).epsilon("1e-5")
+    assert compose([(GaussianLaw(2), np.int64(4))]).epsilon("1e-5") == compose(GaussianLaw(1)).epsilon("1e-5")
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, 1.5, True, "3", None, np.float64(3), 10**12 + 1, 10**400], ids=repr)

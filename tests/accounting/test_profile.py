@@ -355,7 +355,7 @@ def test_mechanisms_are_fixed_under_the_relation_first() -> None:
     assert (
         compose(Mechanism(), relation=Relation.REPLACE_ONE).epsilon(0).upper == compose(LaplaceLaw(2)).epsilon(0).upper
     )
-    counted = compose({Mechanism(): 3, PureDP("0.5"): 2}).epsilon(0)
+    counted = compose((Mechanism(), 3), (PureDP("0.5"), 2)).epsilon(0)
     assert counted.lower <= 4 <= counted.upper <= 4 + 1e-12
     with pytest.raises(ParameterError, match="at least one"):
         compose({})
@@ -364,9 +364,9 @@ def test_mechanisms_are_fixed_under_the_relation_first() -> None:
 def test_a_mechanism_may_name_its_relation() -> None:
     fixed = Mechanism(relation=Relation.REPLACE_ONE)
     assert compose(fixed).epsilon(0).upper == compose(LaplaceLaw(2)).epsilon(0).upper
-    assert compose({fixed: 1, PureDP(1): 1}).epsilon(0).lower <= 3
+    assert compose(fixed, PureDP(1)).epsilon(0).lower <= 3
     with pytest.raises(RelationError, match="add_remove and replace_one"):
-        compose({fixed: 1, Mechanism(relation=Relation.ADD_REMOVE): 1})
+        compose(fixed, Mechanism(relation=Relation.ADD_REMOVE))
 
 
 # ---- the whole curve ------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ FORMS: list[Callable[[], dpl.Profile]] = [
     lambda: dpl.compose(((STEP, 1000), (EQUAL_STEP, 1000))),
     lambda: dpl.compose((step, 1000) for step in (STEP, EQUAL_STEP)),
     lambda: dpl.compose(dpl.Repeated(STEP, times=1000), (EQUAL_STEP, 1000)),
-    lambda: dpl.compose((STEP, np.int64(1000)), (EQUAL_STEP, 1000)),  # type: ignore[arg-type]
+    lambda: dpl.compose((STEP, np.int64(1000)), (EQUAL_STEP, 1000)),
     lambda: dpl.compose(dpl.Sequence(((STEP, 1000), (EQUAL_STEP, 1000)))),
     lambda: dpl.compose(dpl.Document(Relation.ADD_REMOVE, (Entry(STEP, count=1000), Entry(EQUAL_STEP, count=1000)))),
     lambda: dpl.compose({STEP: 2000}),
