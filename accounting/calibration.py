@@ -119,9 +119,14 @@ def _asked(make: Callable[[Value], Composable], expected: str) -> Callable[[Valu
 
     def asked(value: Value) -> Composable:
         try:
-            return make(value)
+            made = make(value)
         except TypeError as error:
             raise ParameterError("make", "one that raised a TypeError", expected) from error
+        if isinstance(made, (float, int, str)) or made is None:
+            raise ParameterError(
+                "make", f"one that returns {type(made).__name__}", "a function whose value can be composed"
+            )
+        return made
 
     return asked
 

@@ -19,15 +19,14 @@ its keys cannot be equal. A set is refused for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from typing import SupportsIndex, TypeAlias, cast
 
 from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree, is_pair
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit
-from dpledger.schema import one_of
+from dpledger.schema import listed, one_of
 
 __all__ = ["Composable", "Counted", "Ran", "tree_of"]
 
@@ -38,7 +37,6 @@ Counted: TypeAlias = "tuple[Ran, SupportsIndex]"
 Composable: TypeAlias = "Ran | Counted | Iterable[Ran | Counted] | Mapping[Ran, int]"
 """What can be composed: one thing that was run, a pair of it and a count, one list of these, or a dict of counts."""
 
-MOST_LISTED = 10**6  # items of one list: more runs of one thing are a count
 A_RUN = "a tree (like LaplaceLaw(1)), a mechanism or a document, or a pair (mechanism, count); all else by name"
 
 
@@ -62,11 +60,7 @@ def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
     if len(what) == 1 and isinstance(what[0], Mapping):
         found: list[tuple[object, ...]] = list(what[0].items())
     elif len(what) == 1 and _is_list(what[0]):
-        found = [_pair(item) for item in islice(cast("Iterable[object]", what[0]), MOST_LISTED + 1)]
-        if len(found) > MOST_LISTED:
-            raise ParameterError(
-                "compose", "a longer list", f"at most {MOST_LISTED:,} items: give pairs (mechanism, count)"
-            )
+        found = [_pair(item) for item in listed(what[0], field="compose")]
     else:
         found = [_pair(item) for item in what]
     if not found:
@@ -82,8 +76,6 @@ def _pair(item: object) -> tuple[object, ...]:
 
 
 def _is_list(value: object) -> bool:
-    if isinstance(value, Set):
-        raise ParameterError("compose", value, "a list or tuple: a set holds equal mechanisms once")
     return (
         isinstance(value, Iterable) and not isinstance(value, str | bytes) and not _is_run(value) and not is_pair(value)
     )

@@ -35,7 +35,7 @@ from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from dpledger.schema import one_of
+from dpledger.schema import listed, one_of
 
 __all__ = ["Bounds", "Profile", "compose"]
 
@@ -56,8 +56,13 @@ class Bounds:
     upper: float
 
     def __post_init__(self) -> None:
+        for name, outward in (("lower", float_down), ("upper", float_up)):
+            given = getattr(self, name)
+            if not isinstance(given, float):
+                number = exact(given, field=f"Bounds.{name}")
+                object.__setattr__(self, name, math.nan if number.is_nan() else outward(number))
         if not self.lower <= self.upper:
-            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, the lower one first")
+            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, lower and upper, in this order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,7 @@ class Profile:
 
         Claim: each lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        asked = list(epsilons)
+        asked = listed(epsilons, field="epsilons")
         near: Array = np.array([_nearest(epsilon, "epsilons") for epsilon in asked], dtype=np.float64)
         order = np.argsort(near, kind="stable")
         points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
@@ -175,7 +180,7 @@ class Profile:
 
         Claim: each lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        exact = [_exact(delta, "deltas", Decimal(1)) for delta in deltas]
+        exact = [_exact(delta, "deltas", Decimal(1)) for delta in listed(deltas, field="deltas")]
         if len(exact) < _MANY or self.verify is not None:
             return tuple(self.epsilon(delta) for delta in exact)
         lower, upper = np.zeros(len(exact)), np.zeros(len(exact))
@@ -209,7 +214,7 @@ class Profile:
 
     def tradeoffs(self, alphas: Iterable[Number]) -> tuple[Bounds, ...]:
         """`tradeoff` at each alpha: many at once, for little more than one. Claim, Source: those of `tradeoff`."""
-        found = self._powers([_exact(alpha, "alpha", Decimal(1)) for alpha in alphas])
+        found = self._powers([_exact(alpha, "alpha", Decimal(1)) for alpha in listed(alphas, field="alphas")])
         ends = ((math.nextafter(1 - power.upper, 0.0), math.nextafter(1 - power.lower, 2.0)) for power in found)
         return tuple(Bounds(max(0.0, low), min(1.0, high)) for low, high in ends)
 

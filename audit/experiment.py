@@ -41,7 +41,7 @@ from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, validated
+from dpledger.schema import Plain, flag, one_text, validated
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
@@ -86,6 +86,7 @@ def audit_mechanism(
     Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
     """
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
+    batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     relation, unit = Relation.read(relation), Unit.read(unit)
     runner, note, claim, parts = _subject(mechanism, claim, relation, unit, batched)
     _inspect(runner, left, right)
@@ -126,11 +127,13 @@ def audit_outputs(
     """
     settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
-        if not isinstance(outputs, (Sequence, np.ndarray)) or isinstance(outputs, (str, bytes)):
+        is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
+        if not is_list or isinstance(outputs, (str, bytes)):
             raise ParameterError(field, type(outputs).__name__, "a list or array, one run an item")
         if len(outputs) < FEWEST_TRIALS:
             raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
     relation, started = Relation.read(relation), time.perf_counter()
+    name = one_text(name, field="name")
     aim = target(_guarantee(claim), None, relation, settings.delta)
     width = usual_width([*left_outputs[:PROBE], *right_outputs[:PROBE]])
     plan, left, right = Plan.split(encode(left_outputs, width), encode(right_outputs, width), aim, settings.alpha)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ParameterError
+from dpledger.files import path_of
 from dpledger.ledger.keys import Signer, SigningKey, VerifyingKey
-from dpledger.ledger.stores.files import path_of
 
 __all__ = ["KeyFiles", "read_public_key"]
 

@@ -19,6 +19,7 @@ from typing import NoReturn, Self
 
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee, PureDP
+from dpledger.decimals import whole
 from dpledger.errors import (
     ParameterError,
     PolicyError,
@@ -44,6 +45,7 @@ from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
+from dpledger.schema import listed
 
 __all__ = ["Clock", "Draw", "Ledger", "PureDP"]
 
@@ -205,7 +207,8 @@ class Ledger:
 
     def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
         """The envelopes, byte for byte as they were signed: all there are now, or the first `stop`."""
-        return self._leaves(len(self) if stop is None else stop)
+        size = len(self)
+        return self._leaves(size if stop is None else min(whole(stop, field="stop"), size))
 
     def _leaves(self, stop: int) -> Iterator[bytes]:
         for start in range(0, stop, BATCH):
@@ -219,11 +222,9 @@ class Ledger:
 
     def entry(self, index: int) -> Entry:
         """The entry at `index`; ParameterError beyond the end. Not a verification."""
-        try:
-            with self._reading() as reader:
-                return entry_of(reader.leaf(index))
-        except IndexError:
-            raise ParameterError("index", index, f"a whole number from 0 to {len(self) - 1}") from None
+        place = whole(index, field="index", most=len(self) - 1)
+        with self._reading() as reader:
+            return entry_of(reader.leaf(place))
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
@@ -231,6 +232,8 @@ class Ledger:
 
     def value(self, charge: str) -> bytes | None:
         """The kept value of a charge, if it was kept."""
+        if not isinstance(charge, str):
+            raise ParameterError("charge", charge, "the id of a charge: text")
         with self._reading() as reader:
             return reader.value(charge)
 
@@ -243,9 +246,14 @@ class Ledger:
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). Raises VerificationError with the index and the reason."""
+        if key is not None and not isinstance(key, keys.VerifyingKey):
+            raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
+        remembered = listed(since, field="since")
+        if not all(isinstance(head, Checkpoint) for head in remembered):
+            raise ParameterError("since", type(since).__name__, "a list of checkpoints (Checkpoint.parse reads one)")
         head, leaves = self._signed_part()
         own = key if key is not None else self.public_key
-        return verification.verify(leaves, head, own, since=since, advance=advance)
+        return verification.verify(leaves, head, own, since=remembered, advance=advance)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Write a bundle that anyone can verify offline with the public key: see `ledger.bundle`."""

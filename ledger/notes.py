@@ -8,6 +8,7 @@ from dataclasses import replace
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.bodies import Audited, Declared, Note
 from dpledger.ledger.standing import State, next_steps
+from dpledger.schema import words
 
 __all__ = ["check", "placed"]
 
@@ -17,16 +18,16 @@ def check(note: Note) -> None:
     if not isinstance(note, Note):
         raise ParameterError("note", type(note).__name__, "a note: Declared, Audited, Reported or Heartbeat")
     if isinstance(note, Declared):
-        for field, words in (("item", note.item), ("text", note.text), ("by", note.by)):
-            if not words.strip():
-                raise ParameterError(field, words, "words: a declaration says something, and whose word it is")
+        for field, said in (("item", note.item), ("text", note.text), ("by", note.by)):
+            if not said.strip():
+                raise ParameterError(field, said, "words: a declaration says something, and whose word it is")
 
 
 def placed(note: Note, about: Sequence[str], state: State) -> Note:
     """`note` with its place in each scope that it is about. ScopeError if one of them is not open."""
     if not isinstance(note, (Declared, Audited)):
         return note
-    names = tuple(sorted({*about, *(level.scope for level in note.path)}))
+    names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
     for name in names:
         if name not in state.scopes or state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is not open in this ledger")

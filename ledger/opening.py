@@ -14,6 +14,7 @@ from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation, Unit
+from dpledger.schema import words
 
 __all__ = ["Keep", "Rules"]
 
@@ -50,7 +51,7 @@ class Rules:
             relation=None if relation is None else Relation.read(relation),
             budget=budget,
             keep=keep,
-            parents=None if parents is None else tuple(sorted(set(parents))),
+            parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
         )
 

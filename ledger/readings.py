@@ -12,7 +12,7 @@ from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read
-from dpledger.errors import CannotCertify
+from dpledger.errors import CannotCertify, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
@@ -28,6 +28,8 @@ def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bound
     Source: docs/proofs/filters.md.
     """
     at = read(delta, field="delta")
+    if at >= 1:
+        raise ParameterError("delta", delta, "a number in [0, 1): at 1 every mechanism is private")
     upper = filters.reading(scope.filter, scope.sums, at)
     lower = max((_least(parts, scope.relation, at) for parts in set(ran)), default=0.0)
     return Bounds(lower=lower, upper=float_up(upper))

@@ -89,7 +89,9 @@ def dpsgd_plan(
         raise ParameterError("epochs", rounds, f"at most {MOST_STEPS} steps in all")
     noise = calibrate(lambda z: Repeated(PoissonSampled(GaussianLaw(z), rate=rate), times=steps), target)
     plan = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
-    rule = scope_filter or filters.opened_by(target)
+    rule = filters.opened_by(target) if scope_filter is None else scope_filter
+    if type(rule) not in filters.KINDS:
+        raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
     charged = filters.charge(rule, rules.cost(plan, Relation.ADD_REMOVE, orders=filters.orders(rule)))
     return TrainingPlan(
         rate=rate,

@@ -8,31 +8,50 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from dpledger.errors import ParameterError
 
-__all__ = ["read_whole"]
+__all__ = ["path_of", "place_of", "read_whole"]
+
+LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that a file system takes
+
+
+def path_of(path: object, field: str) -> Path:
+    """`path` as the path of a file, with a name. ParameterError as `place_of`."""
+    file = place_of(path, field)
+    if not file.name:
+        raise ParameterError(field, str(path), "the path of a file")
+    return file
+
+
+def place_of(path: object, field: str) -> Path:
+    """`path` as a path. ParameterError, naming `field`, for anything else, and for what nothing can be called."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(field, path if isinstance(path, type) else type(path).__name__, "a path")
+    place = Path(path)
+    try:
+        sizes = [len(os.fsencode(part)) for part in place.parts]
+    except UnicodeError:
+        sizes = [LONGEST_PATH]
+    if "\0" in str(place) or sum(sizes) + len(sizes) > LONGEST_PATH or max(sizes, default=0) > LONGEST_NAME:
+        raise ParameterError(field, str(path), f"a path whose names are text of at most {LONGEST_NAME} bytes")
+    return place
 
 
 def read_whole(path: str | os.PathLike[str], *, limit: int, field: str = "path") -> bytes:
     """The bytes of the regular file at `path`, at most `limit`. ParameterError, naming `field` and the path, for
     anything that is not there, cannot be read, is no file, or is longer."""
-    try:
-        name = os.fsdecode(path)
-    except TypeError:
-        raise ParameterError(field, path, "the path of a file") from None
+    name = path_of(path, field)
     try:
         with open(name, "rb", opener=_without_waiting) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ParameterError(field, name, "a regular file (no folder, pipe or device)")
+                raise ParameterError(field, str(name), "a regular file (no folder, pipe or device)")
             data = stream.read(limit + 1)
-    except ParameterError:
-        raise
-    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
-        reason = getattr(error, "strerror", "no such name")
-        raise ParameterError(field, name, f"a file that can be read ({reason})") from None
+    except OSError as error:
+        raise ParameterError(field, str(name), f"a file that can be read ({error.strerror})") from None
     if len(data) > limit:
-        raise ParameterError(field, name, f"at most {limit:,} bytes")
+        raise ParameterError(field, str(name), f"at most {limit:,} bytes")
     return data
 
 

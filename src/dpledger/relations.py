@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, EnumType
+from typing import Any, NoReturn
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
@@ -22,7 +23,16 @@ from dpledger.errors import ParameterError
 __all__ = ["Relation", "Unit"]
 
 
-class Relation(Enum):
+class _Named(EnumType):
+    """Members are found by their word alone: nothing else is compared with one, since that may run code of its own."""
+
+    def __call__(cls, value: object, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, (str, cls)):
+            raise ParameterError("relation", value, "one of " + ", ".join(cls.__members__).lower())
+        return super().__call__(value, *args, **kwargs)
+
+
+class Relation(Enum, metaclass=_Named):
     """Neighbouring relations; the value is the word on the wire.
 
     ADD_REMOVE: one unit inserted or deleted. REPLACE_ONE: one unit's data exchanged, the number of units fixed and
@@ -37,12 +47,11 @@ class Relation(Enum):
     @classmethod
     def read(cls, value: Relation | str) -> Relation:
         """The relation named by `value`; ParameterError if there is none of that name."""
-        if isinstance(value, cls):
-            return value
-        for relation in cls:
-            if value == relation.value:
-                return relation
-        raise ParameterError("relation", value, "one of " + ", ".join(r.value for r in cls))
+        return cls(value)
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ParameterError("relation", value, "one of " + ", ".join(cls.__members__).lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +71,4 @@ class Unit:
     @classmethod
     def read(cls, value: Unit | str) -> Unit:
         """A unit, from itself or from its name."""
-        return value if isinstance(value, cls) else cls(value)  # type: ignore[arg-type]
+        return cls(value)  # type: ignore[arg-type]

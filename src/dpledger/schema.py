@@ -20,9 +20,11 @@ import functools
 import json
 import os
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from enum import Enum
+from itertools import islice
+from numbers import Number
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 import pydantic
@@ -35,15 +37,19 @@ __all__ = [
     "JsonValue",
     "Plain",
     "complete",
+    "flag",
     "given",
+    "listed",
     "naming",
     "one_of",
+    "one_text",
     "plain",
     "read_json",
     "read_json_file",
     "record",
     "tag",
     "validated",
+    "words",
 ]
 
 T = TypeVar("T")
@@ -93,16 +99,39 @@ def _speak_of_parameters(cls: Any) -> None:
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         given = dict(zip(names, args, strict=False)) | kwargs
-        for name, value in given.items():
-            if isinstance(value, _UNORDERED):
-                expected = "a list or tuple (a set keeps equal items once, and an iterator may have no end)"
-                raise ParameterError(f"{cls.__name__}.{name}", value, expected)
+        plain_args = [_asked(cls, name, value) for name, value in zip(names, args, strict=False)]
+        plain_kwargs = {name: _asked(cls, name, value) for name, value in kwargs.items()}
         try:
-            construct(self, *args, **kwargs)
+            construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
         except pydantic.ValidationError as error:
             raise _as_parameter_error(cls.__name__, error, given, names) from None
 
     cls.__init__ = initialise
+
+
+def _asked(cls: Any, name: str, value: object) -> object:
+    """A value as it may be asked whether it fits: an array of one axis as the list of its items.
+
+    ParameterError for what is no list although it could be read as one, and for what runs code of its own when it is
+    compared or written."""
+    axes: int = getattr(value, "ndim", 0)
+    if isinstance(value, _UNORDERED) or axes > 1:
+        expected = "a list or tuple (a set keeps equal items once, an iterator may have no end, a table has no order)"
+        raise ParameterError(f"{cls.__name__}.{name}", value, expected)
+    if axes == 1:
+        value = list(value)  # type: ignore[call-overload]
+    if _is_strange(value):
+        raise ParameterError(f"{cls.__name__}.{name}", value, "a value of a type that this parameter takes")
+    return value
+
+
+def _is_strange(value: object) -> bool:
+    """Whether a value is no scalar, list, mapping, record or mechanism."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_strange, value))
+    if value is None or isinstance(value, (str, bytes, Number, Enum, Mapping)) or dataclasses.is_dataclass(value):
+        return False
+    return not (hasattr(value, "kind") or hasattr(value, "parts") or hasattr(value, "ndim"))
 
 
 def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
@@ -133,7 +162,13 @@ def _as_parameter_error(
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return ParameterError(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _expected(first)
-    return ParameterError(field, shown(first["input"]), expected)
+    return ParameterError(field, _shown_at(root, loc, first["input"]), expected)
+
+
+def _shown_at(root: object, loc: tuple[int | str, ...], value: object) -> str:
+    """A value that does not fit, for a message; of an item of an array or table only the type, since it may be data."""
+    at = root.get(loc[0]) if isinstance(root, Mapping) and loc else None
+    return type(value).__name__ if len(loc) > 1 and hasattr(at, "ndim") else shown(value)
 
 
 def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
@@ -146,7 +181,7 @@ def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
             tag, below = None, at[step]
         else:
             tag, below = getattr(at, "kind", None), getattr(at, str(step), None)
-        if step == tag:
+        if isinstance(tag, str) and step == tag:
             continue
         steps.append(str(step))
         at = below
@@ -199,6 +234,43 @@ def one_of(value: object, words: tuple[str, ...], *, field: str) -> str:
     if isinstance(value, str) and value in words:
         return str(value)
     raise ParameterError(field, shown(value), "one of " + ", ".join(map(repr, words)))
+
+
+def listed(value: object, *, field: str, most: int = 10**6) -> list[Any]:
+    """The items of a list, tuple, array of one axis, or generator. ParameterError, naming `field`, for a set (which
+    keeps equal items once, in no order), text, a mapping, a table, more than `most` items, and what is no list."""
+    items: Any = None
+    if not isinstance(value, (str, bytes, Set, Mapping)) and getattr(value, "ndim", 1) == 1:
+        with suppress(Exception):  # no list, or the value's own code
+            items = iter(value)  # type: ignore[call-overload]
+    if items is None:
+        raise ParameterError(field, value if isinstance(value, type) else type(value).__name__, "a list or tuple")
+    found = list(islice(items, most + 1))
+    if len(found) > most:
+        raise ParameterError(field, "more", f"at most {most:,} items")
+    return found
+
+
+def one_text(value: object, *, field: str) -> str:
+    """`value`, if it is text; ParameterError naming `field` for anything else."""
+    if not isinstance(value, str):
+        raise ParameterError(field, value, "text")
+    return str(value)
+
+
+def flag(value: object, *, field: str) -> bool:
+    """`value`, if it is true or false itself; ParameterError naming `field` for what only counts as one of them."""
+    if not isinstance(value, bool):
+        raise ParameterError(field, value, "True or False")
+    return value
+
+
+def words(value: object, *, field: str) -> tuple[str, ...]:
+    """The texts of a list, in order. ParameterError, naming `field`, for a text alone or anything else in the list."""
+    found = listed(value, field=field)
+    if not all(isinstance(item, str) for item in found):
+        raise ParameterError(field, value if isinstance(value, type) else type(value).__name__, "a list of texts")
+    return tuple(map(str, found))
 
 
 def plain(value: object) -> Any:
