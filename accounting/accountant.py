@@ -21,7 +21,7 @@ import math
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
@@ -34,6 +34,7 @@ from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
+from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.decimals import Number, float_down, float_up, read, text, whole
 from dpledger.errors import ParameterError, RelationError
@@ -42,7 +43,6 @@ from dpledger.schema import JsonValue, one_of, plain
 
 __all__ = ["Accountant"]
 
-Side = Literal["remove", "add"]
 Losses: TypeAlias = tuple[tuple[Loss, int], ...]
 MOST_RUNS = 10**12  # of one mechanism
 MOST_NODES = 1 << 15  # of a place that is read
@@ -55,7 +55,7 @@ class Accountant:
     `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs."""
 
     def __init__(
-        self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Side | None = None
+        self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Direction | None = None
     ) -> None:
         self.delta = read(delta, field="delta")
         if not 0 < self.delta < 1:
@@ -70,12 +70,12 @@ class Accountant:
     def _begin(self) -> None:
         """With nothing appended."""
         logs = _logs(float_down(self.delta), float_up(self.delta))
-        sides: tuple[Side, ...] = ("remove", "add") if self.direction is None else (self.direction,)
+        sides: tuple[Direction, ...] = ("remove", "add") if self.direction is None else (self.direction,)
         self._running = {side: Running(*logs) for side in sides}
         self._items: dict[Composition, _Item] = {}
         self._contours = True
         self._alike = True
-        self._leading: Side = sides[0]
+        self._leading: Direction = sides[0]
 
     @property
     def epsilon(self) -> Bounds:
@@ -167,7 +167,7 @@ class Accountant:
 
     def _read(self, tree: Composition) -> _Item:
         """The losses of each direction; None where the tree is more than one list of losses."""
-        found: dict[Side, Losses] = {}
+        found: dict[Direction, Losses] = {}
         removed, added = read_both_ways(tree, self.relation)
         for side in self._running:
             lists = removed if side == "remove" else added
@@ -191,7 +191,7 @@ class Accountant:
             leading = Interval(max(leading.lower, other.lower), max(leading.upper, other.upper))
         return Bounds(leading.lower, leading.upper)
 
-    def _one(self, side: Side, floor: float) -> Interval:
+    def _one(self, side: Direction, floor: float) -> Interval:
         running = self._running[side]
         found = running.epsilon(floor) if self._aimed(running) else None
         if found is not None:
@@ -259,7 +259,7 @@ class _Item:
     """One mechanism: its losses, direction by direction (None: more than finite losses), and how often it was run.
     `alike`: the directions have the same losses."""
 
-    losses: Mapping[Side, Losses] | None
+    losses: Mapping[Direction, Losses] | None
     alike: bool = False
     count: int = 0
 

@@ -80,7 +80,7 @@ class Engine:
         if profile is None:
             return ()
         try:
-            missed = [decimals.round_down(profile.tradeoff(alpha).lower, digits=6) for alpha in ALPHAS]
+            missed = [decimals.round_down(bounds.lower, digits=6) for bounds in profile.tradeoffs(ALPHAS)]
         except CannotCertify:
             return ()
         return (*(Point(alpha, beta) for alpha, beta in zip(ALPHAS, missed, strict=True)), END)

@@ -58,7 +58,7 @@ def odds(profile: Profile, delta: Decimal) -> Odds:
         advantage=advantage,
         epsilon=decimals.round_up(profile.epsilon(delta).upper),
         delta=delta,
-        missed=tuple(decimals.round_down(profile.tradeoff(rate).lower) for rate in RATES),
+        missed=tuple(decimals.round_down(bounds.lower) for bounds in profile.tradeoffs(RATES)),
     )
 
 

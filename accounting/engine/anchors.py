@@ -18,14 +18,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import FAR, answered_by_contour, delta_interval, epsilon_interval, few
+from dpledger.accounting.engine.choose import LARGEST_EPSILON, delta_interval, direct_deltas, epsilon_interval, few
+from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.jumps import jumps_deltas
 from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.floating import SUBNORMAL, UNIT, Array, require_assumptions
+from dpledger.accounting.floating import UNIT, Array, require_assumptions, rounded_out
 from dpledger.accounting.laws.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
@@ -35,7 +36,7 @@ __all__ = ["Curve", "Points"]
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
 LAST, LEAST = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
 SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
-SHARP = 1e-6  # relative width of delta up to which one anchor is enough
+ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
@@ -54,6 +55,13 @@ class Points:
     def __init__(self, near: Array, ends: Callable[[int], tuple[float, float]] | None = None) -> None:
         self.near, self._ends = near, ends
 
+    def below_and_above(self) -> tuple[Array, Array]:
+        """The floats around each epsilon."""
+        if self._ends is None:
+            return self.near, self.near
+        ends = np.array([self.ends(i) for i in range(self.near.size)]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
     def ends(self, i: int) -> tuple[float, float]:
         """The floats around epsilon number i."""
         return self._ends(i) if self._ends else (float(self.near[i]), float(self.near[i]))
@@ -62,10 +70,12 @@ class Points:
 class Curve:
     """The profile of one list of losses, with every anchor that was made for it."""
 
-    __slots__ = ("_anchors", "_composed", "_what")
+    __slots__ = ("_anchors", "_composed", "_direct", "_what")
 
     def __init__(self, what: Ingredients) -> None:
-        self._what, self._composed = what, _for_contours(what)
+        finite = _finite(what)
+        self._what, self._direct = what, None if finite is None else _direct(finite)
+        self._composed = finite if self._direct is None else None
         self._anchors: dict[float, _Anchor | None] = {}
 
     def deltas(self, points: Points, floors: Array) -> tuple[Array, Array]:
@@ -77,26 +87,32 @@ class Curve:
         epsilons, composed = points.near, self._composed
         lower, upper = np.zeros(epsilons.shape), np.ones(epsilons.shape)
         wide = np.ones(epsilons.shape, dtype=bool)
+        if self._direct is not None:
+            below, above = points.below_and_above()
+            lower, upper = self._direct(above)
+            if below is not above:
+                upper = self._direct(below)[1]
+            wide = _wide(lower, upper, floors)
         if composed is not None:
-            near = np.minimum(epsilons, FAR)
+            near = np.minimum(epsilons, LARGEST_EPSILON)
             self._few_first(near, floors, upper)
             left = np.flatnonzero(upper > floors)
             if left.size:
                 lower[left], upper[left] = self._narrowed(near[left], floors[left])
             lower = np.where(near < epsilons, 0.0, lower)
             wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
             if few(composed) and asked.size > 1:
                 _meet(lattice_deltas, composed, points, asked, lower, upper)
                 wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= FAR))
+            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
             if asked.size > 1:
                 _meet(_jumps_near(points.near[asked], upper[asked]), composed, points, asked, lower, upper)
                 wide = _wide(lower, upper, floors)
         for i in np.flatnonzero(wide).tolist():
-            below, above = points.ends(i)
-            alone = delta_interval(self._what, below)
-            lowest = alone if below == above else delta_interval(self._what, above)
+            start, end = points.ends(i)
+            alone = delta_interval(self._what, start)
+            lowest = alone if start == end else delta_interval(self._what, end)
             lower[i], upper[i] = max(lower[i], lowest.lower), min(upper[i], alone.upper)
         return lower, upper
 
@@ -166,7 +182,7 @@ class Curve:
             _narrow(anchors, nearest, epsilons, lower, upper)
             beside = np.clip(np.where(epsilons > at[nearest], nearest + 1, nearest - 1), 0, len(anchors) - 1)
             with np.errstate(invalid="ignore"):
-                _narrow(anchors, np.where(upper - lower <= SHARP, -1, beside), epsilons, lower, upper)
+                _narrow(anchors, np.where(upper - lower <= ONE_ANCHOR, -1, beside), epsilons, lower, upper)
         upper[near.size :] = np.minimum(upper[near.size :], LAST)
         beyond = epsilons >= self._composed.largest
         lower[beyond], upper[beyond] = -math.inf, -math.inf
@@ -217,24 +233,32 @@ def _jumps_near(epsilons: Array, upper: Array) -> Method:
     return method
 
 
-def _for_contours(what: Ingredients) -> Composed | None:
-    """The losses, where they are all there is and nothing better than a contour answers for them."""
+def _finite(what: Ingredients) -> Composed | None:
+    """The losses, where they are all there is and some of them finite."""
     if not what.losses or what.curves:
         return None
     composed = Composed(what.losses)
-    return composed if composed.log_finite > -math.inf and answered_by_contour(composed) else None
+    return composed if composed.log_finite > -math.inf else None
+
+
+def _direct(composed: Composed) -> Deltas | None:
+    """The whole profile, where its finite part needs no contour."""
+    direct = direct_deltas(composed)
+    if direct is None:
+        return None
+    deltas = direct.deltas
+
+    def whole(epsilons: Array) -> tuple[Array, Array]:
+        lower, upper = deltas(np.minimum(epsilons, LARGEST_EPSILON))  # delta falls
+        return _with_mass(np.where(epsilons > LARGEST_EPSILON, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
+
+    return whole
 
 
 def _from_logs(lower: Array, upper: Array) -> tuple[Array, Array]:
     """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
-    below, above = _rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
+    below, above = rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
     return below, np.where(upper == -math.inf, 0.0, above)
-
-
-def _rounded_out(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Bounds of what is in [0, 1], moved by a few roundings: `lowered` and `raised`, for many."""
-    below, above = lower * (1 - 16 * UNIT) - SUBNORMAL, upper * (1 + 16 * UNIT) + SUBNORMAL
-    return np.maximum(0.0, below), np.minimum(1.0, above)
 
 
 def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
@@ -242,7 +266,7 @@ def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Ar
     if log_finite == 0:
         return lower, upper
     mass, kept = -math.expm1(log_finite), math.exp(log_finite)
-    return _rounded_out(mass + kept * lower, mass + kept * upper)
+    return rounded_out(mass + kept * lower, mass + kept * upper)
 
 
 def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:

@@ -41,7 +41,7 @@ DIGITS = 100.0  # the discretisation error of a quadrature is below e^-DIGITS, r
 TOLERANCE = 1e-11
 MOST_TERMS = 1 << 21
 RUN = 64  # nodes
-FAR = 1000  # from here on erfc by its asymptotic series
+ASYMPTOTIC_FROM = 1000  # from here on erfc by its asymptotic series
 FIRST_STEP, STEPS = 1e-10, 14  # relative: how far an end is moved at first, then fourfold
 Ball = Any  # an arb or an acb
 
@@ -182,7 +182,7 @@ def _gaussian_form(flint: Any, mu_squared: Ball) -> Callable[[Ball], Ball]:
 
     def delta(at: Ball) -> Ball:
         first, second = (at / mu - mu / 2) / root, (at / mu + mu / 2) / root
-        if not second > FAR:
+        if not second > ASYMPTOTIC_FROM:
             return (first.erfc() - at.exp() * second.erfc()) / 2
         h = 1 / (2 * second**2)  # erfc x = e^-x^2 / (x sqrt(pi)) (1 - h + r), 0 <= r <= 3 h^2
         series = 1 - h + flint.arb(1.5, 1.5) * h**2

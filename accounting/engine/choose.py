@@ -26,11 +26,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
+import numpy as np
+
 from dpledger.accounting.engine.closed_forms import (
+    Deltas,
     added_delta,
     bounded_range_delta,
     bounded_range_epsilon,
@@ -44,8 +48,8 @@ from dpledger.accounting.engine.closed_forms import (
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio
-from dpledger.accounting.engine.infinite_mass import CLOSE, finite_part, with_mass
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio, ratios
+from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
 from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
 from dpledger.accounting.engine.lattice import SMALL, lattice_delta, lattice_epsilon
@@ -54,7 +58,7 @@ from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
-from dpledger.accounting.floating import UNIT, raised, require_assumptions
+from dpledger.accounting.floating import UNIT, Array, raised, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -65,22 +69,23 @@ from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["FAR", "answered_by_contour", "delta_interval", "epsilon_interval", "few"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "direct_deltas", "epsilon_interval", "few"]
 
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
-SHARP = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
+SHARP_AFTER_A_CUT = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
 FEW_NODES = 200  # of a contour that is tried where large losses are seen to rule
 NARROW = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
-FAINT = 1e-4  # mu^2 of a Gaussian that hardly smooths
+LEAST_SMOOTHING = 1e-4  # mu^2 of a Gaussian that hardly smooths
+CHEAP = 1 << 12  # terms of a sum that take no longer than calling numpy
 CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
-FAR = 1e140  # an epsilon beyond which products of floats overflow
+LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
 
 
 def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:
@@ -104,7 +109,7 @@ def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> I
 def _epsilon_of_losses(composed: Composed, delta: Decimal, failure: Fraction, floor: float) -> Interval:
     down, up = float_down(delta), float_up(delta)
     mass = composed.infinite_mass
-    if up < mass * (1 - CLOSE):
+    if up < mass * (1 - AT_THE_MASS):
         return Interval(math.inf, math.inf)
     below, above = finite_part(down, mass, -1.0), finite_part(up, mass, 1.0)
     affordable = delta >= failure  # exactly: then the largest loss is always enough
@@ -186,15 +191,6 @@ def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
     return Interval(0.0, composed.largest) if outcomes is None else _counted_epsilon(outcomes, composed, down, up)
 
 
-def answered_by_contour(composed: Composed) -> bool:
-    """Whether no closed form and no count of outcomes answers for the finite loss: where one does, it is quick."""
-    match composed.parts:
-        case ((LaplaceLoss() | BoundedRangeLoss() | SampledGaussianLoss() | SampledLaplaceLoss(), 1),):
-            return False
-        case _:
-            return _outcomes(composed, -690.0) is None
-
-
 def few(composed: Composed) -> bool:
     """Whether runs are few and some of them sampled: a quadrature whose transform hardly decays."""
     sampled = any(isinstance(loss, SampledGaussianLoss | SampledLaplaceLoss) for loss, _ in composed.parts)
@@ -204,7 +200,7 @@ def few(composed: Composed) -> bool:
 def _smoothed(composed: Composed) -> bool:
     """Whether there is noise among the losses whose transform decays."""
     return any(
-        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > FAINT)
+        isinstance(loss, DiscreteGaussianLoss) or (isinstance(loss, GaussianLoss) and loss.mu_squared > LEAST_SMOOTHING)
         for loss, _ in composed.parts
     )
 
@@ -212,7 +208,7 @@ def _smoothed(composed: Composed) -> bool:
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
     """Where digits are lost, with large losses apart as well."""
     found = finite_epsilon(composed, *_logs(down, up), floor)
-    sharp = found.relative_width() <= SHARP or found.upper <= floor
+    sharp = found.relative_width() <= SHARP_AFTER_A_CUT or found.upper <= floor
     if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
     return found.meet(jumps_epsilon(composed, down, up))
@@ -222,9 +218,9 @@ def _apart(composed: Composed, down: float, up: float) -> Interval:
     """Large losses apart, unless a contour of all takes but a few nodes and is sharp; where neither is, any contour."""
     logs = _logs(down, up)
     found = finite_epsilon(composed, *logs, most=FEW_NODES)
-    if found.relative_width() > SHARP:
+    if found.relative_width() > SHARP_AFTER_A_CUT:
         found = found.meet(jumps_epsilon(composed, down, up))
-    return found if found.relative_width() <= SHARP else found.meet(finite_epsilon(composed, *logs))
+    return found if found.relative_width() <= SHARP_AFTER_A_CUT else found.meet(finite_epsilon(composed, *logs))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:
@@ -273,7 +269,8 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
     listed = float(outcomes.losses.max())  # beyond are losses that are too rare to be listed
     if high > listed and ratio(outcomes, listed, scale).upper <= under:
         high = listed
-    return crossing(lambda epsilon: ratio(outcomes, epsilon, scale), under, over, low, high)
+    at_once = max(1, min(31, CHEAP // outcomes.losses.size))
+    return crossing(functools.partial(ratios, outcomes, log_scale=scale), under, over, low, high, at_once=at_once)
 
 
 def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
@@ -281,15 +278,13 @@ def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
     if loss.direction == "remove":
         return removed_epsilon(loss.rate, lambda d, u: NOTHING if d >= 1 else _finite_epsilon(base, d, u), down, up)
 
-    def answer(epsilon: float) -> Interval:
-        return added_delta(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
-
-    if answer(0.0).upper <= down:
+    deltas = functools.partial(added_delta, loss.rate, _deltas_sampled_from(base))
+    if _at(deltas, 0.0).upper <= down:
         return NOTHING
     if isinstance(loss, SampledGaussianLoss):
         guess = guessed_addition(loss.rate, loss.sigma, down)
-        return nearest(answer, down, up, guess, Interval(0.0, loss.largest))
-    return crossing(answer, down, up, 0.0, loss.largest)
+        return nearest(deltas, down, up, guess, Interval(0.0, loss.largest))
+    return crossing(deltas, down, up, 0.0, loss.largest)
 
 
 def _sampled_from(loss: SampledLoss) -> Composed:
@@ -322,9 +317,9 @@ def delta_interval(what: Ingredients, epsilon: float, floor: float = 0.0) -> Int
     alone = NOTHING
     if composed is not None and composed.log_finite == -math.inf:
         return Interval(1.0, 1.0)
-    if epsilon > FAR:
+    if epsilon > LARGEST_EPSILON:
         left = with_mass(NOTHING, composed.log_finite).lower if composed is not None else 0.0
-        return Interval(left, delta_interval(what, FAR).upper)
+        return Interval(left, delta_interval(what, LARGEST_EPSILON).upper)
     if composed is not None:
         enough = finite_part(floor, composed.infinite_mass, -1.0)
         alone = with_mass(_finite_delta(composed, epsilon, enough), composed.log_finite)
@@ -347,38 +342,71 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
     square = _joint_square(composed)
     if square is not None:
         return gaussian_delta(square, epsilon)
+    result = Interval(0.0, 1.0)
+    direct = direct_deltas(composed)
+    if direct is not None:
+        result = result.meet(_at(direct.deltas, epsilon))
+        if direct.is_sharp or result.relative_width() <= NARROW:
+            return result
+    if 0 < floor < 1 and epsilon > 0:
+        result = result.meet(upper_delta(composed, epsilon, floor))
+        if result.upper <= floor:
+            return result
+    methods = [_contour_delta]
+    if few(composed):
+        methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
+    for whole in methods:
+        if result.relative_width() > NARROW and result.upper > 0:
+            result = result.meet(whole(composed, epsilon))
+    for method in (jumps_delta, *((cut_delta,) * CUTS)):
+        if result.relative_width() > NARROW and result.upper > 0:
+            result = result.meet(method(composed, epsilon, result.upper))
+    if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
+        result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
+    return _from_below(composed, epsilon, result)
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The profile of a finite loss without a contour. `is_sharp`: nothing else could be narrower."""
+
+    deltas: Deltas
+    is_sharp: bool
+
+
+def direct_deltas(composed: Composed) -> Direct | None:
+    """Where the finite loss has a profile in closed form or as a sum over few outcomes; None: a contour answers."""
     match composed.parts:
         case ((LaplaceLoss(epsilon=e0), 1),):
-            return laplace_delta(e0, epsilon)
+            return Direct(functools.partial(laplace_delta, e0), is_sharp=True)
         case ((BoundedRangeLoss(eta=eta), 1),):
-            return bounded_range_delta(eta, epsilon)
+            return Direct(functools.partial(bounded_range_delta, eta), is_sharp=True)
         case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
-            base = _sampled_from(loss)
             sampled = removed_delta if loss.direction == "remove" else added_delta
-            return sampled(loss.rate, lambda inner: _finite_delta(base, inner), epsilon)
+            base = _deltas_sampled_from(_sampled_from(loss))
+            return Direct(functools.partial(sampled, loss.rate, base), is_sharp=True)
         case _:
             outcomes = _outcomes(composed, -690.0)
-            result = Interval(0.0, 1.0)
-            if outcomes is not None:
-                result = result.meet(ratio(outcomes, epsilon, 0.0))
-                if outcomes.log_beyond == -math.inf or result.relative_width() <= NARROW:
-                    return result
-            if 0 < floor < 1 and epsilon > 0:
-                result = result.meet(upper_delta(composed, epsilon, floor))
-                if result.upper <= floor:
-                    return result
-            methods = [_contour_delta]
-            if few(composed):
-                methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
-            for whole in methods:
-                if result.relative_width() > NARROW and result.upper > 0:
-                    result = result.meet(whole(composed, epsilon))
-            for method in (jumps_delta, *((cut_delta,) * CUTS)):
-                if result.relative_width() > NARROW and result.upper > 0:
-                    result = result.meet(method(composed, epsilon, result.upper))
-            if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
-                result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
-            return _from_below(composed, epsilon, result)
+            if outcomes is None:
+                return None
+            return Direct(functools.partial(ratios, outcomes, log_scale=0.0), outcomes.log_beyond == -math.inf)
+
+
+def _deltas_sampled_from(base: Composed) -> Deltas:
+    """The profile of what is run on a batch: Mills' ratio is a continued fraction of its own for each epsilon."""
+
+    def one_by_one(epsilons: Array) -> tuple[Array, Array]:
+        found = [_finite_delta(base, epsilon) for epsilon in epsilons.tolist()]
+        return np.array([at.lower for at in found]), np.array([at.upper for at in found])
+
+    direct = direct_deltas(base)
+    return one_by_one if direct is None else direct.deltas
+
+
+def _at(deltas: Deltas, epsilon: float) -> Interval:
+    """What holds at one epsilon."""
+    lower, upper = deltas(np.array([epsilon]))
+    return Interval(float(lower[0]), float(upper[0]))
 
 
 def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:

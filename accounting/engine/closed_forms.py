@@ -1,4 +1,4 @@
-"""Exact profiles of one mechanism, run once.
+"""Exact profiles of one mechanism, run once; delta at many epsilons at once.
 
     Laplace            delta = 1 - e^{(eps - e0)/2}, 0 <= eps <= e0                       Balle-Wang 2018, section 3
     bounded range      delta = (1 - e^{(eps - eta)/2})^2 / (1 - e^-eta), 0 <= eps <= eta  Dong-Durfee-Rogers 2020
@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
 
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import UNIT, down, lowered, raised, up
+from dpledger.accounting.floating import UNIT, Array, down, rounded_out, up
 
 __all__ = [
+    "Deltas",
     "added_delta",
     "bounded_range_delta",
     "bounded_range_epsilon",
@@ -29,18 +33,23 @@ __all__ = [
     "removed_epsilon",
 ]
 
+Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Lower and upper bounds of delta at several epsilons >= 0."""
+
+_LARGEST_POWER = 700.0  # e^700 is a float
+_NEGLIGIBLE = 60.0  # e^-60 is nothing beside 1
 _HALVINGS = 60
 _DOUBLINGS = 18  # of the distance, fourfold each
 _FINE = 1e-10  # relative width at which a bracket is narrow enough
 
 
-def laplace_delta(e0: float, epsilon: float) -> Interval:
-    """delta(epsilon) of one Laplace release, epsilon >= 0."""
-    if epsilon >= up(e0 * (1 + 4 * UNIT)):
-        return Interval(0.0, 0.0)
-    error = 4 * UNIT * (e0 + epsilon)  # of the exponent, the rounding of e0 included
-    lower, upper = -math.expm1(min(0.0, (epsilon - e0) / 2 + error)), -math.expm1((epsilon - e0) / 2 - error)
-    return Interval(lowered(lower, 8 * UNIT), min(1.0, raised(upper, 8 * UNIT)))
+def laplace_delta(e0: float, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta of one Laplace release at each epsilon >= 0."""
+    error = 4 * UNIT * (e0 + epsilons)  # of the exponent, the rounding of e0 included
+    lower, upper = (-np.expm1(np.minimum((epsilons - e0) / 2 + side, 0.0)) for side in (error, -error))
+    beyond = epsilons >= up(e0 * (1 + 4 * UNIT))
+    below, above = rounded_out(lower, np.where(beyond, 0.0, upper))
+    return below, np.where(beyond, 0.0, above)
 
 
 def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
@@ -51,13 +60,12 @@ def laplace_epsilon(e0: float, delta_down: float, delta_up: float) -> Interval:
     return Interval(lower if lower > 0 else 0.0, upper if upper > 0 else 0.0)
 
 
-def bounded_range_delta(eta: float, epsilon: float) -> Interval:
-    """delta(epsilon) of the envelope of eta-bounded range, epsilon >= 0."""
-    root = laplace_delta(eta, epsilon)
-    if root.upper == 0:
-        return root
+def bounded_range_delta(eta: float, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta of the envelope of eta-bounded range at each epsilon >= 0."""
+    least, most = laplace_delta(eta, epsilons)
     whole = -math.expm1(-eta)
-    return Interval(lowered(root.lower**2 / whole, 8 * UNIT), min(1.0, raised(root.upper**2 / whole, 8 * UNIT)))
+    lower, upper = rounded_out(least**2 / whole, most**2 / whole)
+    return lower, np.where(most == 0, 0.0, upper)
 
 
 def bounded_range_epsilon(eta: float, delta_down: float, delta_up: float) -> Interval:
@@ -84,56 +92,53 @@ def _mixed(rate: float, epsilon: float, side: float) -> float:
     return math.log1p(rate * math.expm1(epsilon)) * (1 + side * 16 * UNIT)
 
 
-def removed_delta(rate: float, base: Callable[[float], Interval], epsilon: float) -> Interval:
-    """delta(epsilon) in the direction remove, epsilon >= 0; `base(epsilon)` bounds that of what is sampled."""
-    if epsilon > 700:
-        inner, error = epsilon - math.log(rate), 16 * UNIT * (epsilon + abs(math.log(rate)))
-    else:
-        inner = math.log1p(math.expm1(epsilon) / rate)
-        error = 16 * UNIT * (inner + 1)
-    lower, upper = base(inner + error).lower, base(max(0.0, inner - error)).upper
-    return Interval(lowered(lower * rate, 4 * UNIT), raised(upper * rate, 4 * UNIT))
+def removed_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta in the direction remove at each epsilon >= 0; `base` bounds that of what is sampled."""
+    distance = -math.log(rate)
+    far = max(_LARGEST_POWER - distance, _NEGLIGIBLE)  # beyond, the quotient may overflow: a sum of logarithms
+    inner = np.where(epsilons > far, epsilons + distance, np.log1p(np.expm1(np.minimum(epsilons, far)) / rate))
+    error = 16 * UNIT * (inner + distance + 1)
+    lower, upper = base(inner + error)[0], base(np.fmax(0.0, inner - error))[1]
+    return rounded_out(lower * rate, upper * rate)
 
 
-def added_delta(rate: float, base: Callable[[float], Interval], epsilon: float) -> Interval:
-    """delta(epsilon) in the direction add, epsilon >= 0; `base(epsilon)` bounds that of what is sampled."""
-    if epsilon > 700:
-        return Interval(0.0, 0.0)
-    gain = (1 - rate) * math.expm1(epsilon)
-    error = 8 * UNIT * (rate + gain) + 4 * UNIT * math.exp(epsilon) * rate
+def added_delta(rate: float, base: Deltas, epsilons: Array) -> tuple[Array, Array]:
+    """Bounds of delta in the direction add at each epsilon >= 0; `base` bounds that of what is sampled."""
+    near = np.minimum(epsilons, _LARGEST_POWER)
+    gain = (1 - rate) * np.expm1(near)
+    error = 16 * UNIT * (rate + gain) + 4 * UNIT * np.exp(near) * rate
     least, most = rate - gain - error, rate - gain + error
-    if most <= 0:
-        return Interval(0.0, 0.0)
-    upper = most * base(max(0.0, _inner(rate, epsilon, most, -1.0))).upper
-    lower = least * base(_inner(rate, epsilon, least, 1.0)).lower if least > 0 else 0.0
-    return Interval(lowered(lower, 4 * UNIT), raised(upper, 4 * UNIT))
+    some, surely = (most > 0) & (epsilons <= _LARGEST_POWER), (least > 0) & (epsilons <= _LARGEST_POWER)
+    lower, upper = np.zeros(epsilons.shape), np.zeros(epsilons.shape)
+    upper[some] = most[some] * base(np.fmax(0.0, _inner(rate, epsilons[some], most[some], -1.0)))[1]
+    lower[surely] = least[surely] * base(_inner(rate, epsilons[surely], least[surely], 1.0))[0]
+    below, above = rounded_out(lower, upper)
+    return below, np.where(some, above, 0.0)
 
 
-def _inner(rate: float, epsilon: float, remainder: float, side: float) -> float:
+def _inner(rate: float, epsilons: Array, remainders: Array, side: float) -> Array:
     """log(q e^eps / r), moved outward."""
-    value = epsilon + math.log(rate / remainder)
-    return value + side * 16 * UNIT * (1 + epsilon + abs(math.log(rate / remainder)))
+    added = np.log(rate / remainders)
+    moved: Array = epsilons + added + side * 16 * UNIT * (1 + epsilons + np.abs(added))
+    return moved
 
 
-def nearest(
-    answer: Callable[[float], Interval], delta_down: float, delta_up: float, guess: float, known: Interval
-) -> Interval:
+def nearest(answer: Deltas, delta_down: float, delta_up: float, guess: float, known: Interval) -> Interval:
     """As `crossing`, from a guess of the root: outward on both sides until `answer` decides, or `known` ends.
 
     Claim, Assumes: those of `crossing`.
     """
-    lower, upper = known.lower, known.upper
+    lower, upper = math.inf, -math.inf  # not decided yet
     for k in range(_DOUBLINGS):
-        at = guess * (1 + _FINE * 4.0**k)
-        if at >= known.upper or answer(at).upper <= delta_down:
-            upper = min(at, known.upper)
+        before, after = guess * (1 - _FINE * 4.0**k), guess * (1 + _FINE * 4.0**k)
+        least, most = answer(np.array([before, after]))
+        if lower == math.inf and (before <= known.lower or least[0] >= delta_up):
+            lower = max(before, known.lower)
+        if upper == -math.inf and (after >= known.upper or most[1] <= delta_down):
+            upper = min(after, known.upper)
+        if lower < math.inf and upper > -math.inf:
             break
-    for k in range(_DOUBLINGS):
-        at = guess * (1 - _FINE * 4.0**k)
-        if at <= known.lower or answer(at).lower >= delta_up:
-            lower = max(at, known.lower)
-            break
-    return Interval(lower, upper)
+    return Interval(lower if lower < math.inf else known.lower, upper if upper > -math.inf else known.upper)
 
 
 def guessed_addition(rate: float, sigma: float, delta: float) -> float:
@@ -150,43 +155,28 @@ def guessed_addition(rate: float, sigma: float, delta: float) -> float:
 
 
 def crossing(
-    answer: Callable[[float], Interval], delta_down: float, delta_up: float, low: float, high: float
+    answer: Deltas, delta_down: float, delta_up: float, low: float, high: float, *, at_once: int = 31
 ) -> Interval:
-    """Bounds of the least epsilon in [low, high] with delta(epsilon) <= delta, by halving, `answer` bounding delta.
+    """Bounds of the least epsilon in [low, high] with delta(epsilon) <= delta: `answer` bounds delta `at_once` points
+    at a time, between the nearest ones that it decided and, where some are undecided, on both sides of those.
 
     Claim: the upper bound holds for every delta >= delta_down, the lower for every delta <= delta_up.
     Assumes: delta falls; `low` and `high` are bounds already.
     """
     lower, upper = low, high
-    undecided_low, undecided_high = low, high
+    first, last = high, low  # the outermost undecided points: none while they are in this order
+    shares = np.arange(1, at_once + 1) / (at_once + 1)
     for _ in range(_HALVINGS):
-        if undecided_high - undecided_low <= _FINE * max(undecided_high, 1e-300):
+        gaps = [(lower, upper)] if first > last else [(lower, first), (last, upper)]
+        wide = [(left, right) for left, right in gaps if right - left > _FINE * max(right, 1e-300)]
+        if not wide:
             break
-        middle = (undecided_low + undecided_high) / 2
-        at = answer(middle)
-        if at.upper <= delta_down:
-            upper = undecided_high = middle
-        elif at.lower >= delta_up:
-            lower = undecided_low = middle
-        else:
-            undecided_low, undecided_high = _sides(answer, delta_down, delta_up, (lower, middle, upper))
-            return Interval(undecided_low, undecided_high)
+        points = np.concatenate([left + (right - left) * shares for left, right in wide])
+        least, most = answer(points)
+        good, bad = most <= delta_down, least >= delta_up
+        upper = min(upper, float(np.min(points, initial=upper, where=good)))
+        lower = max(lower, float(np.max(points, initial=lower, where=bad)))
+        undecided = ~(good | bad)
+        first = max(lower, min(first, float(np.min(points, initial=first, where=undecided))))
+        last = min(upper, max(last, float(np.max(points, initial=last, where=undecided))))
     return Interval(lower, upper)
-
-
-def _sides(
-    answer: Callable[[float], Interval], delta_down: float, delta_up: float, known: tuple[float, float, float]
-) -> tuple[float, float]:
-    """From a point that is undecided, the nearest decided points on both sides, by halving each side."""
-    lower, middle, upper = known
-    near_low = near_high = middle
-    for _ in range(_HALVINGS):
-        if near_low - lower <= _FINE * middle and upper - near_high <= _FINE * middle:
-            break
-        if near_low - lower > _FINE * middle:
-            probe = (lower + near_low) / 2
-            lower, near_low = (probe, near_low) if answer(probe).lower >= delta_up else (lower, probe)
-        if upper - near_high > _FINE * middle:
-            probe = (upper + near_high) / 2
-            upper, near_high = (probe, near_high) if answer(probe).upper <= delta_down else (upper, probe)
-    return lower, upper

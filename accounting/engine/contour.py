@@ -108,7 +108,7 @@ def decay_beyond(tilted: TiltedSum, end: float, mu_squared: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class KernelLine:
     """The line Re z = c with its nodes, and what depends on them alone: the kernels, doubled for t > 0."""
 
     t: Array
@@ -120,17 +120,17 @@ class Line:
 
 
 @functools.lru_cache(maxsize=64)
-def _line(c: float, step: float, count: int, mu_squared: float) -> Line:
+def _line(c: float, step: float, count: int, mu_squared: float) -> KernelLine:
     t = step * np.arange(count, dtype=np.float64)
     z = c + 1j * t
     kernel = np.divide(2, z * (z + 1), dtype=np.complex128)
     kernel[0] /= 2
     if mu_squared == 0:
-        return Line(t, np.zeros(count), kernel, kernel, np.abs(kernel), np.full(count, 40 * UNIT))
+        return KernelLine(t, np.zeros(count), kernel, kernel, np.abs(kernel), np.full(count, 40 * UNIT))
     smooth = mu_squared / 2 * (c * (c + 1) - t * t)
     bump = np.full(count, 2 * mu_squared * math.exp(mu_squared / 8))
     bump[0] /= 2
-    return Line(t, smooth, kernel, kernel - bump, np.abs(kernel) + bump, UNIT * (40 + 8 * np.abs(smooth)))
+    return KernelLine(t, smooth, kernel, kernel - bump, np.abs(kernel) + bump, UNIT * (40 + 8 * np.abs(smooth)))
 
 
 @functools.lru_cache(maxsize=64)

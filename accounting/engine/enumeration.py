@@ -22,13 +22,14 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit
 
-__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_runs", "ratio"]
+__all__ = ["MANY_OUTCOMES", "Outcomes", "enumerated", "lattice_runs", "ratio", "ratios"]
 
 MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
+_LAID_OUT = 1 << 16  # epsilons times outcomes, at once: they stay in the cache
 MOST_STEPS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
-FAINT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
+DIGITS_KEPT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
 TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _FIRST = 24  # log n! by Stirling's series from here on: its error is below the next term, 1e-15
@@ -156,7 +157,7 @@ def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Ou
     """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
     where they are more than MOST_STEPS. The loss depends on the sum of the noises alone, whose masses are sums of
     positive products. Source: docs/proofs/lattice.md, section 7."""
-    digits = -log_delta if count == 1 else min(FAINT, math.log(count) - log_delta)
+    digits = -log_delta if count == 1 else min(DIGITS_KEPT, math.log(count) - log_delta)
     try:
         losses, log_masses, mass_errors, log_beyond = loss.outcomes(digits)
     except WorkLimit:
@@ -196,19 +197,36 @@ def _power_of_masses(masses: Array, count: int) -> Array:
         masses = np.convolve(masses, masses)
 
 
-def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
-    """Bounds of d(epsilon) / e^log_scale: the sum over outcomes of mass (1 - e^{epsilon - loss})_+.
+def ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+    """Bounds of d(epsilon) / e^log_scale at each epsilon: the sum over outcomes of mass (1 - e^{epsilon - loss})_+.
 
     Claim: lower <= d / e^log_scale <= upper. Source: Dwork-Rothblum 2016 (delta as this mean).
     """
-    gap = epsilon - outcomes.losses
+    size = max(1, _LAID_OUT // outcomes.losses.size)
+    found = [
+        _ratios(outcomes, epsilons[start : start + size, None], log_scale) for start in range(0, epsilons.size, size)
+    ]
+    if not found:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+
+
+def _ratios(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+    """Of a column of epsilons: a row each, with a column for every outcome."""
+    gap = epsilons - outcomes.losses
     scaled = outcomes.log_masses - log_scale
     slack = outcomes.mass_errors + 4 * UNIT * (np.abs(scaled) + abs(log_scale) + 4)
-    moved = outcomes.loss_errors + 2 * UNIT * (np.abs(outcomes.losses) + abs(epsilon))
+    moved = outcomes.loss_errors + 2 * UNIT * (np.abs(outcomes.losses) + np.abs(epsilons))
     most = np.exp(np.minimum(scaled + slack, 700.0)) * -np.expm1(np.minimum(gap - moved, 0.0))
     least = np.exp(np.minimum(scaled - slack, 700.0)) * -np.expm1(np.minimum(gap + moved, 0.0))
     beyond = math.exp(min(outcomes.log_beyond - log_scale, 700.0))
-    rounding = UNIT * (gap.size + 16)
-    terms = int(np.count_nonzero(gap < moved)) + (outcomes.log_beyond > -math.inf)
-    lower, upper = float(np.sum(least)) * (1 - rounding), (float(np.sum(most)) + beyond) * (1 + rounding)
-    return Interval(max(0.0, lower - terms * SUBNORMAL), upper + terms * SUBNORMAL)
+    rounding = UNIT * (outcomes.losses.size + 16)
+    terms = np.count_nonzero(gap < moved, axis=1) + (outcomes.log_beyond > -math.inf)
+    lower, upper = np.sum(least, axis=1) * (1 - rounding), (np.sum(most, axis=1) + beyond) * (1 + rounding)
+    return np.maximum(0.0, lower - terms * SUBNORMAL), upper + terms * SUBNORMAL
+
+
+def ratio(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
+    """`ratios` at one epsilon."""
+    lower, upper = ratios(outcomes, np.array([epsilon]), log_scale)
+    return Interval(float(lower[0]), float(upper[0]))

@@ -10,9 +10,9 @@ import math
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.floating import UNIT, lowered, raised
 
-__all__ = ["CLOSE", "finite_part", "with_mass"]
+__all__ = ["AT_THE_MASS", "finite_part", "with_mass"]
 
-CLOSE = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
+AT_THE_MASS = 1e-14  # relative: nearer than this to the mass at infinity, a delta counts as equal to it
 
 
 def finite_part(delta: float, mass: float, side: float) -> float:
@@ -25,7 +25,7 @@ def finite_part(delta: float, mass: float, side: float) -> float:
     error = 16 * UNIT * (delta + mass) / (1 - mass)
     if side > 0:
         return max(value, 0.0) + error
-    return value - error if value > error and delta > mass * (1 + CLOSE) else 0.0
+    return value - error if value > error and delta > mass * (1 + AT_THE_MASS) else 0.0
 
 
 def with_mass(finite: Interval, log_finite: float) -> Interval:

@@ -41,7 +41,7 @@ STEEP_ENOUGH = 1.5  # of -log delta: c epsilon, so that small losses alone are s
 BEYOND = 1.5  # times its tilt: so far are a contour's aliases bounded
 PREFACTOR = 2.5  # log of what Chernoff's bound is more than the truth, about
 MULTIPLES = np.geomspace(1 / 30, 1.0, 24)  # of the largest tilt
-_FARTHEST = 38.4  # standard deviations: normal tails beyond are no floats
+_DEVIATIONS = 38.4  # standard deviations: normal tails beyond are no floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _mass_to_the_right(loss: SampledGaussianLoss, outcome: float) -> float:
 
 def _loss_beyond(loss: SampledGaussianLoss, mass: float) -> float:
     """About the loss beyond which P has this mass."""
-    low, high = 0.0, _FARTHEST * loss.sigma
+    low, high = 0.0, _DEVIATIONS * loss.sigma
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass_to_the_right(loss, middle) > mass else (low, middle)

@@ -31,17 +31,17 @@ from dpledger.errors import WorkLimit
 __all__ = ["jumps_delta", "jumps_deltas", "jumps_epsilon", "two_scales"]
 
 FEW_PARTS = 8
-FAR = 0.03  # of what many small losses add up to: a single one of less rules nothing
+LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
 SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
 NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
 TOLERANCE, SHARP = 1e-7, 1e-7  # relative: of delta, of epsilon
 MOST_ERROR = 0.1  # relative, of a term that is a small share of delta
 ATTEMPTS = 3
-PLACED, CLOSE = 8, 0.5  # how often layers are placed for a delta, anew where the last one was not as close as that
+PLACED, PLACED_WELL = 8, 0.5  # how often layers are placed for a delta, anew where the last was not as close
 STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
 NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
 RUNGS = 14  # around a saddle
-FAINTEST = -600.0  # of the logarithm of a share: what is smaller underflows
+LEAST_LOG_SHARE = -600.0  # of the logarithm of a share: what is smaller underflows
 KEPT = 3  # sums that the next epsilon is asked of first
 
 
@@ -52,7 +52,7 @@ def two_scales(composed: Composed, log_delta: float) -> bool:
         return False
     height, delta = -log_delta, math.exp(log_delta)
     variance = sum(count * loss.chi_squared for loss, count in composed.parts if isinstance(loss, SampledGaussianLoss))
-    far = FAR * (variance / 2 + math.sqrt(2 * height * variance))
+    far = LARGE_SHARE * (variance / 2 + math.sqrt(2 * height * variance))
     if not any(count * mass_above(loss, far) > delta for loss, count in composed.parts if jumps(loss)):
         return False
     try:
@@ -150,8 +150,8 @@ def _placed(
             kept = replace(terms, lost=0.0).bounds(epsilon)
             if kept.upper - kept.lower <= NARROW_DELTA:
                 break
-            better = kept.upper if kept.upper < math.log(CLOSE * about) else kept.lower
-            if not better < math.log(CLOSE * about):
+            better = kept.upper if kept.upper < math.log(PLACED_WELL * about) else kept.lower
+            if not better < math.log(PLACED_WELL * about):
                 break
             about = math.exp(better)
     except WorkLimit:
@@ -227,7 +227,7 @@ def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
 def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:
     """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
     saddle = _saddle(wide, epsilon)
-    share = math.exp(min(0.0, max(FAINTEST, saddle.log_delta - log_delta)))
+    share = math.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
     tolerance, width = min(MOST_ERROR, TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
         ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))

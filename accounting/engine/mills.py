@@ -19,7 +19,7 @@ from dpledger.accounting.laws.smooth_cut import require_error_function
 
 __all__ = ["gaussian_delta", "gaussian_epsilon"]
 
-_FAR = 39.0  # phi is below every float from here on
+_NO_DENSITY_FROM = 39.0  # phi is below every float from here on
 _LEAST = 5e-324
 _NEAR = 2.0  # below, R by erfc; above, by its continued fraction
 _SMALL = 0.125  # mu up to which the difference of R is an integral
@@ -80,7 +80,7 @@ def _epsilon(a: float, mu: float, side: float) -> float:
 
 def _profile(a: float, mu: float) -> Interval:
     """Bounds of phi(a) [R(a) - R(a + mu)] for a >= -mu/2, but for a rounding; it falls in a and rises in mu."""
-    if a >= _FAR:
+    if a >= _NO_DENSITY_FROM:
         return Interval(0.0, _LEAST)
     b = a + mu
     density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpledger.accounting.engine.layer_rows import LayerRows, layer_rows_below
 from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.laws.sampled_grid import LARGEST_SQUARE, STEEPEST, UNDERFLOW
 from dpledger.accounting.laws.subsampled import ALIAS, DIGITS
 from dpledger.errors import WorkLimit
 
@@ -31,9 +32,6 @@ __all__ = [
 ]
 
 MOST_CELLS = 1 << 23  # of one array
-STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
-FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
-FAINT = 1e-300  # more than what underflows
 CELLS = 160  # of the layers of one law
 BLOCK = 1 << 17  # numbers of a table of phases: it stays in the cache
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # as in laws.sampled_curve
@@ -116,7 +114,7 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
         masses=masses,
         doubts=masses * relative,
         shifts=masses * slack,
-        from_one=STEEPEST / largest if faintest <= FAINTEST else 0.0,
+        from_one=STEEPEST / largest if faintest <= LARGEST_SQUARE else 0.0,
         scale=scale,
         ratios=steps[:, 0] / sigma[:, 0] ** 2,
         first_slopes=_slope(laws, x[:, :1])[:, 0] * (1 + 1e-9),
@@ -225,8 +223,8 @@ def _beyond(grids: Grids, w: float, first: Array, last: Array) -> Array:
     left = -grids.x[:, 0] + min(w, 0.0) * grids.first_slopes
     if not (np.all(right > 0) and np.all(left > 0)):
         raise WorkLimit("the tails of a sampled Gaussian's quadrature are not seen to fall")
-    after = (last + FAINT) / -np.expm1(-grids.ratios * right)
-    before = (first + FAINT) / -np.expm1(-grids.ratios * left)
+    after = (last + UNDERFLOW) / -np.expm1(-grids.ratios * right)
+    before = (first + UNDERFLOW) / -np.expm1(-grids.ratios * left)
     bounds: Array = (after + before) * (1 + 1e-6)
     return bounds
 

@@ -36,10 +36,10 @@ ROOM = 0.74  # and with so much shorter steps than it needs now
 MANY_NODES, PAST = 96, 3  # a place with so many nodes is left when the runs have grown so many times
 MOST_NUMBERS = 1 << 23  # of one matrix of rows
 DECAYED = -30.0  # log |phi| from which on the decay of more losses adds nothing
-CLOSE = 4.9e-4  # relative width of epsilon that a lattice may leave
+LATTICE_WIDTH = 4.9e-4  # relative width of epsilon that a lattice may leave
 HARD = 1e-3  # where no method leaves less than this, it may leave
 GROWN, FURTHER = 1.6, 2.0  # so many times what was left before, up to so many times the epsilon that was
-FAINTEST = -650.0  # log delta of a lattice: below, its masses underflow
+LEAST_LOG_DELTA = -650.0  # log delta of a lattice: below, its masses underflow
 _ROUNDS = 12
 _SETTLED = 1e-5  # a step of Newton's method in log delta after which the next would be below its rounding
 _ROOM = 1e-8  # relative: as far outward of where it just holds an end may be
@@ -174,7 +174,7 @@ class Running:
         """What epsilon was found to be, at some length, where `epsilon` gave none: to go on from there, on a lattice
         that tells it as well."""
         self._known, self._waiting = known, []
-        if self._runs < self._next_lattice or self._log_down < FAINTEST:
+        if self._runs < self._next_lattice or self._log_down < LEAST_LOG_DELTA:
             return
         for lattice in RunningLattice.begun(self.parts(), *self._deltas()):
             self._lattice = lattice
@@ -202,7 +202,7 @@ class Running:
         """Whether it is narrow; or, where nothing was, about as narrow as what was known of little less."""
         width, known = found.relative_width(), self._known.relative_width()
         hard = known > HARD and found.upper <= FURTHER * self._known.upper
-        return width <= CLOSE or (hard and width <= GROWN * known)
+        return width <= LATTICE_WIDTH or (hard and width <= GROWN * known)
 
     def _deltas(self) -> tuple[float, float]:
         """Rounded outward."""

@@ -50,7 +50,7 @@ _NO_TILT = 1e-9  # as good as none
 _CLOSE = 0.4  # a relative step of h after which a tilt is good enough: the next one would be far smaller
 _PINNED = 0.005  # a relative width of c between two of its bounds, where h all but jumps, that is narrow enough
 _STEEPEST = 1e60  # a tilt whose square may still be multiplied
-_FAR, _NEAR = 1e6, 5.0  # factors by which the first step and the others may move a tilt
+_FIRST_STEP, _LATER_STEPS = 1e6, 5.0  # factors by which the first step and the others may move a tilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
     aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
     best = min(composed.largest, math.inf)
     low, high = 0.0, math.inf
-    bend, reach = _bend(composed), _FAR
+    bend, reach = _bend(composed), _FIRST_STEP
     c = min(most, bend, _tilt_of_small_losses(composed, -log_delta))
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
@@ -92,7 +92,7 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
             following = math.sqrt(max(low, c / 5) * min(high, 4 * c))
             if abs(following / c - 1) < _PINNED:
                 break
-        c, reach = following, _NEAR
+        c, reach = following, _LATER_STEPS
     value = at.value + (following - c) * (at.mean + (following - c) * at.variance / 2)
     return Saddle(following, (value + _log_kappa(following) - log_delta) / following, log_delta)
 
@@ -154,7 +154,7 @@ def _tilt_of_small_losses(composed: Composed, height: float) -> float:
 def _risen(c: float, height: float, slope: float, target: float, reach: float) -> float:
     """Newton's step for log h in log c, exact where h is a power of c; at most a factor `reach`."""
     if not (height > 0 and slope > 0):
-        return c * min(reach, _NEAR)
+        return c * min(reach, _LATER_STEPS)
     factor = math.log(target / height) * height / slope if target > 0 else -math.inf
     bound = math.log(reach)
     return c * math.exp(min(max(factor, -bound), bound))
@@ -221,7 +221,7 @@ def choose_contour(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LinePlan:
     """What a contour is made of, before its nodes are formed."""
 
     tilted: TiltedComposition
@@ -230,7 +230,7 @@ class Line:
     mu_squared: float
 
 
-def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> Line:
+def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance: float, width: float) -> LinePlan:
     """The line of `choose_contour`. Raises WorkLimit where its nodes are too many."""
     best, window = _tilt_and_window(ladder, saddle, -math.log(tolerance))
     tilted = composed.tilted(float(ladder.c[best]))
@@ -238,7 +238,7 @@ def choose_line(composed: Composed, saddle: Saddle, ladder: Ladder, *, tolerance
     count, mu_squared = _nodes_and_smoothing(tilted, saddle, step, tolerance, width)
     if count * len(composed.parts) > MOST_WORK:
         raise WorkLimit(f"{len(composed.parts)} losses need {count} nodes each: more than {MOST_WORK} in all")
-    return Line(tilted, step, count, mu_squared)
+    return LinePlan(tilted, step, count, mu_squared)
 
 
 def _tilt_and_window(ladder: Ladder, saddle: Saddle, digits: float) -> tuple[int, float]:

@@ -22,12 +22,12 @@ __all__ = ["Deltas", "power_bounds"]
 
 Deltas: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Lower and upper bounds of delta at several epsilons >= 0 that rise."""
-Line: TypeAlias = Callable[[Array, Array, Array], Array]
+TestLine: TypeAlias = Callable[[Array, Array, Array], Array]
 """The value of a line, from y, delta(y) and alpha, which broadcast."""
 
 _SLACK = 1e-11  # relative: more than the roundings of e^epsilon and of the lines
 _ROUNDING = 1e-14  # more than a few roundings
-_FARTHEST = 690.0  # e^690 is a float
+_LARGEST_EPSILON = 690.0  # e^690 is a float
 _BEYOND = 1e300  # an epsilon at which only what is lost at infinity is left
 _FIRST, _MORE, _ROUNDS = 97, 12, 6  # points at first, new ones in a segment and round, rounds
 _NARROW = 1e-6  # relative width at which no more points are asked
@@ -43,7 +43,7 @@ def power_bounds(there: Deltas, back: Deltas, reach: float, alphas: Array) -> tu
     """
     (least,), (most,) = there(np.array([_BEYOND]))
     inner = np.clip(alphas, np.min(alphas, initial=1.0, where=alphas > 0), 1.0)
-    reach = _far_enough(there, min(reach, _FARTHEST), float(np.min(inner)))
+    reach = _far_enough(there, min(reach, _LARGEST_EPSILON), float(np.min(inner)))
     if back is there:
         lower, upper = _least(there, (_steep, _flat), reach, inner)
     else:
@@ -62,13 +62,13 @@ def _flat(y: Array, delta: Array, alpha: Array) -> Array:
     return (y - 1 + delta + alpha) / y
 
 
-_LOST: dict[Line, float] = {_steep: 0.0, _flat: _ROUNDING}  # absolute: the roundings of y - 1
+_LOST: dict[TestLine, float] = {_steep: 0.0, _flat: _ROUNDING}  # absolute: the roundings of y - 1
 
 
 def _far_enough(deltas: Deltas, reach: float, alpha: float) -> float:
     """`reach`, or more, until delta is far below alpha there."""
-    while reach < _FARTHEST and deltas(np.array([reach]))[1][0] > _DROP * alpha:
-        reach = min(_FARTHEST, 1.5 * reach)
+    while reach < _LARGEST_EPSILON and deltas(np.array([reach]))[1][0] > _DROP * alpha:
+        reach = min(_LARGEST_EPSILON, 1.5 * reach)
     return reach
 
 
@@ -94,7 +94,7 @@ def _asked(deltas: Deltas, epsilons: Array) -> _Curve:
     return _Curve(np.exp(epsilons), lower, upper)
 
 
-def _least(deltas: Deltas, lines: tuple[Line, ...], reach: float, alphas: Array) -> tuple[Array, Array]:
+def _least(deltas: Deltas, lines: tuple[TestLine, ...], reach: float, alphas: Array) -> tuple[Array, Array]:
     """Bounds of the least value of the lines along the profile, at each alpha."""
     floor, alpha = deltas(np.array([_BEYOND]))[0], alphas[:, None]
     curve = _asked(deltas, np.linspace(0.0, reach, _FIRST))

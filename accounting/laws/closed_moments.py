@@ -17,7 +17,7 @@ import numpy as np
 
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.sampled_grid import FAINT
+from dpledger.accounting.laws.sampled_grid import UNDERFLOW
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 
 __all__ = ["RemovedMoments", "added_moment"]
@@ -40,7 +40,7 @@ def added_moment(loss: Loss, c: float) -> float:
     variance = math.expm1(precision)
     bent = variance + math.expm1(-(c + 2) * log_rest) * min(variance, 1.0)
     expanded = c * (c + 1) / 2 * rate * (rate * bent)
-    return min(math.log1p(expanded * doubts), -c * log_rest) * doubts + FAINT
+    return min(math.log1p(expanded * doubts), -c * log_rest) * doubts + UNDERFLOW
 
 
 def _is_steep(loss: SampledGaussianLoss) -> bool:
@@ -70,7 +70,7 @@ class RemovedMoments:
             return nothing
         doubts = (16 * UNIT) * (gains[:, -1:] + k.size * (np.abs(log_odds) + 2 / (1 - rate)))
         excess = (np.exp(exponents) * -np.expm1(-gains)) @ choices * np.exp(k[1:] * log_rest + doubts)
-        bounds: Array = np.log1p(excess) @ chords * (1 + 80 * UNIT) + FAINT
+        bounds: Array = np.log1p(excess) @ chords * (1 + 80 * UNIT) + UNDERFLOW
         return bounds
 
     @functools.cached_property

@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from itertools import accumulate
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
@@ -29,13 +28,12 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["bracket_of_points", "curve_bracket"]
 
-Side: TypeAlias = Literal["above", "below"]
 
 LARGEST_EPSILON = 600.0
 CLOSEST = 1e-12
 """Relative gap of e^epsilon between two points."""
 _SLACK = 1e-12  # relative: what lower polygons are less by, for every rounding that is not verified
-_FARTHEST = math.exp(5.0)  # by this factor of e^epsilon a lower bound reaches at most beyond the last point
+_MOST_REACH = math.exp(5.0)  # by this factor of e^epsilon a lower bound reaches at most beyond the last point
 
 
 def curve_bracket(
@@ -70,7 +68,7 @@ def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Arra
 
 
 def _points(
-    epsilons: tuple[Decimal, ...], deltas: tuple[Decimal, ...], side: Side, first: float
+    epsilons: tuple[Decimal, ...], deltas: tuple[Decimal, ...], side: Rounding, first: float
 ) -> tuple[Array, Array]:
     """e^epsilon and bounds of delta that fall, both rounded to the side, which keeps delta on it. The first point is
     at epsilon 0, with the bound `first` where none is given there."""
@@ -120,14 +118,14 @@ def _lines(at: Array, least: Array, ceiling: Array) -> tuple[Array, Array]:
     here = np.minimum(least[:-1] + steep * meet, least[1:] - before * (falls - meet))  # beside the crossing: below both
     between = np.maximum(here - 16 * UNIT * (least[:-1] + (np.abs(steep) + np.abs(before)) * falls), 0.0)
     slope = min(float(after[-1]), 0.0)
-    reach = min(float(least[-1]) / -slope if slope < 0 else math.inf, float(at[-1]) * (_FARTHEST - 1))
+    reach = min(float(least[-1]) / -slope if slope < 0 else math.inf, float(at[-1]) * (_MOST_REACH - 1))
     end = float(at[-1]) + max(reach * (1 - 1e-12), float(at[-1]) * 1e-9)
     places = np.append(np.stack([at[:-1], at[:-1] + meet], axis=1).ravel(), [at[-1], end])
     heights = np.append(np.stack([least[:-1], between], axis=1).ravel(), [least[-1], 0.0])
     return places, heights
 
 
-def _pair(ratios: Array, heights: Array, side: Side) -> FinitePair:
+def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
     """The symmetric pair with the polygon as its profile at ratios from 1 on: Q mass is change of slope. What the
     floats have is summed in positive terms, compared, and scaled to the side."""
     widths = np.diff(ratios)

@@ -29,9 +29,9 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["JumpingRuns", "Runs"]
 
-FAINTEST = -600.0  # of the logarithm of a decay, or of a ratio: what is smaller underflows
-LARGEST = 600.0  # of the logarithm of a power of a ratio, and of what it may be off by
-LEAST = 1e-250  # of a coefficient: far more than what underflows may take from it
+LEAST_LOG_RATIO = -600.0  # of the logarithm of a decay, or of a ratio: what is smaller underflows
+LARGEST_LOG = 600.0  # of the logarithm of a power of a ratio, and of what it may be off by
+LEAST_MASS = 1e-250  # of a coefficient: far more than what underflows may take from it
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Values = TypeVar("Values", Array, ComplexArray)
 ROUNDED = 16 * UNIT  # of each product and sum of a coefficient, with room
@@ -114,7 +114,7 @@ class JumpingRuns:
         scale = np.max(logs, axis=0)
         coefficients = _coefficients([np.exp(log - scale) for log in logs], self.counts, self.most)
         terms = np.stack(coefficients[self.fewest :], axis=-1)
-        if not np.all(terms > LEAST):
+        if not np.all(terms > LEAST_MASS):
             raise WorkLimit("the jumps of several laws are too unlike for floats")
         numbers = np.arange(self.fewest, len(coefficients))
         powers = np.log(terms) + np.multiply.outer(scale, numbers)
@@ -198,7 +198,8 @@ class TiltedRuns:
         rows = []
         for a, b in self.pairs:
             decay = np.minimum(b.log_decay(t, horizon), log_decay_of_window(b, t))
-            rows.append((a.cumulants.value + a.log_decay(t, horizon), b.cumulants.value + np.maximum(decay, FAINTEST)))
+            first, second = a.log_decay(t, horizon), np.maximum(decay, LEAST_LOG_RATIO)
+            rows.append((a.cumulants.value + first, b.cumulants.value + second))
         value, rounding = self.runs._log_sum(rows)
         bounds: Array = value + rounding - self.cumulants.value + 2 * self.cumulants.error + 1e-9
         return np.minimum(bounds, 0.0)
@@ -236,7 +237,7 @@ class TiltedRuns:
         for k, (term, size) in enumerate(zip(terms, sizes, strict=True), runs.fewest):
             weight = math.exp(math.fsum(logs) + k * self.log_scale - top)
             doubt = k * doubts + rounding
-            moved = np.where(doubt < LARGEST, np.expm1(np.minimum(doubt, LARGEST)), math.inf)
+            moved = np.where(doubt < LARGEST_LOG, np.expm1(np.minimum(doubt, LARGEST_LOG)), math.inf)
             total += weight * term
             lost += (weight + FLOOR) * np.maximum(size, FLOOR) * (moved + _rounding(runs))
         modulus = np.maximum(np.abs(total), FLOOR)
@@ -252,8 +253,8 @@ def _ratio(
     own, jumps = nodes
     turn = t * (at_b.mean - at_a.mean)
     logs = (at_b.value - at_a.value + log_front) + (jumps.log_phi - own.log_phi) + 1j * turn
-    highest = LARGEST / most
-    ratio = np.exp(np.clip(logs.real, FAINTEST, highest)) * (np.cos(logs.imag) + 1j * np.sin(logs.imag))
+    highest = LARGEST_LOG / most
+    ratio = np.exp(np.clip(logs.real, LEAST_LOG_RATIO, highest)) * (np.cos(logs.imag) + 1j * np.sin(logs.imag))
     sizes = 8 + abs(at_a.value) + abs(at_b.value) + abs(log_front) + np.abs(jumps.log_phi) + np.abs(own.log_phi)
     rounded = (8 * UNIT) * (sizes + t * (abs(at_a.mean) + abs(at_b.mean)))
     doubts: Array = own.spread + jumps.spread + at_a.error + at_b.error + rounded

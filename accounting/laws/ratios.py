@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
 
-__all__ = ["Side", "averaged"]
+__all__ = ["averaged"]
 
-Side: TypeAlias = Literal["above", "below"]
 
 WORK = 3 << 23  # pairs of ratios that all steps together may lay out
 LAST_GRID = 4096  # kept after the last step
 ROWS = 96  # of the table of pairs that is laid out at once
-FAINT = 1e-60  # pairs with less of P and Q are not laid out one by one
+LEAST_PAIR_MASS = 1e-60  # pairs with less of P and Q are not laid out one by one
 LOWEST = -40.0  # log ratios below are spread between this and a ratio of 0
 LARGEST_LOSS = 650.0
 
@@ -40,7 +38,7 @@ class _Ratios:
     mass_error: float
 
 
-def averaged(pair: FinitePair, times: int, side: Side) -> FinitePair:
+def averaged(pair: FinitePair, times: int, side: Rounding) -> FinitePair:
     """(P', Q^times), where P' runs P in one of `times` places, chosen uniformly, and Q in the others.
 
     Claim: above, the result dominates that pair; below, it is dominated. Source: docs/proofs/amplification.md,
@@ -99,7 +97,7 @@ def _to_pair(law: _Ratios, only_left: float) -> FinitePair:
 # ---- one step -------------------------------------------------------------------------------------------------------
 
 
-def _mixed(left: _Ratios, m: int, right: _Ratios, n: int, side: Side, size: int) -> _Ratios:
+def _mixed(left: _Ratios, m: int, right: _Ratios, n: int, side: Rounding, size: int) -> _Ratios:
     """The average of m ratios with n more, from the averages of each, on a grid of `size` points."""
     if left.values.size * right.values.size <= size:
         return _table(left, m, right, n)
@@ -129,20 +127,20 @@ def _mixed(left: _Ratios, m: int, right: _Ratios, n: int, side: Side, size: int)
 
 
 def _not_faint(rows: Array, columns: Array) -> slice:
-    """The columns, from first to last, that have more than FAINT of P and Q together with some row. Pairs with others
-    are left out below, and spread from 0 to the largest value above."""
-    seen = np.flatnonzero(columns * float(np.max(rows)) >= FAINT)
+    """The columns, from first to last, that have more than LEAST_PAIR_MASS of P and Q together with some row. Pairs
+    with others are left out below, and spread from 0 to the largest value above."""
+    seen = np.flatnonzero(columns * float(np.max(rows)) >= LEAST_PAIR_MASS)
     return slice(int(seen[0]), int(seen[-1]) + 1) if seen.size else slice(0, 0)
 
 
-def _on_grid(law: _Ratios, grid: Array, side: Side) -> _Ratios:
+def _on_grid(law: _Ratios, grid: Array, side: Rounding) -> _Ratios:
     total, means, counts = np.zeros(grid.size), np.zeros(grid.size), np.zeros(grid.size)
     _lay(law.values, law.masses, grid, side, (total, means, counts))
     error = law.mass_error + 2 * UNIT * (float(np.max(counts)) + 8)
     return _collected(grid, total, means, law.value_error + 8 * UNIT, error, side)
 
 
-def _lay(values: Array, masses: Array, grid: Array, side: Side, into: tuple[Array, Array, Array]) -> None:
+def _lay(values: Array, masses: Array, grid: Array, side: Rounding, into: tuple[Array, Array, Array]) -> None:
     """Spread each mass to the two grid points around it, keeping the mean, or add it to its cell."""
     total, means, counts = into
     cell = np.searchsorted(grid[1:-1], values, side="right")
@@ -157,7 +155,9 @@ def _lay(values: Array, masses: Array, grid: Array, side: Side, into: tuple[Arra
     counts += np.bincount(cell, minlength=grid.size)
 
 
-def _collected(grid: Array, total: Array, means: Array, value_error: float, mass_error: float, side: Side) -> _Ratios:
+def _collected(
+    grid: Array, total: Array, means: Array, value_error: float, mass_error: float, side: Rounding
+) -> _Ratios:
     kept = total > 0
     if side == "above":
         return _Ratios(grid[kept], total[kept], value_error, mass_error)

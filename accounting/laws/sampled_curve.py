@@ -18,7 +18,7 @@ __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_s
 _FARTHEST_HEIGHT = 0.97  # of the strip, in units of its half width pi s^2
 _LOW_HEIGHTS = np.geomspace(1e-4, 0.49, 48)  # up to half of it: there arg(1 - s + s e^{iv}) rises with v
 _SHARES = (0.6, 0.8, 1.0)  # of the height that is best for a parabola: heights tried where log cos falls faster
-_FARTHEST = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
+_LARGEST_EXPONENT = 600.0  # beyond, 1 - q is below the rounding of q e^u, and products with e^u would overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,11 @@ class LossCurve:
 
     @functools.cached_property
     def slopes(self) -> Array:
-        if self.u[-1] <= _FARTHEST:
+        if self.u[-1] <= _LARGEST_EXPONENT:
             return (self.gains + self.rate) / (self.gains + 1)
         with np.errstate(invalid="ignore"):
             near = (self.gains + self.rate) / (self.gains + 1)
-        return np.where(self.u > _FARTHEST, 1.0, near)
+        return np.where(self.u > _LARGEST_EXPONENT, 1.0, near)
 
     @functools.cached_property
     def gain_errors(self) -> Array:
@@ -47,19 +47,19 @@ class LossCurve:
     @functools.cached_property
     def errors(self) -> Array:
         values, u = np.abs(self.values), self.u
-        if u[-1] <= _FARTHEST:
+        if u[-1] <= _LARGEST_EXPONENT:
             near: Array = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
             return near
         with np.errstate(invalid="ignore"):
             mixed = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
-        return np.where(u > _FARTHEST, (8 * UNIT) * (values + u + abs(math.log(self.rate))), mixed)
+        return np.where(u > _LARGEST_EXPONENT, (8 * UNIT) * (values + u + abs(math.log(self.rate))), mixed)
 
     @property
     def most_error(self) -> float:
         """A bound of all `errors`."""
         largest = max(abs(float(self.values[0])), abs(float(self.values[-1])))
         farthest = max(abs(float(self.u[0])), abs(float(self.u[-1])))
-        beyond = abs(math.log(self.rate)) if farthest > _FARTHEST else 0.0
+        beyond = abs(math.log(self.rate)) if farthest > _LARGEST_EXPONENT else 0.0
         return (8 * UNIT) * (largest + max(1.0, self.rate / (1 - self.rate)) + farthest + beyond) * (1 + 1e-9)
 
 
@@ -76,10 +76,10 @@ def mixed_curve(rate: float, u: Array) -> LossCurve:
 
     Assumes: u rises.
     """
-    gains = rate * np.expm1(np.minimum(u, _FARTHEST))
+    gains = rate * np.expm1(np.minimum(u, _LARGEST_EXPONENT))
     values = np.log1p(gains)
-    if u[-1] > _FARTHEST:
-        far = u > _FARTHEST
+    if u[-1] > _LARGEST_EXPONENT:
+        far = u > _LARGEST_EXPONENT
         values[far], gains[far] = u[far] + math.log(rate), math.inf
     return LossCurve(rate, u, values, gains)
 

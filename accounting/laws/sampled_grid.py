@@ -23,8 +23,10 @@ from dpledger.errors import WorkLimit
 __all__ = [
     "ALIAS",
     "DIGITS",
-    "FAINT",
+    "LARGEST_SQUARE",
     "MOST_POINTS",
+    "STEEPEST",
+    "UNDERFLOW",
     "Direction",
     "Grid",
     "Weighted",
@@ -47,12 +49,12 @@ MOST_CUT_POINTS = 1 << 13  # at frequency 0 with a cut, whose factor costs a cal
 REACH = math.sqrt(2 * (DIGITS + 12))  # deviations beyond which a normal density is nothing
 SHARED = 18.0  # times sigma: tilts up to there share a grid
 STEEPEST = 500.0  # the largest c |L| for which e^{cL} is summed from 1
-FAINTEST = 650.0  # and the largest x^2 / 2 sigma^2
+LARGEST_SQUARE = 650.0  # and the largest x^2 / 2 sigma^2
 CELLS_BEHIND = 192
 _BEHIND = np.unique(np.geomspace(1, CELLS_BEHIND, 13).astype(np.intp))
 SEEN = 1e-27  # a share of all weights: points of less are left to the tails, with a cut
 FLUSHED = 1e-250  # a term below this share of the largest is none: its products would be slow, below the normal floats
-FAINT = 1e-300  # more than what underflows
+UNDERFLOW = 1e-300  # more than what underflows
 
 
 class Pair(Protocol):
@@ -199,7 +201,7 @@ def make_grid(
     curve = loss_curve(pair.rate, sigma, x)
     squares = x * x / (2 * sigma**2)
     largest = max(abs(float(curve.values[0])), abs(float(curve.values[-1])))
-    from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= FAINTEST else 0.0
+    from_one = STEEPEST / largest if not cut and max(squares[0], squares[-1]) <= LARGEST_SQUARE else 0.0
     if cut:
         squares -= cut.log_kept(x)
     return Grid(pair, step, x, curve, squares, from_one)
@@ -283,7 +285,7 @@ def weighted(grid: Grid, c: float) -> Weighted:
     total = float(weights.sum())
     weights /= total
     before, after = geometric_tails(grid, power)
-    tails = (float(weights[0]) + FAINT) * before + (float(weights[-1]) + FAINT) * after
+    tails = (float(weights[0]) + UNDERFLOW) * before + (float(weights[-1]) + UNDERFLOW) * after
     moved = abs(power) * float(weights @ grid.slack)
     rounding = (moved + 8 * UNIT * (float(weights @ grid.squares) + abs(top) + 4)) * (1 + 1e-6)
     defect = rounding + UNIT * (grid.x.size + 20) + tails
@@ -331,7 +333,8 @@ def log_moments(grid: Grid, c: Array) -> Array:
     each = np.abs(w) * (weights @ grid.slack) + (8 * UNIT) * (weights @ grid.squares)
     rounding = each / total * (1 + 1e-6) + UNIT * (grid.x.size + 52 + 8 * np.abs(top))
     before, after = geometric_tails(grid, grid.pair.power(largest))
-    missing = ALIAS + rounding + (weights[:, 0] / total + FAINT) * before + (weights[:, -1] / total + FAINT) * after
+    first, last = weights[:, 0] / total + UNDERFLOW, weights[:, -1] / total + UNDERFLOW
+    missing = ALIAS + rounding + first * before + last * after
     values = top + np.log(total * grid.scale)
     rest = 1.1 * missing + 8 * UNIT * (np.abs(values) + np.abs(top) + 2)
     return np.where(missing < 0.1, values + rest, math.inf)
@@ -345,7 +348,7 @@ def _from_one(grid: Grid, c: float | Array, largest: float) -> tuple[Array, Arra
     rounding = np.abs(growth) @ grid.doubts + c * (growth @ shifts + shift)
     before, after = geometric_tails(grid, grid.pair.power(largest))
     first, last = float(grid.masses[0]), float(grid.masses[-1])
-    missing = ((2 + growth[..., 0]) * first + FAINT) * before + ((2 + growth[..., -1]) * last + FAINT) * after
+    missing = ((2 + growth[..., 0]) * first + UNDERFLOW) * before + ((2 + growth[..., -1]) * last + UNDERFLOW) * after
     relative = 2 * ALIAS + (rounding + missing) / (1 + excess)
     values = np.log1p(excess)
     return values, np.where(relative < 0.1, 1.1 * relative + 8 * UNIT * np.abs(values), math.inf)

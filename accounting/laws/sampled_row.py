@@ -13,7 +13,7 @@ import numpy as np
 from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import Cumulants, Nodes
-from dpledger.accounting.laws.sampled_grid import ALIAS, FAINT, geometric_tails, make_grid
+from dpledger.accounting.laws.sampled_grid import ALIAS, UNDERFLOW, geometric_tails, make_grid
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
@@ -42,12 +42,12 @@ def sampled_row(law: SampledGaussianLoss, c: float, step: float, count: int, wor
     terms = np.array([grid.slack, grid.curve.errors, grid.squares, np.ones(losses.size)])
     of_weights, of_growth, of_sizes = (columns @ terms.T).tolist()
     before, after = geometric_tails(grid, law.power(c))
-    tails = (float(weights[0]) + FAINT) * before + (float(weights[-1]) + FAINT) * after
+    tails = (float(weights[0]) + UNDERFLOW) * before + (float(weights[-1]) + UNDERFLOW) * after
     moved = abs(law.power(c)) * of_weights[0] + 8 * UNIT * (of_weights[2] + 4)
     defect = moved * (1 + 1e-6) + UNIT * (losses.size + 20) + tails
     if not defect < 0.01:
         raise WorkLimit("the quadrature of a sampled Gaussian does not resolve its integrand")
-    first, last = ((2 + float(growth[end])) * float(masses[end]) + FAINT for end in (0, -1))
+    first, last = ((2 + float(growth[end])) * float(masses[end]) + UNDERFLOW for end in (0, -1))
     missed = c * total * of_weights[0] + first * before + last * after
     value, error = _from_one(float(grown.sum()), abs(law.power(0.0)), of_growth, losses.size, missed)
     size, normal = of_sizes[3], 1.01 * (ALIAS + defect)

@@ -30,9 +30,9 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["agreeing_below", "shuffled_bracket", "shuffled_deltas"]
 
-POINTS = 160  # epsilons of the profile up to where delta is FAR
+POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
 FEW_POINTS = 24  # from there to the local epsilon
-FAR = 1e-25
+LEAST_DELTA = 1e-25
 LARGEST_EPSILON = 40.0  # of a local randomiser: beyond, hardly another user is expected to hide it among 10^9
 SINGLE = 1500  # numbers M that are looked at one by one; of more, groups
 MOST_RESPONSES = 2048  # outcomes of the bound from users who agree
@@ -54,7 +54,7 @@ def shuffled_bracket(epsilon: float, categories: int, users: int) -> Bracket:
     if epsilon > LARGEST_EPSILON:
         raise CannotCertify(f"shuffled is certified for local epsilons up to {LARGEST_EPSILON:g}, not {epsilon:g}")
     coarse = epsilon * np.geomspace(1e-7, 1, 40)[:-1]
-    near = coarse[shuffled_deltas(epsilon, categories, users, coarse)[1] > FAR]
+    near = coarse[shuffled_deltas(epsilon, categories, users, coarse)[1] > LEAST_DELTA]
     far = min(epsilon, float(near[-1]) * 1.52) if near.size else epsilon * 1e-6
     grid = np.unique(np.concatenate([np.linspace(0.0, far, POINTS), np.geomspace(far, epsilon, FEW_POINTS)]))
     grid = grid[grid < epsilon * (1 - 1e-9)]

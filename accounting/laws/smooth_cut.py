@@ -21,8 +21,8 @@ __all__ = ["Cut", "mass_beyond", "require_error_function"]
 
 _WHOLE = 8.4  # deviations before the point up to which chi is 1 within half a UNIT
 _APART = 4.0  # widths, at least, between the ends of a window
-_FAR = 36.0  # from here on the asymptotic series of the tail: its next term is below 1e-16
-FAINT = 1e-320  # more than what a tail below the normal floats may be off by
+_ASYMPTOTIC_FROM = 36.0  # from here on the asymptotic series of the tail: its next term is below 1e-16
+TAIL_UNDERFLOW = 1e-320  # more than what a tail below the normal floats may be off by
 ULPS = 8
 """The error, in units in the last place, that is assumed of math.erfc."""
 
@@ -68,10 +68,10 @@ class Cut:
 def _log_tails(y: Array) -> Array:
     """log of the mass of N(0,1) beyond each y; 0 where it is all but 1."""
     logs = np.zeros(y.shape)
-    near = np.flatnonzero((y > -_WHOLE) & (y < _FAR))
+    near = np.flatnonzero((y > -_WHOLE) & (y < _ASYMPTOTIC_FROM))
     log, erfc = math.log, math.erfc
     logs[near] = [log(erfc(v) / 2) for v in (y[near] / math.sqrt(2)).tolist()]
-    far = np.flatnonzero(y >= _FAR)
+    far = np.flatnonzero(y >= _ASYMPTOTIC_FROM)
     if far.size:
         logs[far] = [_log_far_tail(v) for v in y[far].tolist()]
     return logs
@@ -92,7 +92,7 @@ def mass_beyond(rate: float, sigma: float, cut: Cut) -> float:
     near, far = cut.point / spread, (cut.point - 1) / spread
     total = (1 - rate) * math.erfc(near) + rate * math.erfc(far)
     moved = 1 + UNIT * (64 + 32 * near * near + 32 * far * far)  # the roundings of the arguments
-    return total / 2 * moved + FAINT
+    return total / 2 * moved + TAIL_UNDERFLOW
 
 
 @functools.cache

@@ -12,12 +12,12 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
@@ -35,10 +35,10 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TINY = 1e-290
 """Added to every upper bound of a tail: below it the relative error bounds do not hold."""
-FAINT = 690.0
+LARGEST_EXPONENT = 690.0
 """Digits of an outcome that is looked at, to base e: TINY is e^-667."""
 _FAR_LOSS = 60.0  # e^-60 is below every rounding
-_FARTHEST = 60.0  # standard deviations: the mass beyond is below TINY
+_DEVIATIONS = 60.0  # standard deviations: the mass beyond is below TINY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ class TailProfile:
         """Claim: at least delta(e^l). Source: docs/proofs/lattice.md, Lemma 1."""
         slack = self.slack(points)
         tails = self.tails(points - slack)
-        near = np.exp(np.minimum(points, FAINT)) * tails.right  # less only raises the bound
+        near = np.exp(np.minimum(points, LARGEST_EXPONENT)) * tails.right  # less only raises the bound
         error = (tails.error + 16 * UNIT) * (tails.left + near) + 2.02 * slack * near + 2 * TINY
         bounds = np.minimum(1.0, tails.left - near + error)
         return np.where(points >= self.largest, 0.0, np.maximum(bounds, 0.0))
@@ -128,8 +128,7 @@ def _rounded(points: Array) -> Array:
 # ---- base laws ------------------------------------------------------------------------------------------------------
 
 
-Side = Literal["above", "below"]
-Base = Callable[[Array, Side], Tails]
+Base = Callable[[Array, Rounding], Tails]
 """P and Q of {L > v} (above) or of {L <= v} (below), at rising v."""
 
 
@@ -138,8 +137,8 @@ def gaussian_base(mu: float) -> Base:
     return functools.partial(_gaussian, mu)
 
 
-def _gaussian(mu: float, v: Array, side: Side) -> Tails:
-    at = np.clip(v / mu, -_FARTHEST - mu, _FARTHEST + mu)
+def _gaussian(mu: float, v: Array, side: Rounding) -> Tails:
+    at = np.clip(v / mu, -_DEVIATIONS - mu, _DEVIATIONS + mu)
     sign = math.sqrt(0.5) if side == "above" else -math.sqrt(0.5)
     left, right = (at - mu / 2) * sign, (at + mu / 2) * sign
     moved = 8 * UNIT * (np.abs(at) + mu)  # of an argument: the roundings here and that of mu
@@ -157,7 +156,7 @@ def laplace_base(e0: float) -> Base:
     return functools.partial(_laplace, e0)
 
 
-def _laplace(e0: float, v: Array, side: Side) -> Tails:
+def _laplace(e0: float, v: Array, side: Rounding) -> Tails:
     inside = np.clip(v, -e0, e0)
     low, high = np.exp((inside - e0) / 2) / 2, np.exp(-(inside + e0) / 2) / 2
     over, under = v >= e0, v < -e0
@@ -241,7 +240,7 @@ def _finite(loss: FiniteLoss) -> TailProfile:
 def _discrete_gaussian(loss: DiscreteGaussianLoss) -> TailProfile | None:
     """Every outcome that is not rarer than TINY."""
     try:
-        losses, logs, mass_errors, _ = loss.outcomes(FAINT)
+        losses, logs, mass_errors, _ = loss.outcomes(LARGEST_EXPONENT)
     except WorkLimit:
         return None
     order = np.argsort(losses)

@@ -42,7 +42,6 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid, nearest_wh
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, derived
 from dpledger.mechanisms.numeric.rows import (
-    NUMBERS,
     check_column,
     count_sensitivity,
     numbers,
@@ -148,8 +147,8 @@ class ClippedMean(OneShot):
         return result
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each, and in an array numbers."""
-        check_column(data, NUMBERS)
+        """ParameterError unless `data` are rows of one entry each."""
+        check_column(data)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[MeanEstimate]:
         """The noisy mean of the rows of `data`."""

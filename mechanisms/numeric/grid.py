@@ -21,8 +21,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import float_down, float_up
+from dpledger.decimals import float_up
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import derived
 
 __all__ = [
@@ -43,8 +44,10 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _FINEST, _COARSEST = -60, 59  # powers of two that are decimals of the profile: 60 digits after the point, 18 before
-_REAL_KINDS = "biuf"  # of numpy dtypes
 _NEGLIGIBLE = -100  # the power of ten of numbers that are far below every step
+_BEYOND_BOUNDS = 500  # the power of ten of numbers that are beyond every bound
+_DOUBLE = 8  # bytes of a float64
+_EXACT_IN_FLOAT = 2**53
 _STEPS_PER_SCALE = 2**10  # a default grid is this much finer than the noise and the sensitivity: they lose 0.1 %
 
 
@@ -96,11 +99,12 @@ def on_grid(sensitivity: Decimal, grid: Decimal) -> Decimal:
 
 
 def check_number(data: object) -> None:
-    """Raise ParameterError unless `data` are one number, of whatever value."""
+    """Raise ParameterError unless `data` are one number of Python, or one entry of numpy: of whatever value and dtype,
+    which may follow from one record."""
     match data:
         case int() | float() | Decimal() | Fraction():
             return
-        case np.ndarray() | np.generic() if data.ndim == 0 and data.dtype.kind in _REAL_KINDS:
+        case np.ndarray() | np.generic() if data.ndim == 0:
             return
         case _:
             expected = "one number: an int, a float, a Decimal, a Fraction or a number of numpy"
@@ -108,29 +112,36 @@ def check_number(data: object) -> None:
 
 
 def check_vector(data: object, dimension: int) -> None:
-    """Raise ParameterError unless `data` are a list, a tuple or an array of numbers, of this length and one axis."""
-    match data:
-        case list() | tuple():
-            length = len(data)
-        case np.ndarray() if data.ndim == 1 and data.dtype.kind in _REAL_KINDS + "O":
-            length = len(data)
-        case _:
-            raise ParameterError("data", _form(data), f"a list or an array of {dimension} numbers, of one axis")
-    if length != dimension:
+    """Raise ParameterError unless `data` are a list, a tuple, an array or a column of this length and one axis, of
+    whatever values and dtype."""
+    entries = _entries(data)
+    if entries is None:
+        raise ParameterError("data", _form(data), f"a list or an array of {dimension} numbers, of one axis")
+    if len(entries) != dimension:
         raise ParameterError("data", f"{type(data).__name__} of another length", f"{dimension} numbers")
 
 
+def _entries(data: object) -> npt.NDArray[Any] | list[Any] | tuple[Any, ...] | None:
+    """The entries of a vector; None where `data` are none, whatever they hold."""
+    if isinstance(data, (list, tuple)):
+        return data
+    array = array_of(data)
+    return array if array is not None and array.ndim == 1 else None
+
+
 def _form(data: object) -> str:
-    if isinstance(data, np.ndarray):
-        return f"{type(data).__name__} of {data.dtype} with {data.ndim} axes"
-    return type(data).__name__
+    return f"{type(data).__name__} with {data.ndim} axes" if isinstance(data, np.ndarray) else type(data).__name__
 
 
 def to_steps(value: object, how: TotalMap) -> int:
     """`value` in whole steps of the grid. Total: never raises, whatever `value` is."""
     exact = _exact(value, how)
     clamped = min(max(exact, -Fraction(how.bound)), Fraction(how.bound))
-    return math.floor(clamped / Fraction(how.grid) + Fraction(1, 2))
+    return _nearest_step(clamped, how.grid)
+
+
+def _nearest_step(exact: Fraction, grid: Decimal) -> int:
+    return math.floor(exact / Fraction(grid) + Fraction(1, 2))
 
 
 def _exact(value: object, how: TotalMap) -> Fraction:
@@ -140,41 +151,48 @@ def _exact(value: object, how: TotalMap) -> Fraction:
         return Fraction(int(value))
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, np.floating):
-        value = float(value)
-    if isinstance(value, float):
-        value = Decimal(value)
+    if isinstance(value, (float, np.floating)):
+        return _exact_float(value, how)
     if not isinstance(value, Decimal) or value.is_nan():
         return Fraction(how.missing)
-    if value.copy_abs() >= how.bound:
-        return Fraction(how.bound) * (1 if value > 0 else -1)
+    if value.is_infinite() or value.adjusted() > _BEYOND_BOUNDS:
+        return Fraction(how.bound) * (-1 if value.is_signed() else 1)
     return Fraction(value) if value.adjusted() > _NEGLIGIBLE else Fraction(0)
 
 
+def _exact_float(value: float | np.floating[Any], how: TotalMap) -> Fraction:
+    """A float of any width as the number that it is: none is narrowed, for neighbours far from 0 would part."""
+    if np.isfinite(value):
+        return Fraction(*value.as_integer_ratio())
+    return Fraction(how.missing) if np.isnan(value) else Fraction(how.bound) * (1 if value > 0 else -1)
+
+
 def vector_to_steps(values: object, how: TotalMap, dimension: int) -> npt.NDArray[Any]:
-    """The `dimension` entries of `values` in whole steps: int64, or Python integers where one does not fit.
+    """The `dimension` entries of `values` in whole steps, each as `to_steps` maps it: int64, or Python integers where
+    one does not fit.
 
     Total: never raises, whatever `values` is; what is no vector of this length counts as all missing.
     """
-    if isinstance(values, np.ndarray) and values.size == dimension and values.dtype.kind == "f":
-        with np.errstate(all="ignore"):  # a wider float may overflow: it counts as infinite
-            floats = values.reshape(-1).astype(np.float64)
-        return _floats_to_steps(floats, how)
-    entries: list[object] = [None] * dimension
-    if isinstance(values, np.ndarray) and values.size == dimension:
-        entries = list(values.reshape(-1))
-    elif isinstance(values, (list, tuple)) and len(values) == dimension:
-        entries = list(values)
+    entries = _entries(values)
+    if entries is None or len(entries) != dimension:
+        entries = [None] * dimension
+    if isinstance(entries, np.ndarray) and entries.dtype.kind == "f" and entries.dtype.itemsize <= _DOUBLE:
+        return _floats_to_steps(entries.astype(np.float64), how)
     return _integers([to_steps(entry, how) for entry in entries])
 
 
 def _floats_to_steps(values: Floats, how: TotalMap) -> npt.NDArray[Any]:
-    limit = float_down(how.bound)
-    clamped = np.clip(np.where(np.isnan(values), float(how.missing), values), -limit, limit)
-    steps = nearest_whole(clamped / float_up(how.grid))  # exact: the grid is a power of two, and far from underflow
-    if limit / float_up(how.grid) < 2**62:
-        return steps.astype(np.int64)
-    return _integers([int(step) for step in steps])
+    """`to_steps` of every entry, all at once: rounding to steps is monotone, so clamping may come after it."""
+    bound, missing = Fraction(how.bound), Fraction(how.missing)
+    lowest, highest = (_nearest_step(end, how.grid) for end in (-bound, bound))
+    with np.errstate(all="ignore"):  # beyond every float is beyond the bound; far below the grid is below half a step
+        steps = nearest_whole(values / float_up(how.grid))  # exact else: the grid is a power of two
+    nowhere = np.isnan(values)
+    if max(-lowest, highest) < _EXACT_IN_FLOAT:
+        whole = np.clip(np.where(nowhere, 0.0, steps), lowest, highest).astype(np.int64)
+        whole[nowhere] = _nearest_step(missing, how.grid)
+        return whole
+    return _integers([to_steps(value, how) for value in values])
 
 
 def _integers(steps: list[int]) -> npt.NDArray[Any]:

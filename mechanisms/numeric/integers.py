@@ -9,10 +9,11 @@ True
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole,
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -51,8 +52,58 @@ def share_of(epsilon: Decimal, parts: int) -> Decimal:
     return derived(round_down(Fraction(epsilon) / parts), epsilon=epsilon)
 
 
+class _WholeNumber(OneShot, ABC):
+    """Base of a record that adds noise of the law `noise` to one whole number."""
+
+    __slots__ = ()
+
+    norm: ClassVar[Literal["l1", "l2"]]
+    sensitivity: int
+    bound: Decimal
+    missing: Decimal
+    justification: str
+
+    @property
+    @abstractmethod
+    def noise(self) -> DiscreteLaplace | DiscreteGaussian:
+        """The law of the noise."""
+
+    @abstractmethod
+    def parts(self) -> Composition:
+        """The leaf of the noise."""
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are one number; its value never matters."""
+        check_number(data)
+
+    def release(self, data: object, *, entropy: Entropy) -> Release[int]:
+        """`data` plus noise, a whole number."""
+        self.inspect(data)
+        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
+        return Release(value=noisy, parts=self.parts())
+
+    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """`size` independent releases of the same data, as whole numbers."""
+        self.inspect(data)
+        steps = np.array([to_steps(data, self._map)]).repeat(size)
+        return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
+
+    def interval(self, confidence: Number) -> int:
+        """The half-width around the released value that holds the number (if whole and within the bound) with at least
+        this probability."""
+        return half_width(self.noise, confidence)
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
+
+    @property
+    def _declared(self) -> Sensitivity:
+        return Sensitivity(self.sensitivity, self.norm, self.justification)
+
+
 @record
-class Geometric(OneShot):
+class Geometric(_WholeNumber):
     """Release a whole number with discrete Laplace noise. Ghosh-Roughgarden-Sundararajan 2009.
 
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
@@ -60,12 +111,14 @@ class Geometric(OneShot):
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     """
 
+    norm: ClassVar[Literal["l1", "l2"]] = "l1"
+
     sensitivity: _PositiveWhole = given(default=1)
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default=UNSAID)
+    justification: ShortText = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["geometric"] = tag(default="geometric")
@@ -102,38 +155,9 @@ class Geometric(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are one number; its value never matters."""
-        check_number(data)
-
-    def release(self, data: object, *, entropy: Entropy) -> Release[int]:
-        """`data` plus noise, a whole number."""
-        self.inspect(data)
-        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
-        return Release(value=noisy, parts=self.parts())
-
-    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """`size` independent releases of the same data, as whole numbers."""
-        self.inspect(data)
-        steps = np.array([to_steps(data, self._map)]).repeat(size)
-        return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
-
-    def interval(self, confidence: Number) -> int:
-        """The half-width around the released value that holds the number (if whole and within the bound) with at least
-        this probability."""
-        return half_width(self.noise, confidence)
-
-    @property
-    def _map(self) -> TotalMap:
-        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
-
-    @property
-    def _declared(self) -> Sensitivity:
-        return Sensitivity(self.sensitivity, "l1", self.justification)
-
 
 @record
-class IntegerGaussian(OneShot):
+class IntegerGaussian(_WholeNumber):
     """Release a whole number with discrete Gaussian noise. Canonne-Kamath-Steinke 2020, theorem 4.
 
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
@@ -141,11 +165,13 @@ class IntegerGaussian(OneShot):
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
     """
 
+    norm: ClassVar[Literal["l1", "l2"]] = "l2"
+
     sigma: Positive
     sensitivity: _PositiveWhole = given(default=1)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default=UNSAID)
+    justification: ShortText = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["integer_gaussian"] = tag(default="integer_gaussian")
@@ -180,32 +206,3 @@ class IntegerGaussian(OneShot):
             }
         )
         return result
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are one number; its value never matters."""
-        check_number(data)
-
-    def release(self, data: object, *, entropy: Entropy) -> Release[int]:
-        """`data` plus noise, a whole number."""
-        self.inspect(data)
-        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
-        return Release(value=noisy, parts=self.parts())
-
-    def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """`size` independent releases of the same data, as whole numbers."""
-        self.inspect(data)
-        steps = np.array([to_steps(data, self._map)]).repeat(size)
-        return draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
-
-    def interval(self, confidence: Number) -> int:
-        """The half-width around the released value that holds the number (if whole and within the bound) with at least
-        this probability."""
-        return half_width(self.noise, confidence)
-
-    @property
-    def _map(self) -> TotalMap:
-        return TotalMap(grid=_ONE, bound=self.bound, missing=self.missing)
-
-    @property
-    def _declared(self) -> Sensitivity:
-        return Sensitivity(self.sensitivity, "l2", self.justification)

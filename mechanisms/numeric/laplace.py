@@ -37,7 +37,7 @@ from dpledger.mechanisms.numeric.grid import (
     to_floats,
     to_steps,
 )
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -62,7 +62,7 @@ class Laplace(OneShot):
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
-    justification: Line = given(default=UNSAID)
+    justification: ShortText = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["laplace"] = tag(default="laplace")

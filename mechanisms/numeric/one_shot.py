@@ -14,9 +14,9 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.protocol import fixed
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Line", "OneShot", "derived", "exactly_one"]
+__all__ = ["OneShot", "ShortText", "derived", "exactly_one"]
 
-Line = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 """One line in words, kept in the record."""
 
 

@@ -1,18 +1,25 @@
 """Rows, whatever they hold: how a statistic reads data without ever raising because of a record.
 
-Each function maps every row by itself, so changing one row changes one term. Data may be an array (or a column of a
-table), or a sequence, like a list; `check_rows` and `check_column` refuse what is neither: text, a set, a mapping, an
-iterator (which could be read only once).
+What a mechanism takes is fixed by its parameters: rows in a list, an array or a column of a table, read as numbers or
+as words. `check_rows` and `check_column` refuse another container; what an array's dtype is says nothing, since numpy
+chooses it after looking at every record. Each row is then read by itself, in a way that does not change when another
+record makes the array wider: a truth value among numbers is 1 or 0, a number among words is its text.
 
->>> tally([True, False, None])
+>>> numbers(["x", 2, True, "2.5", float("nan")], missing=0.5)
+array([0.5, 2. , 1. , 2.5, 0.5])
+>>> trues([True, False, 1, 2, None])
 2
->>> numbers(["x", 2, float("nan")], missing=0.5)
-array([0.5, 2. , 0.5])
+>>> import numpy as np
+>>> trues(np.array([True, False, 1, 2]))
+2
+
+Assumes: whoever builds an array keeps each record in it. Arrays that hold float16 or float32 numbers beside text, or
+numbers beside dates or durations, do not; a list or a column of objects does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -22,11 +29,10 @@ import numpy.typing as npt
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.noise import Sensitivity
+from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.relations import Unit
 
 __all__ = [
-    "NUMBERS",
-    "WORDS",
     "check_column",
     "check_rows",
     "count_sensitivity",
@@ -34,17 +40,15 @@ __all__ = [
     "numbers",
     "rows_of",
     "tally",
+    "trues",
+    "word",
     "word_positions",
 ]
 
-NUMBERS = "biufO"
-"""Kinds of numpy dtypes that may hold numbers."""
-WORDS = "UTO"
-"""Kinds of numpy dtypes that may hold words."""
-_KINDS = {NUMBERS: "an array of numbers", WORDS: "an array of words"}
 _ROWS = "rows: a list, a tuple, an array or a column of a table (`list(data)` makes them of an iterator)"
-_FLOAT_KINDS = "fiu"
-_LARGEST = 1.7e308  # what is beyond a float counts as this, with its sign
+_FLOAT_KINDS = "fiub"  # of numpy dtypes: what is cast to float64 as each entry by itself would be
+_TRUTHS = {"True": 1.0, "False": 0.0}  # as numpy writes them into an array of text
+_NO_NUMBER = float("nan")
 
 
 def rows_of(unit: Unit | None) -> int:
@@ -63,30 +67,29 @@ def check_rows(data: object) -> None:
         raise ParameterError("data", type(data).__name__, _ROWS)
 
 
-def check_column(data: object, kinds: str) -> None:
-    """Raise ParameterError unless `data` are rows of one entry each and, in an array, of a dtype of these kinds."""
+def check_column(data: object) -> None:
+    """Raise ParameterError unless `data` are rows of one entry each. What an entry is never matters."""
     check_rows(data)
     rows = _container(data)
-    if not isinstance(rows, np.ndarray):
-        return
-    if rows.ndim != 1:
-        raise ParameterError("data", f"{type(data).__name__} with {rows.ndim} axes", "one axis: one entry a row")
-    if rows.dtype.kind not in kinds:
-        raise ParameterError("data", f"{type(data).__name__} of {rows.dtype}", _KINDS[kinds])
+    if isinstance(rows, np.ndarray) and rows.ndim != 1:
+        expected = "one axis: one entry a row (of a table, one column: data['name'])"
+        raise ParameterError("data", f"{type(data).__name__} with {rows.ndim} axes", expected)
 
 
 def tally(data: object) -> int:
-    """How many rows there are, without those that are False."""
-    rows = _rows(data)
-    if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and rows.ndim == 1:
-        return int(np.count_nonzero(rows))
-    if isinstance(rows, np.ndarray) and rows.dtype != object:
-        return len(rows)
-    return sum(not (isinstance(row, (bool, np.bool_)) and not row) for row in rows)
+    """How many rows there are, whatever they hold."""
+    return len(_rows(data))
+
+
+def trues(data: object) -> int:
+    """How many rows are true: True, and what it becomes among numbers or words, 1 and "True"."""
+    return int(np.count_nonzero(numbers(data, missing=0.0) == 1.0))
 
 
 def numbers(data: object, *, missing: float) -> npt.NDArray[np.float64]:
-    """One float64 a row; NaN, and what is no number, as `missing`. float64[rows]."""
+    """One float64 a row, the nearest to its value; NaN, and what is no number, as `missing`. float64[rows].
+
+    True is 1 and False is 0; text is the number that Python reads in it; a number beyond every float is infinite."""
     rows = _rows(data)
     if isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in _FLOAT_KINDS:
         with np.errstate(all="ignore"):  # a wider float may overflow: it counts as infinite
@@ -107,10 +110,50 @@ def interval_positions(data: object, edges: npt.NDArray[np.float64]) -> npt.NDAr
 
 
 def word_positions(data: object, words: Sequence[str]) -> npt.NDArray[np.intp]:
-    """For each row its place among `words`; len(words) for the rows that are none of them."""
-    places = {word: place for place, word in enumerate(words)}
+    """For each row its place among `words`, compared by `word`; len(words) for the rows that are none of them."""
+    places = {word(item): place for place, item in enumerate(words)}
     other = len(words)
-    return np.array([places.get(row, other) if isinstance(row, str) else other for row in _rows(data)], dtype=np.intp)
+    seen: dict[str, int] = {}  # text comes again and again
+
+    def place_of(row: object) -> int:
+        if type(row) is not str:
+            return places.get(word(row), other)
+        if row not in seen:
+            seen[row] = places.get(word(row), other)
+        return seen[row]
+
+    return np.array([place_of(row) for row in _rows(data)], dtype=np.intp)
+
+
+def word(row: object) -> str | None:
+    """The word that a row is; None for what is none. Text is itself; a number, and the text that Python or numpy writes
+    for one, is the shortest text of the nearest float64, without a point where it is whole, so that 1, 1.0, True and
+    "1.0" are the word "1" ("01" is another)."""
+    if isinstance(row, bytes):
+        row = row.decode("ascii", "replace")
+    if isinstance(row, str):
+        text = row.rstrip("\0")  # as an array of text keeps it
+        value = _number(text)
+        return _text_of(value) if _is_written(text, value) else text
+    if isinstance(row, complex | np.complexfloating) and row.imag:
+        return str(complex(row))
+    value = _number(row)
+    if np.isnan(value):
+        return "nan" if isinstance(row, float | np.floating | complex | np.complexfloating) else None
+    return _text_of(value)
+
+
+def _text_of(value: float) -> str:
+    return str(int(value)) if value.is_integer() else str(value)
+
+
+def _is_written(text: str, value: float) -> bool:
+    """Whether `text` is how Python or numpy writes a number, which is nearest to `value`."""
+    if np.isnan(value):
+        return False
+    digits = text.removeprefix("-")
+    is_whole = digits.isascii() and digits.isdigit() and (digits == text == "0" or not digits.startswith("0"))
+    return is_whole or text in _TRUTHS or text in (str(value), str(complex(value)))
 
 
 def _rows(data: object) -> npt.NDArray[Any] | Sequence[object]:
@@ -122,21 +165,38 @@ def _container(data: object) -> npt.NDArray[Any] | Sequence[object] | None:
     """`data` as rows that can be walked; None where they are nothing of the kind."""
     if isinstance(data, Sequence):
         return None if isinstance(data, (str, bytes, bytearray, memoryview)) else data
-    if not isinstance(data, np.ndarray) and hasattr(data, "__array__") and isinstance(data, Iterable):
-        data = np.asarray(data)
-    return data if isinstance(data, np.ndarray) and data.ndim else None
+    array = array_of(data)
+    return array if array is not None and array.ndim else None
 
 
 def _number(row: object) -> float:
+    """The float64 nearest to a row; NaN for what is no number."""
     if isinstance(row, np.ndarray) and row.ndim == 0:
         row = row[()]
+    if isinstance(row, (str, bytes)):
+        return _read(row)
+    if isinstance(row, (complex, np.complexfloating)):
+        return float(row.real) if not row.imag else _NO_NUMBER
     if isinstance(row, (float, np.floating)):
         return float(row)
     if not isinstance(row, (int, np.integer, np.bool_, Decimal, Fraction)) or isinstance(row, np.timedelta64):
-        return float("nan")
+        return _NO_NUMBER
     try:
         return float(row)
     except OverflowError:
-        return _LARGEST if row > 0 else -_LARGEST
+        return float("inf") if row > 0 else -float("inf")
     except ValueError:  # a signalling NaN
-        return float("nan")
+        return _NO_NUMBER
+
+
+def _read(text: str | bytes) -> float:
+    """The number that a text says."""
+    if isinstance(text, bytes):
+        text = text.decode("ascii", "replace")
+    if text in _TRUTHS:
+        return _TRUTHS[text]
+    try:
+        value = complex(text)
+    except ValueError:
+        return _NO_NUMBER
+    return value.real if not value.imag else _NO_NUMBER

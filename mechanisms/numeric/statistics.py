@@ -30,16 +30,16 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
-from dpledger.mechanisms.numeric.one_shot import Line, OneShot, exactly_one
+from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, exactly_one
 from dpledger.mechanisms.numeric.rows import (
-    NUMBERS,
-    WORDS,
     check_column,
     check_rows,
     count_sensitivity,
     interval_positions,
     rows_of,
     tally,
+    trues,
+    word,
     word_positions,
 )
 from dpledger.mechanisms.protocol import Release
@@ -51,17 +51,17 @@ __all__ = ["Count", "Counts", "Histogram"]
 
 @record
 class Count(OneShot):
-    """How many rows there are; of booleans, how many are true. Discrete Laplace noise.
+    """How many rows there are, or how many of them are true. Discrete Laplace noise.
 
-    An array of booleans is a question asked of each row: True counts, False does not. An array of numbers counts its
-    rows, a zero like any other; a table counts its rows.
-
-    `counted` says in words what a row (or a true one) is. One unit moves the count by at most its rows, under every
-    relation. The value is a whole number, and may be negative.
+    `of`: "rows" counts every row, whatever it holds; "true" counts the rows that are True (among numbers 1, among text
+    "True") and needs one entry a row. Which of the two is public: what the rows hold never decides. `counted` says in
+    words what a counted row is. One unit moves the count by at most its rows, under every relation. The value is a
+    whole number, and may be negative.
     """
 
     epsilon: Positive
-    counted: Line = given(default="rows")
+    of: Literal["rows", "true"] = given(default="rows")
+    counted: ShortText = given(default="rows")
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["count"] = tag(default="count")
@@ -83,28 +83,35 @@ class Count(OneShot):
         return DiscreteLaplaceLaw(scale=self.noise.scale, sensitivity=rows_of(self.unit))
 
     def parameters(self) -> Mapping[str, Plain]:
-        """epsilon, what is counted, the scale of the noise."""
-        result: dict[str, Plain] = plain({"epsilon": self.epsilon, "counted": self.counted, "scale": self.noise.scale})
+        """epsilon, which rows are counted and what they are, the scale of the noise."""
+        used = {"epsilon": self.epsilon, "of": self.of, "counted": self.counted, "scale": self.noise.scale}
+        result: dict[str, Plain] = plain(used)
         return result
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows."""
-        check_rows(data)
+        """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
+        if self.of == "rows":
+            check_rows(data)
+        else:
+            check_column(data)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[int]:
         """The noisy count of the rows of `data`."""
         self.inspect(data)
-        noisy = draw(self.noise, tally(data), sensitivity=self._declared, entropy=entropy)
+        noisy = draw(self.noise, self._count(data), sensitivity=self._declared, entropy=entropy)
         return Release(value=noisy, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data, as whole numbers."""
         self.inspect(data)
-        return draw(self.noise, np.full(size, tally(data)), sensitivity=self._declared, entropy=entropy)
+        return draw(self.noise, np.full(size, self._count(data)), sensitivity=self._declared, entropy=entropy)
 
     def interval(self, confidence: Number) -> int:
         """The half-width around the released value that holds the count with at least this probability."""
         return half_width(self.noise, confidence)
+
+    def _count(self, data: object) -> int:
+        return tally(data) if self.of == "rows" else trues(data)
 
     @property
     def _declared(self) -> Sensitivity:
@@ -126,14 +133,15 @@ class Counts:
 class Histogram(OneShot):
     """How many rows fall in each interval between `edges`, or in each of `categories`; exactly one of them is given.
 
-    Intervals hold their lower edge, the last one both. Rows that fall nowhere (out of range, not a number, unknown) are
+    Intervals hold their lower edge, the last one both, and rows are read as numbers; categories are compared as words,
+    where 1, 1.0 and True are "1" (`rows.word`). Rows that fall nowhere (out of range, not a number, unknown) are
     `ignored`, or `counted` under the label "other". Discrete Laplace noise on each count: a unit added moves the counts
     by its rows in total, a unit changed by twice that.
     """
 
     epsilon: Positive
     edges: OptionalSignedNumbers = given(default=None)
-    categories: tuple[Line, ...] | None = given(default=None)
+    categories: tuple[ShortText, ...] | None = given(default=None)
     others: Literal["ignored", "counted"] = given(default="ignored")
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -143,8 +151,10 @@ class Histogram(OneShot):
         exactly_one(edges=self.edges, categories=self.categories)
         if self.edges is not None and (len(self._edges) < 2 or any(b <= a for a, b in pairwise(self._edges))):
             raise ParameterError("edges", str(list(self._edges)), "at least two numbers, rising")
-        if self.categories is not None and (not self.categories or len(set(self.labels())) < len(self.labels())):
-            raise ParameterError("categories", str(list(self.categories)), "at least one word, each once")
+        words = list(map(word, self.labels()))
+        if self.categories is not None and (not self.categories or len(set(words)) < len(words)):
+            expected = "at least one word, each once (1, 1.0 and True are the same word)"
+            raise ParameterError("categories", str(list(self.categories)), expected)
         self.parts()
 
     def labels(self) -> tuple[str, ...]:
@@ -185,8 +195,8 @@ class Histogram(OneShot):
         return result
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are rows of one entry each: in an array numbers or, with categories, words."""
-        check_column(data, NUMBERS if self.categories is None else WORDS)
+        """ParameterError unless `data` are rows of one entry each."""
+        check_column(data)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[Counts]:
         """The noisy counts of the rows of `data`."""

@@ -24,15 +24,15 @@ from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps
 from dpledger.mechanisms.protocol import Release
 
-__all__ = ["Counts", "Number", "Outcome", "Query", "Side", "SparseVectorRun", "Thresholding"]
+__all__ = ["Counts", "Number", "Outcome", "Query", "SparseVectorRun", "ThresholdSide", "Thresholding"]
 
-Side: TypeAlias = Literal["below", "above"]
+ThresholdSide: TypeAlias = Literal["below", "above"]
 Number: TypeAlias = "int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any] | np.bool_"
 Query: TypeAlias = "Number | Callable[[Any], Number]"
 """A function of the data, or its value on them."""
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating, np.bool_)
-_FAR = Decimal("1e400")  # beyond every float: what an infinite query counts as
+_BEYOND_FLOATS = Decimal("1e400")  # beyond every float: what an infinite query counts as
 
 
 class Outcome(Enum):
@@ -66,13 +66,13 @@ class Thresholding:
     query_noise: DiscreteLaplace
     sensitivity: Sensitivity
     max_queries: int | None
-    charged: Side
-    missing: Side
+    charged: ThresholdSide
+    missing: ThresholdSide
 
     def steps(self, value: object) -> int:
         """A query's value in steps, its sign turned where "above" is charged. Total for every number."""
-        missing = -_FAR if self.missing == "below" else _FAR
-        steps = to_steps(value, TotalMap(grid=self.grid, bound=_FAR, missing=missing))
+        missing = -_BEYOND_FLOATS if self.missing == "below" else _BEYOND_FLOATS
+        steps = to_steps(value, TotalMap(grid=self.grid, bound=_BEYOND_FLOATS, missing=missing))
         return steps if self.charged == "below" else -steps
 
     def answer(self, passed: bool) -> Outcome:

@@ -41,7 +41,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, fixed
-from dpledger.mechanisms.threshold.run import Side, SparseVectorRun, Thresholding
+from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -69,8 +69,8 @@ class SparseVector:
     mode: SparseVectorMode | Literal["auto"] = given(default="auto")
     grid: OptionalPositive = given(default=None)
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
-    charged: Side = given(default="below")
-    missing: Side = given(default="below")
+    charged: ThresholdSide = given(default="below")
+    missing: ThresholdSide = given(default="below")
     justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)

@@ -81,7 +81,7 @@ def without_rounding_and_truncation(patch: Patch) -> None:
 def without_the_bump_of_smoothing(patch: Patch) -> None:
     honest = contour._line
 
-    def plain(*place: Any) -> contour.Line:
+    def plain(*place: Any) -> contour.KernelLine:
         line = honest(*place)
         return replace(line, lower=line.upper)
 

@@ -32,6 +32,12 @@ ODD_VALUES: tuple[object, ...] = (
     Decimal("-0.1"),
     np.longdouble("1e4000"),
     5e-324,
+    # an entry of numpy, whatever its dtype is: that may follow from one record
+    np.array("a"),
+    np.str_("3"),
+    np.complex128(1j),
+    np.datetime64(1, "s"),
+    np.timedelta64(1, "s"),
 )
 NO_NUMBERS: tuple[object, ...] = (
     None,
@@ -47,9 +53,6 @@ NO_NUMBERS: tuple[object, ...] = (
     np.array([1.0, 2.0]),
     np.array([[3]]),
     np.array([]),
-    np.array("a"),
-    np.datetime64(1, "s"),
-    np.timedelta64(1, "s"),
     pd.Series([1.0]),
     pd.NA,
     iter([1]),
@@ -69,6 +72,10 @@ COLUMNS_OF_NUMBERS = (
     np.array([], dtype=np.float64),
     pd.Series([1, None, 3], dtype="Int64"),
     np.ma.masked_array([1.0, 2.0], mask=[True, False]),
+    np.array(["a", "2"]),
+    np.array([b"a", b"2"]),
+    np.array([1j]),
+    np.array([1, 2], dtype="datetime64[s]"),
 )
 NO_ROWS: tuple[object, ...] = (
     None,
@@ -88,8 +95,6 @@ NO_COLUMNS = (
     *NO_ROWS,
     np.zeros((3, 2)),
     pd.DataFrame({"a": [1.0, NAN]}),
-    np.array([1, 2], dtype="datetime64[s]"),
-    np.array([1j]),
 )
 NO_POSITIVES: tuple[object, ...] = (0, -1, NAN, INF, -INF, "nan", "", "one", None, "1e-61", 10**18, [], True)
 
@@ -156,6 +161,9 @@ class TestGaussianVector(MechanismConformance):
         np.array([NAN, "x", 10**400], dtype=object),
         np.array([1e308, -1e308, INF]),
         np.full(3, np.longdouble("1e4000")),
+        np.array(["a", "b", "c"]),
+        pd.Series([1, None, 3], dtype="Int64"),
+        np.ma.masked_array([1.0, 2.0, 3.0], mask=[True, False, False]),
     )
     bad_containers = (
         *NO_NUMBERS,
@@ -164,7 +172,6 @@ class TestGaussianVector(MechanismConformance):
         np.zeros(4),
         np.zeros((3, 3)),
         np.zeros((3, 1)),
-        np.array(["a", "b", "c"]),
         "abc",
         {1, 2, 3},
     )
@@ -213,13 +220,23 @@ class TestCount(MechanismConformance):
         *COLUMNS_OF_NUMBERS,
         np.zeros((3, 2)),
         pd.DataFrame({"a": [1.0, NAN]}),
-        np.array([1, 2], dtype="datetime64[s]"),
     )
     bad_containers = NO_ROWS
     bad_parameters = (*refused("epsilon", *NO_POSITIVES, "1e-20"), *refused("counted", "", 3))
 
     def make(self, **changes: Any) -> Count:
         return Count(**{"epsilon": "0.5", **changes})
+
+
+class TestCountOfTrueRows(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.array([True, False, True])
+    bad_data = (*ROWS, *COLUMNS_OF_NUMBERS)
+    bad_containers = NO_COLUMNS
+    bad_parameters = refused("of", "some", None, 3)
+
+    def make(self, **changes: Any) -> Count:
+        return Count(**{"epsilon": "0.5", "of": "true", **changes})
 
 
 class TestCountOfUsers(TestCount):
@@ -230,7 +247,7 @@ class TestClippedMean(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.linspace(0, 100, 50)
     bad_data = (*ROWS, *COLUMNS_OF_NUMBERS)
-    bad_containers = (*NO_COLUMNS, np.array(["a"]))
+    bad_containers = NO_COLUMNS
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES, "1e-20"),
         *refused("upper", 0, -1, NAN, INF, "-inf", None),
@@ -251,7 +268,7 @@ class TestHistogram(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.linspace(0, 30, 50)
     bad_data = (*ROWS, *COLUMNS_OF_NUMBERS)
-    bad_containers = (*NO_COLUMNS, np.array(["a"]))
+    bad_containers = NO_COLUMNS
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES, "1e-20"),
         *refused("edges", (), (1,), (1, 1), (2, 1), (1, NAN), (1, INF), ("a", "b"), 3, None),
@@ -267,9 +284,9 @@ class TestHistogramOfCategories(MechanismConformance):
     relations = tuple(Relation)
     unit = Unit("user", max_contributions=3)
     good_data = ("a", "b", "b", "c")
-    bad_data = (*ROWS, np.array(["a", "b"]), pd.Series(["a", None], dtype="string"))
-    bad_containers = (*NO_COLUMNS, np.array([1.0, 2.0]), np.array([b"a"]))
-    bad_parameters = refused("categories", (), ("a", "a"), ("",), (3,), ("a", "other"))
+    bad_data = (*ROWS, *COLUMNS_OF_NUMBERS, pd.Series(["a", None], dtype="string"))
+    bad_containers = NO_COLUMNS
+    bad_parameters = refused("categories", (), ("a", "a"), ("",), (3,), ("a", "other"), ("1", "1.0"), ("1", "True"))
 
     def make(self, **changes: Any) -> Histogram:
         return Histogram(**{"epsilon": "0.123456789012345", "categories": ("a", "b"), "others": "counted", **changes})

@@ -22,6 +22,7 @@ from exact_tests import SIGNIFICANCE
 
 MECHANISMS = [
     Count(epsilon="0.5"),
+    Count(epsilon="0.5", of="true"),
     ClippedMean(epsilon="0.5", lower=0, upper=100),
     ClippedMean(epsilon="0.5", lower="-0.1", upper="0.25", missing="0.2", grid="0.125"),
     Histogram(epsilon="0.5", edges=(0, 10, 20, 100)),
@@ -75,7 +76,7 @@ def test_no_neighbour_moves_a_value_by_more_than_its_declared_sensitivity(
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
 def test_a_twin_that_forgets_to_count_a_users_rows_is_caught(mechanism: Any) -> None:
     forgetful = mechanism.under(Relation.ADD_REMOVE, Unit("user", max_contributions=1))
-    word = "a" if getattr(mechanism, "categories", None) else 0.0
+    word = "a" if getattr(mechanism, "categories", None) else getattr(mechanism, "of", None) == "true"
     left, right = drawn(forgetful, [word] * 3), drawn(forgetful, [])
     assert any(moved(a, b) > Fraction(a.sensitivity.value) for a, b in zip(left, right, strict=True))
 
@@ -119,24 +120,32 @@ def test_many_runs_at_once_are_as_many_independent_releases(mechanism: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("data", "count"),
+    ("data", "every", "true"),
     [
-        ([1, 2, 3], 3),
-        ((), 0),
-        (np.array([True, False, True]), 2),
-        ([True, False, None], 2),
-        (np.array([0.0, np.nan]), 2),
-        (np.array([True, 0, None], dtype=object), 3),
-        (pd.Series([1, 2]), 2),
-        (pd.Series([1, 2]) > 1, 1),
-        (pd.DataFrame({"a": [1, 2], "b": [3, 4]}), 2),
-        (range(4), 4),
-        (np.array([0, 1, 0]), 3),
+        ([1, 2, 3], 3, 1),
+        ((), 0, 0),
+        (np.array([True, False, True]), 3, 2),
+        ([True, False, None], 3, 1),
+        (np.array([0.0, np.nan]), 2, 0),
+        (np.array([True, 0, None], dtype=object), 3, 1),
+        (pd.Series([1, 2]) > 1, 2, 1),
+        (pd.Series([True, None], dtype="boolean"), 2, 1),
+        (range(4), 4, 1),
+        (np.array([0, 1, 0]), 3, 1),
+        (["True", "true", b"True"], 3, 2),
     ],
 )
-def test_a_count_is_of_the_rows_that_are_not_false(data: object, count: int) -> None:
-    (draw,) = drawn(Count(epsilon=1), data)
-    assert draw.value == count
+def test_a_count_is_of_every_row_or_of_those_that_are_true(data: object, every: int, true: int) -> None:
+    (of_rows,), (of_true,) = drawn(Count(epsilon=1), data), drawn(Count(epsilon=1, of="true"), data)
+    assert (of_rows.value, of_true.value) == (every, true)
+
+
+def test_a_table_has_rows_and_no_truth() -> None:
+    table = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    (draw,) = drawn(Count(epsilon=1), table)
+    assert draw.value == 2
+    with pytest.raises(ParameterError, match="one column"):
+        Count(epsilon=1, of="true").inspect(table)
 
 
 def test_a_count_of_users_has_the_noise_of_all_their_rows() -> None:
@@ -215,6 +224,8 @@ def test_intervals_hold_their_lower_edge_and_the_last_one_both() -> None:
 
 def test_categories_are_words() -> None:
     data = ["a", "b", "a", "A", 1, None, np.str_("b"), ["a"]]
+    numbers = Histogram(epsilon=1, categories=("1", "2.5", "01"), others="counted")
+    assert counted(numbers, [1, True, 1.0, "1.0", np.float32(2.5), "01", "2.50", None]) == [4, 1, 1, 2]
     assert counted(Histogram(epsilon=1, categories=("a", "b")), data) == [2, 2]
     assert counted(Histogram(epsilon=1, categories=("b", "a"), others="counted"), pd.Series(data)) == [2, 2, 4]
 

@@ -111,7 +111,7 @@ class Walk:
 
     def _statistics(self) -> None:
         self._title("2. Private statistics")
-        count = dpl.Count(epsilon="0.1", counted="malignant cases")
+        count = dpl.Count(epsilon="0.1", of="true", counted="malignant cases")
         malignant = self.scope.release(count, self.private.malignant > 0.5, key="count-malignant").value
         width = count.interval("0.95")
         self.voice.say(f"   malignant cases: {malignant}, within {width} (95 %)")
@@ -279,7 +279,7 @@ class Walk:
         from dpledger.audit.zoo import ZOO
 
         own = audit_mechanism(
-            dpl.Count(epsilon="0.1", counted="malignant cases"), [True] * 10, [True] * 11, trials=TRIALS
+            dpl.Count(epsilon="0.1", of="true", counted="malignant cases"), [True] * 10, [True] * 11, trials=TRIALS
         )
         fault = ZOO["laplace_half_noise"]
         twin = audit_mechanism(

@@ -1,0 +1,22 @@
+"""Arrays and columns of tables as numpy arrays, without a look at what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["array_of"]
+
+
+def array_of(data: object) -> npt.NDArray[Any] | None:
+    """`data` as an array, if they are an array, a column or a table; masked entries as None. None for all else."""
+    if isinstance(data, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(data.astype(object), None))
+    if isinstance(data, np.ndarray):
+        return data
+    if hasattr(data, "__array__") and isinstance(data, Iterable):
+        return np.asarray(data)
+    return None

@@ -1,0 +1,161 @@
+"""No record decides how another one is read: whatever numpy or pandas make of an array once one record is in it.
+
+A neighbour of an array is an array that somebody built with one record more. numpy looks at all of them to choose the
+dtype: a 2 among truth values makes numbers of all, a word makes text of all, a float makes floats of whole numbers. So
+what a row counts as must survive each of these.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.noise import recording
+from dpledger.mechanisms.numeric import ClippedMean, Count, Gaussian, Histogram, Laplace
+from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
+from dpledger.mechanisms.numeric.rows import numbers, word
+from dpledger.relations import Relation, Unit
+
+UNIT = Unit("patient")
+
+records = st.one_of(
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([2**53 + 1, 2**63, 2**64 - 1, -(2**63), 10**400]),
+    st.floats(),
+    st.complex_numbers(allow_subnormal=False),
+    st.sampled_from(["a", "b", "1", "1.0", "01", "True", "nan", "inf", "1e5", "-0.0", "x\0", b"a", b"1"]),
+    st.sampled_from([None, Decimal("1.5"), Decimal("sNaN"), Fraction(1, 3), np.int8(3), np.uint64(2**63 + 1)]),
+)
+
+
+def array(rows: list[object]) -> npt.NDArray[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.array(rows)
+        except (ValueError, TypeError, OverflowError):
+            assume(False)
+            raise
+
+
+def column(rows: list[object]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pd.Series(rows)
+
+
+@pytest.mark.parametrize("build", [array, column])
+@given(rows=st.lists(records, min_size=1, max_size=6), other=records)
+def test_a_row_reads_the_same_beside_any_other(
+    build: Callable[[list[object]], Any], rows: list[object], other: object
+) -> None:
+    alone, beside = build(rows), build([*rows, other])
+    before, after = (numbers(data, missing=0.25)[: len(rows)] for data in (alone, beside))
+    assert before.tolist() == after.tolist()
+    assert [word(row) for row in np.asarray(alone)] == [word(row) for row in np.asarray(beside)[: len(rows)]]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Count(epsilon=1),
+        Count(epsilon=1, of="true"),
+        ClippedMean(epsilon=1, lower=0, upper=4),
+        Histogram(epsilon=1, edges=(0, 1, 2, 4), others="counted"),
+        Histogram(epsilon=1, categories=("a", "1", "0", "nan"), others="counted"),
+    ],
+    ids=repr,
+)
+@given(rows=st.lists(records, min_size=1, max_size=6), other=records)
+def test_a_record_added_to_an_array_moves_a_statistic_by_what_is_declared(
+    mechanism: Any, rows: list[object], other: object
+) -> None:
+    placed = mechanism.under(Relation.ADD_REMOVE, UNIT)
+    draws = []
+    for data in (array(rows), array([*rows, other])):
+        with recording() as drawn:
+            placed.release(data, entropy=seeded(1))
+        draws.append(drawn)
+    for left, right in zip(*draws, strict=True):
+        difference = np.abs(np.atleast_1d(left.value) - np.atleast_1d(right.value))
+        assert Fraction(int(difference.sum())) * Fraction(left.law.grid) <= Fraction(left.sensitivity.value)
+
+
+def test_a_two_among_truth_values_counts_nobody_else() -> None:
+    """`np.array([..., 2])` holds numbers: a count that asked the dtype counted everybody, a loss of 1,001."""
+    asked = [False] * 1000 + [True]
+    for data in (np.array(asked), np.array([*asked, 2]), np.array([*asked, None]), np.array([*asked, "x"])):
+        with recording() as draws:
+            Count(epsilon=1, of="true").release(data, entropy=seeded(1))
+        assert draws[0].value == 1
+
+
+@pytest.mark.parametrize("mechanism", [ClippedMean(epsilon=1, lower=0, upper=4), Histogram(epsilon=1, edges=(0, 4))])
+@pytest.mark.parametrize("record", ["x", 1j, None, b"x", 10**400])
+def test_no_record_makes_an_array_refused(mechanism: Any, record: object) -> None:
+    mechanism.inspect(np.array([1.5, 2.5, record]))
+
+
+def test_what_is_refused_is_the_container_alone() -> None:
+    for mechanism in (ClippedMean(epsilon=1, lower=0, upper=4), Count(epsilon=1, of="true")):
+        for data in (np.zeros((2, 2)), np.array([["x", "y"]]), np.zeros((2, 2), dtype=object)):
+            with pytest.raises(ParameterError, match="2 axes"):
+                mechanism.inspect(data)
+
+
+# ---- wide floats ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [2.0**54, 2.0**58, -(2.0**59)])
+def test_a_wide_float_is_not_narrowed(far: float) -> None:
+    """Neighbours at distance 1 that a float64 holds 4, 64 or 128 apart."""
+    wide = np.longdouble(far)
+    assert abs(np.spacing(far)) > 1
+    mechanism = Laplace(sensitivity=1, epsilon=1, bound=9 * 10**17)
+    vector = Gaussian(noise_multiplier=1, sensitivity=1, dimension=3, bound=9 * 10**17)
+    for step in range(9):
+        values = []
+        for at in (wide + step, wide + step + 1):
+            with recording() as draws:
+                mechanism.release(at, entropy=seeded(1))
+                vector.release(np.array([at, 0, 0], dtype=np.longdouble), entropy=seeded(1))
+            values.append([int(np.atleast_1d(draw.value)[0]) for draw in draws])
+        for before, after, draw in zip(*values, draws, strict=True):
+            assert (after - before) * Fraction(draw.law.grid) == 1
+
+
+entries = st.floats() | st.sampled_from([np.float16(0.1), np.float32(1e-40), np.float64(2.0**1000)])
+
+
+@given(
+    values=st.lists(entries, min_size=2, max_size=6),
+    exponent=st.integers(-60, 40),
+    bound=st.decimals("1e-6", "1e17", places=6),
+    share=st.fractions(-1, 1, max_denominator=2**20),
+)
+def test_a_vector_of_floats_is_mapped_as_each_entry_is(
+    values: list[Any], exponent: int, bound: Decimal, share: Fraction
+) -> None:
+    """At the bound and for `missing` too, where a float64 near the decimal would be other steps on a fine grid."""
+    grid = Decimal(2) ** exponent if exponent >= 0 else Decimal(5**-exponent).scaleb(exponent)
+    missing = Decimal(int(share * 2**20)) / Decimal(2**20)
+    assume(abs(missing) <= bound)
+    how = TotalMap(grid=grid, bound=bound, missing=missing)
+    expected = [to_steps(value, how) for value in values]
+    with np.errstate(all="ignore"):
+        forms: list[Any] = [np.array(values), np.array(values, dtype=object), values, pd.Series(values)]
+    for form in forms:
+        assert vector_to_steps(form, how, len(values)).tolist() == expected
