@@ -48,11 +48,11 @@ def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
 
 def check_destination(path: str | PathLike[str]) -> None:
     """Raise ParameterError unless a picture can be drawn and written to `path`: before an audit runs for it."""
-    where = place_of(path, "path")
+    where = place_of(path, "plot")
     if where.suffix.lower() not in SUFFIXES:
-        raise ParameterError("path", str(where), f"a file name that ends in {', '.join(SUFFIXES)}")
+        raise ParameterError("plot", str(where), f"a file name that ends in {', '.join(SUFFIXES)}")
     if where.is_dir() or not where.parent.is_dir():
-        raise ParameterError("path", str(where), "a file in a folder that is there")
+        raise ParameterError("plot", str(where), "a file in a folder that is there")
     if find_spec("matplotlib") is None:
         raise _without_matplotlib()
 

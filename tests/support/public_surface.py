@@ -286,7 +286,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
-    "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}),
+    "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
 
