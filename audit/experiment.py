@@ -180,6 +180,7 @@ def _result(
         selected_on=evidence.selected_on,
         trials_left=evidence.trials[0],
         trials_right=evidence.trials[1],
+        constant=evidence.constant,
         seconds=seconds,
         seed=seed,
     )
