@@ -22,7 +22,17 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from dpledger.accounting import rules
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.conversions import epsilon_of
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Guarantee,
+    PrivacyCurve,
+    PureDP,
+    warn_where_implausible,
+)
 from dpledger.accounting.profile import compose
 from dpledger.decimals import Number, read, round_down, round_up, text, whole
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
@@ -83,6 +93,7 @@ def calibrate(
     low, high = (read(end, field="within") for end in _ends(within))
     if not 0 < low <= high:
         raise ParameterError("within", f"{text(low)}, {text(high)}", "two numbers above 0, the smaller one first")
+    warn_where_implausible(target, "target")
     values = _Decimals(whole(digits, field="digits", least=1, most=MOST_DIGITS))
     made = _asked(make, "a function of one Decimal: 2 * z, Decimal('0.5') * z, float(z), but no float times z")
     search = _Search(lambda value: meets(made(value), target, relation=relation), values, _seek(seek))
@@ -104,6 +115,7 @@ def calibrate_count(
     low, high = (whole(end, field="within", least=1, most=10**17) for end in _ends(within))
     if not low <= high:
         raise ParameterError("within", f"{low}, {high}", "two whole numbers, the smaller one first")
+    warn_where_implausible(target, "target")
     made = _asked(make, "a function of one int")
     search = _Search(lambda value: meets(made(int(value)), target, relation=relation), _Wholes(), _seek(seek))
     return int(search.run(Decimal(low), Decimal(high), target))

@@ -8,7 +8,17 @@ from typing import Literal
 
 from dpledger.accounting import filters
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Guarantee,
+    PrivacyCurve,
+    PureDP,
+    warn_where_implausible,
+)
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
@@ -75,6 +85,7 @@ class Rules:
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
         rule, promise = _rule_and_promise(self.budget)
+        warn_where_implausible(promise, "budget")
         return ScopeOpened(
             path=(Step(self.name, 0),),
             unit=UnitNote(self.unit.name, self.unit.max_contributions),

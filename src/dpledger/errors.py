@@ -9,6 +9,7 @@
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
+A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`.
 Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
@@ -33,6 +34,7 @@ __all__ = [
     "EvidenceError",
     "ForeignLedger",
     "Halted",
+    "ImplausiblePromise",
     "InfeasiblePlan",
     "InputError",
     "KeyReused",
@@ -99,6 +101,10 @@ class InfeasiblePlan(InputError):
 
 class WorkLimit(InputError):
     """The request needs more work than the stated limit."""
+
+
+class ImplausiblePromise(UserWarning):
+    """A warning: a budget or a target that is valid, and that hardly anybody means."""
 
 
 class PolicyError(DpledgerError):

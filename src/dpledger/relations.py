@@ -71,4 +71,4 @@ class Unit:
     @classmethod
     def read(cls, value: Unit | str) -> Unit:
         """A unit, from itself or from its name."""
-        return cls(value)  # type: ignore[arg-type]
+        return value if isinstance(value, cls) else cls(value)  # type: ignore[arg-type]
