@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -52,7 +53,8 @@ _HEX = re.compile(r"0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,3}")
 class Accountant:
     """The composition of everything appended, and its epsilon at one delta.
 
-    `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs."""
+    `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs. Threads
+    may share it; a copy of it (a pickle, a fork) counts for itself."""
 
     def __init__(
         self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Direction | None = None
@@ -64,8 +66,16 @@ class Accountant:
             one_of(direction, ("add", "remove"), field="direction")
         require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
+        self._lock = threading.RLock()
         self._begin()
         self._bounds = Bounds(0.0, 0.0)
+
+    def __getstate__(self) -> dict[str, object]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def _begin(self) -> None:
         """With nothing appended."""
@@ -88,12 +98,13 @@ class Accountant:
         Claim: lower <= epsilon(delta) of the whole composition <= upper. Source: docs/proofs/engine.md.
         Raises CannotCertify, or RelationError, where `what` does not compose; whatever it raises, nothing was appended.
         """
-        tree = self._add(what, count)
-        try:
-            return self._answered()
-        except BaseException:
-            self._take_back(tree, count)
-            raise
+        with self._lock:
+            tree = self._add(what, count)
+            try:
+                return self._answered()
+            except BaseException:
+                self._take_back(tree, count)
+                raise
 
     def merge(self, other: Accountant) -> Bounds:
         """The bounds of epsilon for everything of both, which is appended here.
@@ -105,12 +116,17 @@ class Accountant:
             raise ParameterError("delta", other.delta, f"{self.delta}, as here")
         if (other.relation, other.direction) != (self.relation, self.direction):
             raise RelationError("two accountants of different relations or directions do not merge")
-        appended = [(tree, item.count) for tree, item in other._items.items()]
-        for tree, count in appended:
-            self._require(count, self._items.get(tree))
-        for tree, count in appended:
-            self._add(tree, count)
-        return self._answered()
+        appended = other._counts()
+        with self._lock:
+            for tree, count in appended:
+                self._require(count, self._items.get(tree))
+            for tree, count in appended:
+                self._add(tree, count)
+            return self._answered()
+
+    def _counts(self) -> list[tuple[Composition, int]]:
+        with self._lock:
+            return [(tree, item.count) for tree, item in self._items.items()]
 
     def _answered(self) -> Bounds:
         self._bounds = self._largest() if self._contours else self.profile().epsilon(self.delta)
@@ -157,7 +173,7 @@ class Accountant:
         return compose(self._whole(), relation=self.relation, direction=self.direction)
 
     def _whole(self) -> Composition:
-        return Sequence(tuple(Repeated(tree, times=item.count) for tree, item in self._items.items()))
+        return Sequence(tuple(Repeated(tree, times=count) for tree, count in self._counts()))
 
     def _tree(self, what: Composable) -> Composition:
         tree, _, direction = tree_of(what, relation=self.relation)
@@ -222,7 +238,7 @@ class Accountant:
         are those of the document, and a forged sum would be a forged bound. `resume` forms them again at that place,
         with the error bounds of the machine it runs on.
         """
-        entries = [plain(Entry(tree, count=item.count)) for tree, item in self._items.items()]
+        entries = [plain(Entry(tree, count=count)) for tree, count in self._counts()]
         document: dict[str, JsonValue] = {"relation": self.relation.value, "entries": entries}
         if self.direction is not None:
             document["direction"] = self.direction

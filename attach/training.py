@@ -5,9 +5,14 @@
             weights -= 0.5 * mean_gradient
 
 The function is given once and called anew in each step, so it sees the weights as they are then. It returns one
-gradient for each item of the batch (of a record, or of a whole user), and a batch may be empty. What the loop gets is
-the noisy mean of the clipped gradients; weights, schedules and models made of it are free. The whole run is charged
-before the first step, and steps are granted in blocks before they run; leaving the block settles the charge.
+gradient for each item of the batch (of a record, or of a whole user), and a batch may be empty. The gradient of an item
+must not change, to its last bit, with the rest of the batch: `check_batch_invariance` tries the function on made-up
+rows, and `microbatch=1` makes it so. What the loop gets is the noisy mean of the clipped gradients; weights, schedules
+and models made of it are free. The whole run is charged before the first step, and steps are granted in blocks before
+they run; leaving the block settles the charge.
+
+Where a unit has many rows, `units=ids` (an id beside each row) makes one item of all the rows of a unit; the function
+then gets a list of such items, and returns one gradient for each.
 
 >>> import numpy as np
 >>> from dpledger.accounting.guarantees import ApproxDP
@@ -22,6 +27,14 @@ before the first step, and steps are granted in blocks before they run; leaving 
 ...         weights -= 0.5 * mean_gradient
 >>> run.receipt.value
 StepsTaken(done=3, planned=3)
+>>> def of_people(people):  # the gradient of a person: the mean of those of the person's rows
+...     return np.array([(weights - own).mean(axis=0) for own in people]).reshape(len(people), 2)
+>>> with private_sgd(
+...     scope, rows, of_people, units=np.arange(50) // 5, key="people",
+...     rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=2, expected_batch_size=1,
+... ) as run:
+...     for mean_gradient in run:
+...         weights -= 0.5 * mean_gradient
 """
 
 from __future__ import annotations
@@ -38,7 +51,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
-from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+from dpledger.mechanisms.training import DPSGD, ByUnit, Gradients, StepsTaken
 
 __all__ = ["PrivateSGD", "private_sgd"]
 
@@ -55,11 +68,16 @@ def private_sgd(
     dimension: int,
     expected_batch_size: Number,
     grid: Number | None = None,
+    microbatch: int | None = None,
+    units: object = None,
+    grouped: bool = False,
     key: str | None = None,
 ) -> PrivateSGD:
     """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
 
-    The parameters are those of `DPSGD`; `key` is the scope's. First `gradients` is tried on an empty batch: if it
+    The parameters are those of `DPSGD`; `key` is the scope's. `units`: an id for each row of `data` (`ByUnit`): items,
+    and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it, or `grouped=True`
+    where the items of `data` are whole units already. First `gradients` is tried on an empty batch: if it
     raises or returns another shape than (0, dimension), ParameterError, and nothing is spent. Raises BudgetRefused,
     ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
     ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
@@ -74,9 +92,14 @@ def private_sgd(
         dimension=dimension,
         expected_batch_size=expected_batch_size,
         grid=grid,
+        microbatch=microbatch,
+        grouped=grouped,
     )
-    plan.probe(gradients, data)
-    return PrivateSGD(scope.open(plan, data, key=key), gradients)
+    plan = plan.under(scope.relation, scope.unit)
+    items = data if units is None else ByUnit(data, units=units)
+    plan.inspect(items)
+    plan.probe(gradients, items)
+    return PrivateSGD(scope.open(plan, items, key=key), gradients)
 
 
 class PrivateSGD:

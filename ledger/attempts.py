@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from dpledger.accounting.composition import Composition
-from dpledger.errors import ContractViolation, EngineError, InputError, VerificationError
+from dpledger.accounting.composition import Composition, planned
+from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
 from dpledger.ledger import gate, values
 from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.standing import State, next_steps
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
+from dpledger.process import Home
 
 if TYPE_CHECKING:
     from dpledger.ledger.ledger import Ledger
@@ -28,6 +29,7 @@ Value = TypeVar("Value")
 
 Keep = Literal["value", "digest", "none"]
 NOT_RECORDED = "the outcome does not fit into an entry: charged at its cap"
+FORKED = "the process was forked while this was open; what its copy answered is unknown: charged at its cap"
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 
 
@@ -44,13 +46,16 @@ class Receipt(Generic[Value]):
 
 
 class Attempt:
-    """A charge that this process reserved, and the redeem (as its SHA-256) that starts and settles it."""
+    """A charge that this process reserved, and the redeem (as its SHA-256) that starts and settles it.
+
+    Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts."""
 
     def __init__(self, book: Ledger, charge: str, redeem: str, kind: str) -> None:
         self._book = book
         self._charge = charge
         self._redeem = redeem
         self._kind = kind
+        self._home = Home("a charge")
 
     def start(self) -> Entry:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
@@ -96,12 +101,13 @@ class Attempt:
         return self._settle(None, outside_guarantee=outside_guarantee)
 
     def give_up(self, error: BaseException) -> BaseException:
-        """End the charge of a run that raised `error`, at its cap; what the caller is to see instead."""
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            self.commit_at_cap(outside_guarantee=False)
-            return error
-        self.commit_at_cap(outside_guarantee=True)
-        if isinstance(error, ContractViolation):
+        """End the charge of a run that raised `error`, at its cap; what the caller is to see instead. A forked child
+        ends nothing."""
+        is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+        if not self._home.is_here:
+            return error if is_stopped else self._home.refusal()
+        self.commit_at_cap(outside_guarantee=not is_stopped)
+        if is_stopped or isinstance(error, (ContractViolation, ForkedProcess)):
             return error
         return ContractViolation(
             f"{self._kind} raised an error while it read the data; the full charge stands. What the error said is "
@@ -123,13 +129,15 @@ class Attempt:
             charge = state.charge(self._charge)
             if stored is not None:
                 transaction.put_value(self._charge, stored)
+            outcome = charge.parts if parts is None else parts
+            is_lost = planned(outcome) != outcome and self._home.has_forked
             return [
                 gate.settle(
                     state,
                     charge,
-                    charge.parts if parts is None else parts,
+                    planned(outcome) if is_lost else outcome,
                     outside_guarantee=outside_guarantee,
-                    warnings=warnings,
+                    warnings=(*warnings, FORKED) if is_lost else warnings,
                     digest=digest,
                 )
             ]

@@ -43,6 +43,7 @@ from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
+from dpledger.process import Home
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed
@@ -82,7 +83,7 @@ class Ledger:
         self._draw = draw
         self._snapshot_every = snapshot_every
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._home = Home("a ledger handle")
         self._is_closed = False
         self._head = START
 
@@ -201,6 +202,7 @@ class Ledger:
 
     def refresh(self) -> State:
         """The state, with what other processes appended since."""
+        self._require_ours()
         with self._lock, self._reading() as reader:
             self._head = caught_up(self._head, reader, self._signer)
             return self.state
@@ -377,16 +379,13 @@ class Ledger:
         return self._signer
 
     def _require_ours(self) -> None:
-        if os.getpid() != self._process:
-            raise PolicyError(
-                "a ledger handle was used in a forked child: open the ledger there, or work in the parent"
-            )
+        self._home.require()
         if self._is_closed:
             raise PolicyError("the ledger handle is closed: open the ledger again")
 
     def close(self) -> None:
         """Close the store, unless this is a forked child, whose parent's connection stays its own."""
-        if os.getpid() == self._process:
+        if self._home.is_here:
             self._is_closed = True
             self._store.close()
 

@@ -8,11 +8,12 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -28,6 +29,7 @@ from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
+from dpledger.process import Home
 from dpledger.relations import Relation, Unit
 
 if TYPE_CHECKING:
@@ -269,25 +271,33 @@ class Reservation(Generic[Data, Value]):
         self._scope = scope
         self._mechanism = mechanism
         self._attempt = attempt
+        self._home = Home("a reservation")
+        self._lock = threading.Lock()
         self._is_over = False
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a reservation does not pickle: it is released once, in the process that made it")
 
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
-        self._require_held()
+        self._home.require()
         _inspect(self._mechanism, data)
-        self._is_over = True
+        self._take()
         self._attempt.start()
         return self._scope._run(self._mechanism, data, self._attempt)
 
     def abort(self) -> Entry:
         """Give the whole charge back. Its key is used up."""
-        self._require_held()
-        self._is_over = True
+        self._take()
         return self._attempt.abort()
 
-    def _require_held(self) -> None:
-        if self._is_over:
-            raise AlreadySpent("the reservation is over: it was released or aborted")
+    def _take(self) -> None:
+        """What is reserved is released or aborted once, by one thread."""
+        self._home.require()
+        with self._lock:
+            if self._is_over:
+                raise AlreadySpent("the reservation is over: it was released or aborted")
+            self._is_over = True
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +305,7 @@ class Reservation(Generic[Data, Value]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_over:
+        if not self._is_over and self._home.is_here:
             self.abort()
 
 

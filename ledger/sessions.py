@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, NoReturn, Self, TypeVar
 
-from dpledger.errors import Halted, InputError, ScopeError
+from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.protocol import Conversation, Release
+from dpledger.process import Home
 from dpledger.progress import track
 
 __all__ = ["Session"]
@@ -24,7 +25,8 @@ BLOCKS = 20  # a training run is granted its steps in about this many blocks
 class Session(Generic[Query, Answer, Value]):
     """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception.
 
-    It may be shared by threads, which then take turns."""
+    It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
+    the parent's, and settles at its cap there, for what a copy of it did could not be seen."""
 
     def __init__(self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None) -> None:
         self._attempt = attempt
@@ -32,25 +34,32 @@ class Session(Generic[Query, Answer, Value]):
         self._steps = steps
         self._asked = 0
         self._granted = 0
+        self._home = Home("an open interaction")
         self._lock = threading.RLock()
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
+
     def ask(self, query: Query) -> Answer:
         """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its
         contract (the interaction is closed and its full charge stands)."""
+        self._home.require()
         with self._lock:
             if self._receipt is not None or self._ended is not None:
                 raise Halted("the interaction is closed: open a new one")
             self._grant_next()
+            self._asked += 1  # before it runs: a query may ask on its own
             try:
                 answer = self._conversation.ask(query)
-            except (Halted, InputError):
+                self._home.require()  # the query may have forked
+            except (Halted, InputError, ForkedProcess):
+                self._asked -= 1
                 raise
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._asked += 1
                 return answer
             raise self._fail(failure)
 
@@ -58,12 +67,18 @@ class Session(Generic[Query, Answer, Value]):
         """Of a training run: 0, 1, ... up to its planned number of steps, with a progress bar on a terminal."""
         if self._steps is None:
             raise ScopeError("only a training run has a number of steps")
-        return track(range(self._steps), "training", total=self._steps)
+        return self._numbered(track(range(self._steps), "training", total=self._steps))
+
+    def _numbered(self, steps: Iterator[int]) -> Iterator[int]:
+        for step in steps:
+            self._home.require()
+            yield step
 
     def close(self) -> Receipt[Value]:
         """End the interaction and settle its charge; the receipt of its commit. A second call returns the same.
 
         After a broken contract there is no receipt: Halted."""
+        self._home.require()
         with self._lock:
             if self._receipt is not None:
                 return self._receipt
@@ -108,5 +123,5 @@ class Session(Generic[Query, Answer, Value]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ended is None:
+        if self._ended is None and self._home.is_here:
             self.close()

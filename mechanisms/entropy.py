@@ -1,7 +1,8 @@
 """Where random bits come from: a keystream keyed by the operating system, and a seeded one for tests and audits.
 
 Both are ChaCha20 keystreams (RFC 8439) of the `cryptography` package; they differ in the key alone. A generator
-belongs to the process that made it: a forked child draws from a fresh key, so that two processes never share noise.
+belongs to the process that made it and refuses in a forked child, so that two processes never share noise. Threads may
+share it: no two of them get the same words.
 
 >>> seeded(7).words(2).tolist() == seeded(7).words(2).tolist()
 True
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +21,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 
 from dpledger.errors import ParameterError
+from dpledger.process import Home
 
 __all__ = ["Entropy", "Keystream", "Words", "seeded", "system"]
 
@@ -39,13 +42,15 @@ class Entropy(Protocol):
 class Keystream:
     """A ChaCha20 keystream. `key`: 32 secret bytes; `stream` separates streams of one key.
 
-    `system=True` marks a key from the operating system: then the key is replaced after 2^36 bytes and in a forked
-    child. A seeded stream refuses to run in a forked child, where it would repeat its parent's words.
+    `system=True` marks a key from the operating system: then the key is replaced after 2^36 bytes. May be shared by
+    threads; refuses in a forked child, where it would repeat its parent's words (make one there: `system()`).
     """
 
     def __init__(self, key: bytes, *, stream: int = 0, system: bool = False) -> None:
         if len(key) != _KEY_BYTES:
             raise ParameterError("key", f"{len(key)} bytes", "32 bytes")
+        self._home = Home("a noise source")
+        self._lock = threading.RLock()  # the cipher may not run twice at once; RLock: a signal handler may draw, too
         self._system = system
         self._start(key, stream)
 
@@ -55,23 +60,21 @@ class Keystream:
     def _start(self, key: bytes, stream: int) -> None:
         nonce = struct.pack("<IIQ", 0, 0, stream)  # 4 bytes of block counter, 12 of nonce
         self._stream: CipherContext = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
-        self._pid = os.getpid()
         self._drawn = 0
 
     def words(self, count: int, /) -> Words:
         """`count` fresh words, as uint64[count]."""
+        self._home.require()
         if count < 0:
             raise ParameterError("count", count, "a whole number of at least 0")
-        if os.getpid() != self._pid:
-            if not self._system:
-                raise ParameterError("entropy", "a seeded stream in a forked child", "one stream per process")
-            self._start(os.urandom(_KEY_BYTES), 0)
-        elif self._drawn > _REKEY_AFTER:
-            if not self._system:
-                raise ParameterError("entropy", "a seeded stream past 2^36 bytes", "a fresh stream")
-            self._start(os.urandom(_KEY_BYTES), 0)
-        self._drawn += 8 * count
-        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype="<u8").astype(np.uint64, copy=False)
+        with self._lock:
+            if self._drawn > _REKEY_AFTER:
+                if not self._system:
+                    raise ParameterError("entropy", "a seeded stream past 2^36 bytes", "a fresh stream")
+                self._start(os.urandom(_KEY_BYTES), 0)
+            self._drawn += 8 * count
+            drawn = self._stream.update(bytes(8 * count))
+        return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def system() -> Keystream:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.errors import RelationError
+from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
@@ -31,6 +32,7 @@ __all__ = [
     "Release",
     "Sampled",
     "Steps",
+    "check_declared",
     "fixed",
 ]
 
@@ -151,3 +153,14 @@ def fixed(
     if own_unit is not None and own_unit != unit:
         raise RelationError(f"the mechanism protects one {own_unit.name}, the scope one {unit.name}")
     return relation, unit
+
+
+def check_declared(sensitivity: Decimal | int, justification: str, unit: Unit) -> None:
+    """Raise ParameterError where nobody declared a sensitivity though one unit may have many rows: the default of 1 is
+    that of a single row, and would be claimed for all of them."""
+    if sensitivity == 1 and justification == UNSAID and unit.max_contributions > 1:
+        raise ParameterError(
+            "sensitivity",
+            f"the default of 1, where one {unit.name} may have {unit.max_contributions} rows",
+            f"how far all rows of one {unit.name} move it, with a justification that says why",
+        )

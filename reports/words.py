@@ -219,8 +219,9 @@ def _mixed(rule: MixedFilter | EitherFilter) -> str:
     )
 
 
-def parameters(words: Mapping[str, Plain], *, without: Sequence[str] = ()) -> str:
-    """The public parameters of a mechanism, in one line; cut where it grows long (the entry holds all)."""
+def parameters(words: Mapping[str, Plain], *, without: Sequence[str] = ("assumes",)) -> str:
+    """The public parameters of a mechanism, in one line; cut where it grows long (the entry holds all). `without`:
+    those that stand elsewhere; what is assumed is a sentence, told once for the scope."""
     shown = ", ".join(f"{name(key)} {_plain(value)}" for key, value in words.items() if key not in without)
     return visible(shown.replace("\n", " "), SHORT)
 

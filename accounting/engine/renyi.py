@@ -10,9 +10,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, log_kappa
@@ -58,8 +60,7 @@ class CurveLadder:
         kept = np.isfinite(total)
         self._c, self._curves, self._composed = c[kept], total[kept], composed
         self._rounding = (len(curves) + 16) * UNIT
-        self._least = np.zeros(self._c.size)  # at most K of the losses, and K itself where it is known
-        self._known = np.full(self._c.size, composed is None)
+        self._learnt = _Learnt(np.zeros(self._c.size), np.full(self._c.size, composed is None))
 
     def epsilon(self, log_delta: float) -> float:
         """Claim: delta(result) <= e^log_delta. Source: Canonne-Kamath-Steinke 2020, Proposition 12."""
@@ -79,38 +80,48 @@ class CurveLadder:
     def _smallest(self, at: Callable[[Array], Array]) -> float:
         """The smallest of the bounds, which rise with K: known where what is at most each of them is smallest."""
         log_kappas = log_kappa(self._c) * (1 - 16 * UNIT) + 1e-14
+        learnt = self._learnt
         while True:
-            found = at((self._curves + self._least) * (1 + self._rounding) + log_kappas)
+            found = at((self._curves + learnt.least) * (1 + self._rounding) + log_kappas)
             best = int(np.argmin(found))
-            if self._known[best]:
+            if learnt.known[best]:
                 return float(found[best])
-            self._learn(best)
+            learnt = self._learnt = self._learn(learnt, best)  # of two threads that learn at once, one is kept
 
-    def _learn(self, i: int) -> None:
+    def _learn(self, learnt: _Learnt, i: int) -> _Learnt:
         """K of the losses at one more c: where that is too much work, it is taken for infinite from there on."""
         assert self._composed is not None
-        c = self._c
-        self._known[i] = True
+        least, known = learnt.least.copy(), learnt.known.copy()
         try:
-            value = float(self._composed.log_moments(c[i : i + 1])[0])
+            value = float(self._composed.log_moments(self._c[i : i + 1])[0])
         except WorkLimit:
             value = math.inf
         if value == math.inf:
-            self._least[i:], self._known[i:] = math.inf, True
-            return
-        self._least[i] = value
-        points = [-1, *(k for k in np.flatnonzero(self._known).tolist() if self._least[k] < math.inf)]
+            least[i:], known[i:] = math.inf, True
+            return _Learnt(least, known)
+        least[i], known[i] = value, True
+        points = [-1, *(k for k in np.flatnonzero(known).tolist() if least[k] < math.inf)]
         place = points.index(i)
         for left, right in itertools.pairwise(points[place - 1 : place + 2]):
-            self._raise(left, right)
+            _raise(self._c, least, known, left, right)
+        return _Learnt(least, known)
 
-    def _raise(self, left: int, right: int) -> None:
-        """The line through two neighbouring known points (-1: the origin) is below K outside of them."""
-        c, least = self._c, self._least
-        start, low = (c[left], least[left]) if left >= 0 else (0.0, 0.0)
-        line = low + (c - start) * ((least[right] - low) / (c[right] - start))
-        outside = ~self._known & ((c < start) | (c > c[right]))
-        least[outside] = np.maximum(least[outside], line[outside])
+
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    """At each c a number that is at most K of the losses, and K itself where it is known. Never changed: threads share
+    a ladder, and what one of them learns is a new one."""
+
+    least: Array
+    known: npt.NDArray[np.bool_]
+
+
+def _raise(c: Array, least: Array, known: npt.NDArray[np.bool_], left: int, right: int) -> None:
+    """The line through two neighbouring known points (-1: the origin) is below K outside of them."""
+    start, low = (c[left], least[left]) if left >= 0 else (0.0, 0.0)
+    line = low + (c - start) * ((least[right] - low) / (c[right] - start))
+    outside = ~known & ((c < start) | (c > c[right]))
+    least[outside] = np.maximum(least[outside], line[outside])
 
 
 def _moments(leaf: ZCDP | RDP, c: Array) -> Array:

@@ -9,7 +9,20 @@ from pathlib import Path
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
 from dpledger.files import path_of
 
-__all__ = ["Rest", "existing", "made", "may_write", "remove", "sync_folder"]
+__all__ = [
+    "Identity",
+    "Rest",
+    "beside",
+    "existing",
+    "identity",
+    "made",
+    "may_write",
+    "remove",
+    "sync_folder",
+]
+
+Identity = tuple[int, int]
+"""Which file it is: its device and its inode."""
 
 BESIDE = ("-wal", "-shm", "-journal")
 
@@ -18,6 +31,17 @@ def remove(file: Path) -> None:
     """Remove a ledger file that was just made, and what SQLite keeps beside it."""
     for suffix in ("", *BESIDE):
         beside(file, suffix).unlink(missing_ok=True)
+
+
+def identity(file: str | Path) -> Identity | None:
+    """Which file it is that a path names; None where nothing is. Opens nothing."""
+    try:
+        found = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreFailure(f"{file} cannot be read: {error.strerror}") from None
+    return found.st_dev, found.st_ino
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from dpledger.errors import StoreBehind
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
+from dpledger.process import Home
 
 __all__ = ["MemoryStore"]
 
@@ -17,6 +18,7 @@ class MemoryStore:
     """Leaves in a list. A transaction notes what it changes, and all of it is put in place at its end."""
 
     def __init__(self) -> None:
+        self.home = Home("a ledger in memory")
         self.lock = threading.RLock()
         self.leaves: list[bytes] = []
         self.checkpoint: bytes | None = None
@@ -27,14 +29,17 @@ class MemoryStore:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
+        self.home.require()
         with self.lock:
             yield _Work(self)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
+        self.home.require()
         with self.lock:
             work = _Work(self)
             yield work
+            self.home.require()  # what is done inside may have forked
             work.apply()
 
     def close(self) -> None:

@@ -2,8 +2,9 @@
 
 `create` never opens and `open` never creates. `look` writes nothing, and does with the right to read. What is not a
 dpledger ledger is refused before anything is written to it. While a handle is open the process must open the file by no
-other means: closing a plain descriptor would drop SQLite's locks. A forked child never closes the connection that it
-inherited, for the same reason.
+other means: closing a plain descriptor would drop SQLite's locks, and another process may then remove a log that is in
+use. So each transaction looks, before it begins and before it is acknowledged, whether the files are still those that
+were opened. A forked child uses, closes and opens nothing of what its parent had open (`stores.connections`).
 
 While a writer has it open, the last entries lie in the log beside the file (`-wal`), and a copy of the file alone is an
 older, genuine ledger that verifies. So a ledger in use is copied by `backup`; the last close empties the log.
@@ -11,16 +12,15 @@ older, genuine ledger that verifies. So a ledger in use is copied by `backup`; t
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
+from dpledger.ledger.stores.connections import BUSY_SECONDS, Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
 from dpledger.progress import Advance
@@ -29,7 +29,6 @@ __all__ = ["SQLiteStore"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
 LAYOUT = 1  # PRAGMA user_version
-BUSY_SECONDS = 30.0  # how long a writer waits for another process
 BACKUP_PAGES = 1024  # copied between two reports of progress
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
     {
@@ -65,13 +64,12 @@ _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
 class SQLiteStore:
     """A ledger file. Use `create`, `open` or `look`."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, at_rest: Rest | None = None) -> None:
+    def __init__(self, connection: Connection, path: Path, at_rest: Rest | None = None) -> None:
         self._connection = connection
         self._at_rest = at_rest
         self._lock = threading.RLock()
         self._closed = False
         self.path = path
-        _OPEN.add(self)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> SQLiteStore:
@@ -87,6 +85,7 @@ class SQLiteStore:
                         f"PRAGMA journal_mode = WAL; {_TABLES}"
                     )
                     _require_write_ahead(connection, file)
+                    connection.require_same_files()
                 except BaseException:
                     connection.close()
                     raise
@@ -128,6 +127,7 @@ class SQLiteStore:
             share = 100 * (total - remaining) // max(total, 1)
             if advance is not None:
                 advance(share - done)
+            self._connection.home.require()  # who is told may have forked
             done = share
 
         try:
@@ -140,7 +140,8 @@ class SQLiteStore:
                     copy.close()
             sync_folder(target)
         except BaseException:
-            remove(target)
+            if self._connection.home.is_here:
+                remove(target)
             raise
         return target
 
@@ -156,51 +157,45 @@ class SQLiteStore:
         if self._at_rest is not None and Rest.of(self.path) != self._at_rest:
             raise StoreFailure(f"{self.path} was written to while it was read: open it again")
 
+    def _require_same_files(self) -> None:
+        if self._at_rest is None:  # of a file at rest more than its name is watched, and its log is not opened
+            self._connection.require_same_files()
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         with self._begun("BEGIN IMMEDIATE") as work:
             yield work
+        self._require_same_files()  # before anything is acknowledged
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[_Work]:
+        connection = self._connection
+        connection.home.require()  # before the lock: a fork holds it for ever if another thread did
         with self._lock, _as_ours(self.path):
-            if self._connection.in_transaction:  # a read inside a transaction of the same thread
-                yield _Work(self._connection)
+            if connection.in_transaction:  # a read inside a transaction of the same thread
+                yield _Work(connection)
                 return
-            self._connection.execute(begin)
+            connection.execute(begin)
             try:
-                yield _Work(self._connection)
-                self._connection.execute("COMMIT")
+                self._require_same_files()
+                yield _Work(connection)
+                connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
+                if connection.home.is_here and connection.in_transaction:
                     with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
-                        self._connection.execute("ROLLBACK")
+                        connection.execute("ROLLBACK")
                 raise
 
     def close(self) -> None:
+        if not self._connection.home.is_here:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True
-                _OPEN.discard(self)
                 with suppress(sqlite3.Error):  # another handle is at work: the last one to close empties the log
                     self._connection.execute("PRAGMA busy_timeout = 0")
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
-
-    def _leak(self) -> None:
-        """In a forked child: keep the connection from ever being closed. Closing it would drop the parent's locks."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
-
-
-_OPEN: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
-
-
-def _leak_inherited() -> None:
-    for store in list(_OPEN):
-        store._leak()
-
-
-os.register_at_fork(after_in_child=_leak_inherited)
 
 
 class _Work:
@@ -279,7 +274,7 @@ def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow
     return ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
 
 
-def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
+def _opened(file: Path, mode: str, *settings: str) -> Connection:
     """A connection to what is a ledger for certain."""
     with _as_ours(file):
         connection = _connect(file, mode)
@@ -287,6 +282,7 @@ def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
             _require_ledger(connection, file)
             if "immutable" not in mode:  # there the log is not looked for, and the mode not known
                 _require_write_ahead(connection, file)
+                connection.require_same_files()
             for setting in settings:
                 connection.execute(setting)
         except BaseException:
@@ -295,16 +291,14 @@ def _opened(file: Path, mode: str, *settings: str) -> sqlite3.Connection:
     return connection
 
 
-def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,  # every use is under the store's own lock
-    )
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA trusted_schema = OFF")
+def _connect(file: Path, mode: str) -> Connection:
+    connection = Connection(file, mode)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

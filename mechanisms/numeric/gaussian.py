@@ -38,7 +38,7 @@ from dpledger.mechanisms.numeric.grid import (
     to_steps,
     vector_to_steps,
 )
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -49,7 +49,7 @@ _Value: TypeAlias = float | npt.NDArray[np.float64]
 
 
 @record
-class Gaussian(OneShot):
+class Gaussian(Vouched):
     """Release a number or a vector with Gaussian noise. Dong-Roth-Su 2022, theorem 2.7: mu = sensitivity / sigma.
 
     `sensitivity`: how far one unit moves it in the l2 norm, under the relation (the caller vouches for it;

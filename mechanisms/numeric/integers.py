@@ -26,7 +26,7 @@ from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole,
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -52,7 +52,7 @@ def share_of(epsilon: Decimal, parts: int) -> Decimal:
     return derived(round_down(Fraction(epsilon) / parts), epsilon=epsilon)
 
 
-class _WholeNumber(OneShot, ABC):
+class _WholeNumber(Vouched, ABC):
     """Base of a record that adds noise of the law `noise` to one whole number."""
 
     __slots__ = ()
@@ -61,7 +61,6 @@ class _WholeNumber(OneShot, ABC):
     sensitivity: int
     bound: Decimal
     missing: Decimal
-    justification: str
 
     @property
     @abstractmethod

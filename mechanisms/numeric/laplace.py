@@ -37,7 +37,7 @@ from dpledger.mechanisms.numeric.grid import (
     to_floats,
     to_steps,
 )
-from dpledger.mechanisms.numeric.one_shot import OneShot, ShortText, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -46,7 +46,7 @@ __all__ = ["Laplace"]
 
 
 @record
-class Laplace(OneShot):
+class Laplace(Vouched):
     """Release a number with Laplace noise. Dwork-McSherry-Nissim-Smith 2006, theorem 1.
 
     `sensitivity`: how far one unit moves the number, under the relation (the caller vouches for it; `justification`

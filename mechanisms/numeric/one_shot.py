@@ -11,10 +11,10 @@ from pydantic import StringConstraints
 from dpledger.accounting.guarantees import Failure
 from dpledger.decimals import read
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.protocol import fixed
+from dpledger.mechanisms.protocol import check_declared, fixed
 from dpledger.relations import Relation, Unit
 
-__all__ = ["OneShot", "ShortText", "derived", "exactly_one"]
+__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one"]
 
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 """One line in words, kept in the record."""
@@ -46,6 +46,25 @@ class OneShot:
 
     def _with(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]  # each subclass is a dataclass
+
+
+class Vouched(OneShot):
+    """Base of those whose sensitivity the caller vouches for: with the fields `sensitivity` and `justification`.
+
+    Assumes: the sensitivity holds for the number as it was computed. The rounding errors of a sum of floats depend on
+    every row and on their order; a sum of whole numbers (`ClippedMean` has one) has none.
+    """
+
+    __slots__ = ()
+
+    sensitivity: Decimal | int
+    justification: str
+
+    def under(self, relation: Relation, unit: Unit) -> Self:
+        """As `OneShot.under`; ParameterError where a unit may have many rows and nobody declared the sensitivity."""
+        placed = super().under(relation, unit)
+        check_declared(self.sensitivity, self.justification, unit)
+        return placed
 
 
 def derived(number: Decimal, **cause: object) -> Decimal:

@@ -8,6 +8,7 @@ depends on one unit is an output without noise.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +24,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps
 from dpledger.mechanisms.protocol import Release
+from dpledger.process import Home
 
 __all__ = ["Counts", "Number", "Outcome", "Query", "SparseVectorRun", "ThresholdSide", "Thresholding"]
 
@@ -81,7 +83,8 @@ class Thresholding:
 
 
 class SparseVectorRun:
-    """The conversation of a `SparseVector`. For one thread. Shows nothing of the data, and does not pickle."""
+    """The conversation of a `SparseVector`. Shows nothing of the data, does not pickle, and refuses in a forked child.
+    Threads may share it: they are answered one after another."""
 
     def __init__(self, tests: Thresholding, data: object, entropy: Entropy) -> None:
         self._tests = tests
@@ -92,6 +95,8 @@ class SparseVectorRun:
         self._open_epoch = 0
         self._asked = 0
         self._release: Release[Counts] | None = None
+        self._home = Home("a sparse vector run")
+        self._lock = threading.RLock()  # held while a test is drawn and counted, never while the caller's query runs
 
     def __reduce__(self) -> str:
         raise TypeError("a sparse vector run does not pickle: a copy would repeat its noise")
@@ -114,19 +119,23 @@ class SparseVectorRun:
         """
         self._check_open()
         steps = self._value(query)
-        self._check_open()  # the query may have asked, or closed, on its own
-        return self._test(steps)
+        with self._lock:
+            self._check_open()  # the query, or another thread, may have asked or closed
+            return self._test(steps)
 
     def close(self) -> Release[Counts]:
         """End the run. The release holds the counts, and the leaf with the outcome that its loss is computed from."""
-        outcome = SparseVectorOutcome(
-            closed_epochs=tuple(self._closed_epochs),
-            open_epoch=self._open_epoch,
-            halted=len(self._closed_epochs) == self._tests.law.cutoff,
-        )
-        return self._close(dataclasses.replace(self._tests.law, outcome=outcome), outside_guarantee=False)
+        self._home.require()
+        with self._lock:
+            outcome = SparseVectorOutcome(
+                closed_epochs=tuple(self._closed_epochs),
+                open_epoch=self._open_epoch,
+                halted=len(self._closed_epochs) == self._tests.law.cutoff,
+            )
+            return self._close(dataclasses.replace(self._tests.law, outcome=outcome), outside_guarantee=False)
 
     def _check_open(self) -> None:
+        self._home.require()
         if self._release is not None:
             raise Halted("the sparse vector run is closed")
         if self.halted:
@@ -142,6 +151,7 @@ class SparseVectorRun:
                 steps = self._tests.steps(value)
         except Exception:
             steps = None
+        self._home.require()  # the query may have forked
         if steps is None:
             self._close(self._tests.law, outside_guarantee=True)
             raise ContractViolation(
@@ -179,9 +189,10 @@ class SparseVectorRun:
         return self._noisy_threshold
 
     def _close(self, parts: SparseVectorLaw, *, outside_guarantee: bool) -> Release[Counts]:
-        if self._release is None:
-            free, charged = self.asked - len(self._closed_epochs), len(self._closed_epochs)
-            above, below = (free, charged) if self._tests.charged == "below" else (charged, free)
-            counts = Counts(asked=self.asked, above=above, below=below, halted=self.halted)
-            self._release = Release(value=counts, parts=parts, outside_guarantee=outside_guarantee)
-        return self._release
+        with self._lock:
+            if self._release is None:
+                free, charged = self.asked - len(self._closed_epochs), len(self._closed_epochs)
+                above, below = (free, charged) if self._tests.charged == "below" else (charged, free)
+                counts = Counts(asked=self.asked, above=above, below=below, halted=self.halted)
+                self._release = Release(value=counts, parts=parts, outside_guarantee=outside_guarantee)
+            return self._release

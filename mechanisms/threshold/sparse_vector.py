@@ -40,7 +40,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
-from dpledger.mechanisms.protocol import UNSAID, fixed
+from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
 from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -85,8 +85,9 @@ class SparseVector:
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same mechanism for this relation and unit, its mode and grid fixed. Every relation will do: the
-        sensitivity is declared under it."""
+        sensitivity is declared under it. ParameterError where a unit may have many rows and nobody declared it."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
+        check_declared(self.sensitivity, self.justification, own_unit)
         law = self.parts()
         changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid}
         return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)

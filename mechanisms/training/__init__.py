@@ -1,6 +1,19 @@
 """Private training: noisy sums of clipped gradients over secret batches."""
 
 from dpledger.mechanisms.training.dp_sgd import DPSGD
-from dpledger.mechanisms.training.run import Gradients, StepsTaken, TrainingRun
+from dpledger.mechanisms.training.gradients import Gradients
+from dpledger.mechanisms.training.invariance import BatchInvariance, check_batch_invariance
+from dpledger.mechanisms.training.row_sums import row_sums
+from dpledger.mechanisms.training.run import StepsTaken, TrainingRun
+from dpledger.mechanisms.training.units import ByUnit
 
-__all__ = ["DPSGD", "Gradients", "StepsTaken", "TrainingRun"]
+__all__ = [
+    "DPSGD",
+    "BatchInvariance",
+    "ByUnit",
+    "Gradients",
+    "StepsTaken",
+    "TrainingRun",
+    "check_batch_invariance",
+    "row_sums",
+]

@@ -1,7 +1,7 @@
 """Private stochastic gradient descent: noisy sums of clipped gradients over secret Poisson batches.
 
     one step   draw the batch: each unit with probability `rate`, exactly
-               call the caller's gradients(rows) -> (b, dimension), one row for each unit of the batch
+               call the caller's gradients(items) -> (b, dimension), one row for each unit of the batch
                clip each row to l2 norm `clip_norm`, round it to whole steps of `grid`, add the whole numbers
                add Gaussian noise of deviation noise_multiplier (clip_norm + grid sqrt(dimension) / 2) on the grid
                return the sum divided by `expected_batch_size`, a public number
@@ -46,12 +46,20 @@ from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
-from dpledger.mechanisms.training.run import Gradients, Step, TrainingRun, probe
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.training.gradients import Gradients, probe
+from dpledger.mechanisms.training.run import Step, TrainingRun
+from dpledger.mechanisms.training.units import ByUnit, Units
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["DPSGD", "ORDERS"]
+__all__ = ["ASSUMES", "DPSGD", "ORDERS"]
+
+ASSUMES = (
+    "gradients are batch-invariant: the gradient of a unit depends, bit for bit, on that unit and public values alone"
+)
+"""What the guarantee takes from the caller's function, as the record says it."""
+GROUPED = "each item of the data is everything of one unit"
+"""What `grouped=True` declares, beside that."""
 
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of the claim."""
@@ -69,11 +77,19 @@ class DPSGD:
     sigma / the l2 bound of one unit. `clip_norm`: that bound before rounding, in units of the gradient. `dimension`:
     length of a gradient, at most 2^31. `expected_batch_size`: what the sum is divided by; a declared number, never
     measured on private data. `grid`: a power of two, the step of the sum; default: the largest with
-    grid <= noise_multiplier clip_norm / 1024 and grid sqrt(dimension) <= clip_norm / 64.
+    grid <= noise_multiplier clip_norm / 1024 and grid sqrt(dimension) <= clip_norm / 64. `microbatch`: how many units
+    `gradients` is called on at a time, the last call filled up with null rows (`unit_rows`); default: all of a batch.
+    `grouped`: True declares that item i of the data is everything of unit i.
 
-    Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. Relation:
-    add_remove, or zero_out where the gradient of the null unit is zero or not finite. Raises ParameterError naming the
-    field for a parameter out of range, RelationError for another relation.
+    Data: item i is everything of unit i (`Units`); a unit with many rows yields one gradient, clipped as one. So where
+    a unit may contribute many rows (`Unit.max_contributions`), the data are `ByUnit(rows, units=ids)`, or items that
+    already are whole units, which `grouped=True` declares; anything else is refused. Relation: add_remove, or zero_out
+    where the gradient of the null unit is zero or not finite. Raises ParameterError naming the field for a parameter
+    out of range, RelationError for another relation.
+
+    Assumes: gradients are batch-invariant. Row i of what they return is, bit for bit, a function of item i, earlier
+    outputs of the run and public values alone, whatever else the batch holds and however large it is. `microbatch=1`
+    makes it so for every function that keeps nothing between calls; `check_batch_invariance` tries it on made-up rows.
     """
 
     rate: Rate
@@ -83,6 +99,8 @@ class DPSGD:
     dimension: Annotated[Whole, Field(strict=True, ge=1, le=2**31)]
     expected_batch_size: Positive
     grid: OptionalPositive = given(default=None)
+    microbatch: Annotated[int, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
+    grouped: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["dp_sgd"] = tag(default="dp_sgd")
@@ -133,6 +151,7 @@ class DPSGD:
             expected_batch_size=self.expected_batch_size,
             noise=self.noise,
             sensitivity=self.sensitivity,
+            microbatch=self.microbatch,
         )
 
     def under(self, relation: Relation, unit: Unit) -> Self:
@@ -171,6 +190,9 @@ class DPSGD:
             "expected_batch_size": self.expected_batch_size,
             "grid": self.step_size,
             "sigma": self.noise.sigma,
+            "microbatch": self.microbatch,
+            "grouped": self.grouped or None,
+            "assumes": f"{ASSUMES}; {GROUPED}" if self.grouped else ASSUMES,
         }
         result: dict[str, Plain] = plain(values)
         return result
@@ -181,11 +203,26 @@ class DPSGD:
         probe(gradients, Units.of(data), self.dimension)
 
     def inspect(self, data: object) -> None:
-        """ParameterError where the data are not items by position; a scope asks before it charges anything."""
+        """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks
+        before it charges anything."""
+        by_unit = isinstance(data, ByUnit)
+        if by_unit and self.grouped:
+            raise ParameterError(
+                "grouped", "True, and units", "one of them: items that are whole units, or ids of rows"
+            )
+        if self.unit is not None and self.unit.max_contributions > 1 and not (by_unit or self.grouped):
+            raise ParameterError(
+                "units",
+                f"nothing, in a scope where one {self.unit.name} may have {self.unit.max_contributions} rows",
+                "an id for each row (private_sgd(..., units=ids), or ByUnit(rows, units=ids) as data), or grouped=True "
+                f"where each item already holds everything of one {self.unit.name}: each {self.unit.name} is clipped "
+                "as one",
+            )
         Units.of(data)
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
-        """Begin the run on `data` (`Units`). ParameterError where the data are not items by position."""
+        """Begin the run on `data` (`Units`). ParameterError where `inspect` has one."""
+        self.inspect(data)
         return TrainingRun(self.one_step, self.parts(), Units.of(data), entropy)
 
 

@@ -6,33 +6,29 @@ promised, the run is closed at its full charge: an exception that depends on one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Repeated
 from dpledger.decimals import float_down
-from dpledger.errors import ContractViolation, Halted, ParameterError
+from dpledger.errors import ContractViolation, Halted
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
+from dpledger.mechanisms.training.gradients import Gradients, probe, unit_rows
 from dpledger.mechanisms.training.units import Units
+from dpledger.process import Home
 from dpledger.progress import track
 
-__all__ = ["Gradients", "Step", "StepsTaken", "TrainingRun", "probe"]
-
-Gradients: TypeAlias = Callable[[Any], npt.ArrayLike]
-"""The rows of a batch (of b units, also 0) -> real numbers of shape (b, dimension). Row i may depend on unit i, on
-earlier outputs of the run and on public values, and on nothing else: gradients that look at the rest of the batch
-(batch normalisation does) void the guarantee."""
-
-_REAL = "fiu"  # kinds of dtype: floats and whole numbers
+__all__ = ["Step", "StepsTaken", "TrainingRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +49,16 @@ class Step:
     expected_batch_size: Decimal
     noise: RoundedGaussian
     sensitivity: Sensitivity
+    microbatch: int | None
 
     def batch(self, units: int, entropy: Entropy) -> Positions:
         """The positions of a fresh secret batch."""
         return poisson_batch(self.rate, units, entropy=entropy)
+
+    def rows(self, gradients: Gradients, units: Units, batch: Positions) -> npt.NDArray[Any]:
+        """The gradient of each unit of the batch: (len(batch), dimension). Raises where `gradients` does, or breaks its
+        contract."""
+        return unit_rows(gradients, units, batch, dimension=self.dimension, microbatch=self.microbatch)
 
     def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> npt.NDArray[np.float64]:
         """The clipped, rounded sum of the rows, with noise, divided by the expected batch size. float64[dimension]."""
@@ -67,19 +69,9 @@ class Step:
         return mean
 
 
-def probe(gradients: Gradients, units: Units, dimension: int) -> None:
-    """Call `gradients` on no units: ParameterError unless it returns real numbers of shape (0, dimension)."""
-    expected = f"real numbers of shape (rows, {dimension}), one row a unit, also for no units"
-    try:
-        result = np.asarray(gradients(units.take(np.zeros(0, dtype=np.int64))))
-    except Exception as error:  # the batch was empty: what it says holds nothing of the data
-        raise ParameterError("gradients", f"{type(error).__name__} on an empty batch", expected) from error
-    if result.dtype.kind not in _REAL or result.shape != (0, dimension):
-        raise ParameterError("gradients", f"{result.dtype} of shape {result.shape} on an empty batch", expected)
-
-
 class TrainingRun:
-    """The conversation of a `DPSGD`. For one thread. Shows nothing of the data, and does not pickle."""
+    """The conversation of a `DPSGD`. Shows nothing of the data, does not pickle, and refuses in a forked child. Threads
+    may share it: no step runs twice, and none beyond the plan."""
 
     def __init__(self, step: Step, plan: Repeated, units: Units, entropy: Entropy) -> None:
         self._step = step
@@ -88,13 +80,17 @@ class TrainingRun:
         self._entropy = entropy
         self._done = 0
         self._release: Release[StepsTaken] | None = None
+        self._home = Home("a training run")
+        self._lock = threading.RLock()  # held while steps are counted, never while the caller's function runs
 
     def __reduce__(self) -> str:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
 
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`."""
-        return track(range(self._done, self._plan.times), "private training")
+        for step in track(range(self._done, self._plan.times), "private training"):
+            self._home.require()
+            yield step
 
     def ask(self, gradients: Gradients, /) -> npt.NDArray[np.float64]:
         """One step: the noisy sum of clipped gradients over a fresh secret batch, divided by `expected_batch_size`.
@@ -103,11 +99,13 @@ class TrainingRun:
         fails on an empty batch; ContractViolation if it fails on a batch (closed, charged in full); Halted after the
         last step or once closed.
         """
-        if self._release is not None or self._done == self._plan.times:
-            raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
+        self._home.require()
         if self._done == 0:
+            self._require_open()
             probe(gradients, self._units, self._step.dimension)
-        self._done += 1
+        with self._lock:
+            self._require_open()
+            self._done += 1
         rows = self._gradients(gradients)
         if self._release is not None:
             raise Halted("the training run was closed during a step; the step returns nothing")
@@ -115,31 +113,38 @@ class TrainingRun:
 
     def close(self) -> Release[StepsTaken]:
         """End the run. The release names how many steps were started; what was learnt is with the caller."""
+        self._home.require()
         return self._closed(outside_guarantee=False)
 
+    def _require_open(self) -> None:
+        if self._release is not None or self._done == self._plan.times:
+            raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
+
     def _closed(self, *, outside_guarantee: bool) -> Release[StepsTaken]:
-        if self._release is None:
-            plan = self._plan
-            started = Repeated(plan.of, times=plan.times, done=self._done)
-            self._release = Release(
-                value=StepsTaken(done=self._done, planned=plan.times),
-                parts=plan if outside_guarantee else started,
-                outside_guarantee=outside_guarantee,
-            )
-        return self._release
+        with self._lock:
+            if self._release is None:
+                plan = self._plan
+                started = Repeated(plan.of, times=plan.times, done=self._done)
+                self._release = Release(
+                    value=StepsTaken(done=self._done, planned=plan.times),
+                    parts=plan if outside_guarantee else started,
+                    outside_guarantee=outside_guarantee,
+                )
+            return self._release
 
     def _gradients(self, gradients: Gradients) -> npt.NDArray[Any]:
         """One row for each unit of a fresh batch. What went wrong is not told: it may depend on a unit."""
         batch = self._step.batch(len(self._units), self._entropy)
+        rows: npt.NDArray[Any] | None
         try:
-            rows = np.asarray(gradients(self._units.take(batch)))
-            kept = rows.dtype.kind in _REAL and rows.shape == (len(batch), self._step.dimension)
+            rows = self._step.rows(gradients, self._units, batch)
         except Exception:
-            kept = False
-        if not kept:
+            rows = None
+        self._home.require()  # the function may have forked
+        if rows is None:
             self._closed(outside_guarantee=True)
             raise ContractViolation(
-                "gradients raised, or did not return real numbers of shape (rows, dimension); the run is closed and "
-                "charged in full. Try the function on public or made-up rows to see why"
+                "gradients raised, or did not return one row of dimension numbers for each unit; the run is closed and "
+                "charged in full. Try the function on public or made-up rows to see why (check_batch_invariance does)"
             )
         return rows

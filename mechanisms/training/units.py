@@ -1,34 +1,79 @@
 """Data by unit of privacy: something with a length and an item for each unit, or a tuple of such, side by side.
 
 Item i is everything of unit i. An array, a list, a table with `iloc`, or a tuple of them with equal lengths, will do.
-Where a unit is a person with many rows, item i is all the rows of person i, and the gradients function still returns
-one row for it.
+Where a unit is a person with many rows, item i is all the rows of person i: `ByUnit` makes such items from an id beside
+each row. The gradients function returns one row for an item, whatever it holds, and that row is clipped as one.
 
 >>> units = Units.of((np.arange(3), ["a", "b", "c"]))
 >>> len(units), units.take(np.array([0, 2]))
 (3, (array([0, 2]), ['a', 'c']))
+>>> people = Units.of(ByUnit(np.arange(4), ["ann", "bob", "ann", None]))
+>>> len(people), people.take(np.array([0, 1]))
+(2, [array([0, 2]), array([1])])
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import word
 
-__all__ = ["Units"]
+__all__ = ["ByUnit", "Units"]
+
+_Positions: TypeAlias = npt.NDArray[np.int64]
+
+_NOBODY = -1
+_NAN = "nan"  # what numpy writes for a missing number among text
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_LONGEST_ID = 100  # digits of a decimal: one of a million digits is no id
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ByUnit:
+    """Rows, and beside each the id of the unit that it belongs to. Item i is then all the rows of unit i, in the order
+    and the form of `rows`; of a tuple of columns, those of each column.
+
+    `rows`: an array, a list, a table or a tuple of them, side by side. `units`: a list, an array or a column, with an
+    id for each row: text, bytes, a UUID or a number. Two ids are those of one unit where they are the same word: 2, 2.0
+    and "2" are, since numpy may write one as the other. A row whose id is anything else, like NaN, "nan" or None,
+    belongs to nobody and is left out: many people may share what is missing, and one of them would move the gradient
+    of all. Raises ParameterError where `units` are no such container, or not as many as the rows; never because of an
+    id.
+    Assumes: the id of a row depends on that row alone, and an array of ids keeps each of them (one of floats does not
+    keep whole numbers beyond 2^53).
+    """
+
+    rows: object
+    units: object
+    groups: tuple[_Positions, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = _columns(self.rows)
+        ids = _ids(self.units)
+        if len(ids) != _length(columns[0]):
+            raise ParameterError("units", "another number of ids than rows", "an id for each row")
+        object.__setattr__(self, "groups", _grouped(ids))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Units:
-    """The units of a dataset, to be taken by position. Shows nothing of them."""
+    """The units of a dataset, to be taken by position. Shows nothing of them. `groups`: the rows of each unit; None
+    where item i of each column is unit i."""
 
     columns: tuple[Any, ...]
     side_by_side: bool
+    groups: tuple[_Positions, ...] | None = None
 
     @classmethod
     def of(cls, data: object) -> Units:
@@ -36,20 +81,32 @@ class Units:
 
         No message says how many units there are: under add_remove that is private.
         """
-        columns = data if isinstance(data, tuple) else (data,)
-        if not columns:
-            raise ParameterError("data", "an empty tuple", "an array, a list, a table or a tuple of them")
-        if len({_length(column) for column in columns}) != 1:
-            raise ParameterError("data", "columns of different lengths", "one item of each column for each unit")
-        return cls(columns, isinstance(data, tuple))
+        if isinstance(data, ByUnit):
+            return cls(_columns(data.rows), isinstance(data.rows, tuple), data.groups)
+        return cls(_columns(data), isinstance(data, tuple))
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.columns[0]) if self.groups is None else len(self.groups)
 
-    def take(self, positions: npt.NDArray[np.int64]) -> Any:
-        """The items at `positions`, in the form of the data: an array of an array, a list of a list, ..."""
-        taken = tuple(_taken(column, positions) for column in self.columns)
+    def take(self, positions: _Positions) -> Any:
+        """The items at `positions`, in the form of the data: an array of an array, a list of a list, ...; a list of
+        such, one for each unit, where units have groups of rows."""
+        taken = tuple(self._items(column, positions) for column in self.columns)
         return taken if self.side_by_side else taken[0]
+
+    def _items(self, column: Any, positions: _Positions) -> Any:
+        if self.groups is None:
+            return _taken(column, positions)
+        return [_taken(column, self.groups[position]) for position in positions.tolist()]
+
+
+def _columns(data: object) -> tuple[Any, ...]:
+    columns = data if isinstance(data, tuple) else (data,)
+    if not columns:
+        raise ParameterError("data", "an empty tuple", "an array, a list, a table or a tuple of them")
+    if len({_length(column) for column in columns}) != 1:
+        raise ParameterError("data", "columns of different lengths", "one item of each column for each unit")
+    return columns
 
 
 def _length(column: Any) -> int:
@@ -61,9 +118,64 @@ def _length(column: Any) -> int:
     raise ParameterError("data", type(column).__name__, "an array, a list, a table or a tuple of them")
 
 
-def _taken(column: Any, positions: npt.NDArray[np.int64]) -> Any:
+def _taken(column: Any, positions: _Positions) -> Any:
     if hasattr(column, "iloc"):
         return column.iloc[positions]
     if isinstance(column, Sequence):
         return [column[position] for position in positions.tolist()]
     return column[positions]
+
+
+def _ids(units: object) -> Sequence[object]:
+    """The ids as they are, one by one: in a list each keeps its own type."""
+    if isinstance(units, Sequence) and not isinstance(units, (str, bytes, bytearray, memoryview)):
+        return units
+    array = array_of(units)
+    if array is None or array.ndim != 1:
+        raise ParameterError("units", type(units).__name__, "a list, an array or a column of ids, one for each row")
+    return list(array)
+
+
+def _grouped(ids: Sequence[object]) -> tuple[_Positions, ...]:
+    """The positions, rising, of the rows of each unit."""
+    places: dict[str, int] = {}
+    of_row = np.array([_place(name, places) for name in ids], dtype=np.int64)
+    order = np.argsort(of_row, kind="stable").astype(np.int64)
+    starts = np.searchsorted(of_row[order], np.arange(len(places) + 1))
+    return tuple(order[start:stop] for start, stop in pairwise(starts))
+
+
+def _place(name: object, places: dict[str, int]) -> int:
+    key = _key(name)
+    return _NOBODY if key is None else places.setdefault(key, len(places))
+
+
+def _key(name: object) -> str | None:
+    """The word that an id is (`numeric.rows.word`), but with all digits of a whole number: two people whose ids are
+    near each other are two. None where it is no id. Total."""
+    match name:
+        case bytes():
+            return _key(name.decode("latin-1"))
+        case str() if _WHOLE.fullmatch(name):
+            return str(name)
+        case UUID():
+            return str(name)
+    whole = _whole(name)
+    key = word(name) if whole is None else str(whole)
+    return None if key == _NAN else key
+
+
+def _whole(name: object) -> int | None:
+    """The whole number that a number is, exactly; None for all else."""
+    match name:
+        case np.timedelta64():  # numpy counts it among the whole numbers
+            return None
+        case int() | np.integer() | np.bool_():
+            return int(name)
+        case float() | np.floating():
+            return int(name) if np.isfinite(name) and name == np.floor(name) else None
+        case Decimal():
+            small = name.is_finite() and name.adjusted() <= _LONGEST_ID
+            return int(name) if small and name == int(name) else None
+        case _:
+            return None

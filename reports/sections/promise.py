@@ -21,18 +21,21 @@ from dpledger.reports.model import (
     CurveChart,
     Item,
     Items,
+    Origin,
     Picture,
     Point,
     Prose,
     Section,
     Table,
     unknown,
+    visible,
 )
 
 __all__ = ["bounds_of", "meaning", "promised"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
 MOST_PLANS = 3  # planned runs whose own odds are told
+MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
 
 KEEP = {
     "value": "kept in the store, so that a repeated request is answered and not run again; never exported",
@@ -193,6 +196,25 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
             else "open: more may be released within the budget",
         ),
         _sampler(account, prefix),
+        _assumed(account, prefix),
+    )
+
+
+def _assumed(account: ScopeAccount, prefix: str) -> Item:
+    """What the claims take from the caller's own code, as the mechanisms say it of themselves (`assumes`)."""
+    found: dict[str, set[str]] = {}
+    for admission in account.admissions:
+        assumed = admission.mechanism.parameters.get("assumes")
+        if isinstance(assumed, str):
+            found.setdefault(assumed, set()).add(words.tag(admission.mechanism.kind))
+    id_, label = f"{prefix}/assumed", "Assumed of the caller's code"
+    if not found:
+        return Item(id=id_, label=label, text="nothing is named by a mechanism that ran")
+    said = [f"{', '.join(sorted(kinds))}: {visible(text, 500)}" for text, kinds in sorted(found.items())]
+    if len(said) > MOST_ASSUMPTIONS:
+        said = [*said[:MOST_ASSUMPTIONS], "and more: see the entries"]
+    return Item(
+        id=id_, label=label, text=f"{'; '.join(said)}. Nothing in the record shows it", origin=Origin(status="declared")
     )
 
 

@@ -45,7 +45,7 @@ RULES = {
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_BARS = 12
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
-SHOWN_BESIDE = ("sensitivity", "justification")  # parameters with a column of their own
+SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
 PROMISES = (
     promises.PureDP,
     promises.ApproxDP,

@@ -101,9 +101,18 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.training.dp_sgd import (
         DPSGD as DPSGD,
     )
+    from dpledger.mechanisms.training.invariance import (
+        check_batch_invariance as check_batch_invariance,
+    )
     from dpledger.mechanisms.training.planning import (
         TrainingPlan as TrainingPlan,
         dpsgd_plan as dpsgd_plan,
+    )
+    from dpledger.mechanisms.training.row_sums import (
+        row_sums as row_sums,
+    )
+    from dpledger.mechanisms.training.units import (
+        ByUnit as ByUnit,
     )
     from dpledger.relations import (
         Relation as Relation,
@@ -196,10 +205,13 @@ _HOME = {
     ),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
+    "dpledger.mechanisms.training.invariance": ("check_batch_invariance",),
     "dpledger.mechanisms.training.planning": (
         "TrainingPlan",
         "dpsgd_plan",
     ),
+    "dpledger.mechanisms.training.row_sums": ("row_sums",),
+    "dpledger.mechanisms.training.units": ("ByUnit",),
     "dpledger.relations": (
         "Relation",
         "Unit",

@@ -3,7 +3,7 @@
     DpledgerError
       InputError       the caller's     ParameterError, RelationError, ScopeError, InfeasiblePlan, WorkLimit
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
-                                        ScopeBusy, ContractViolation
+                                        ScopeBusy, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError, StoreBehind, StoreFailure, ForeignLedger
       EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
 
@@ -33,6 +33,7 @@ __all__ = [
     "EngineError",
     "EvidenceError",
     "ForeignLedger",
+    "ForkedProcess",
     "Halted",
     "ImplausiblePromise",
     "InfeasiblePlan",
@@ -149,6 +150,11 @@ class ScopeBusy(PolicyError):
 
 class ContractViolation(PolicyError):
     """The caller's own code (query, learner, gradients) broke its declared contract; the full charge stands."""
+
+
+class ForkedProcess(PolicyError):
+    """What holds a secret, a charge or a granted step was used in a fork of the process that made it, and does nothing
+    there. Start workers with spawn, forkserver or as fresh processes, and open the ledger there."""
 
 
 class EvidenceError(DpledgerError):

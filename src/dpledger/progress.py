@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
+from dpledger.process import Home
+
 __all__ = ["Advance", "bar", "track"]
 
 T = TypeVar("T")
@@ -19,16 +21,23 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def bar(description: str, total: int | None, *, shown: bool = True) -> Iterator[Advance]:
-    """A context that yields `advance(steps)`. Draws on standard error, only where that is a terminal."""
+    """A context that yields `advance(steps)`. Draws on standard error, only where that is a terminal, and not in a
+    forked child: the thread that redraws is its parent's, and may hold the display's lock for ever."""
     if not shown or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as display:
+    home = Home("a progress bar")
+    display = Progress(console=Console(stderr=True), transient=True)
+    display.start()
+    try:
         task = display.add_task(description, total=total)
-        yield lambda steps: display.advance(task, steps)
+        yield lambda steps: display.advance(task, steps) if home.is_here else None
+    finally:
+        if home.is_here:
+            display.stop()
 
 
 def track(items: Iterable[T], description: str, *, total: int | None = None, shown: bool = True) -> Iterator[T]:

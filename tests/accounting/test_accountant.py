@@ -1,7 +1,9 @@
 """The online accountant: at every step its bounds and those of `compose` are for one number, and it can be put away."""
 
+import copy
 import json
 import math
+import pickle
 import random
 
 import pytest
@@ -25,6 +27,7 @@ from dpledger.errors import CannotCertify, DpledgerError, ParameterError, Relati
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue
 from engine_oracles import gaussian_delta, real
+from threads import Meeting, together
 
 STEP = PoissonSampled(GaussianLaw("1.1"), rate="0.02")
 OTHER = PoissonSampled(GaussianLaw("0.9"), rate="0.005")
@@ -316,3 +319,32 @@ def test_a_bad_append_changes_nothing() -> None:
         assert same(Accountant.resume(accountant.record()).epsilon, before)
     with pytest.raises(ParameterError, match="at least one"):
         Accountant("1e-5").profile()
+
+
+# ---- threads and copies ---------------------------------------------------------------------------------------------
+
+
+def test_what_two_threads_append_is_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both append a mechanism that is not known yet; without a lock, one reading of it replaces the other's count."""
+    accountant, meeting, read = Accountant("1e-5"), Meeting(), Accountant._read
+
+    def slowly(self: Accountant, tree: Composition) -> object:
+        meeting.wait()
+        return read(self, tree)
+
+    monkeypatch.setattr(Accountant, "_read", slowly)
+    together(lambda: accountant.append(GaussianLaw(9), 3), lambda: accountant.append(GaussianLaw(9), 4))
+    alone = Accountant("1e-5")
+    alone.append(GaussianLaw(9), 7)
+    assert accountant.record()["document"] == alone.record()["document"]
+    assert same(accountant.epsilon, alone.epsilon)
+
+
+def test_a_copy_of_an_accountant_counts_on_for_itself() -> None:
+    accountant = Accountant("1e-5")
+    accountant.append(GaussianLaw(9), 3)
+    before = accountant.record()
+    for copied in (copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant))):
+        copied.append(GaussianLaw(9), 4)
+        assert copied.epsilon.lower > accountant.epsilon.upper
+    assert accountant.record() == before

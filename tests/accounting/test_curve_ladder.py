@@ -13,6 +13,7 @@ from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from threads import Meeting, together
 
 CURVES = [
     ((ZCDP("0.01"), 3),),
@@ -45,8 +46,8 @@ def test_the_best_bound_is_found_among_few(
     found, asked = (few.epsilon(log_delta), few.log_delta(epsilon)), counting.asked
     every = CurveLadder(counting, curves)  # type: ignore[arg-type]
     for i in range(every._c.size):
-        if not every._known[i]:
-            every._learn(i)
+        if not every._learnt.known[i]:
+            every._learnt = every._learn(every._learnt, i)
     assert found == pytest.approx((every.epsilon(log_delta), every.log_delta(epsilon)), rel=1e-9, abs=1e-12)
     assert asked <= 80 < counting.asked
 
@@ -59,3 +60,23 @@ def test_curves_of_gaussians_beside_gaussians(runs: int) -> None:
     assert both.epsilon(-12.0) == pytest.approx(whole.epsilon(-12.0), rel=1e-9)
     rho = 0.04 * runs
     assert whole.epsilon(-12.0) <= rho + 2 * math.sqrt(12 * rho)
+
+
+class Slow(Counting):
+    """One that lets another thread catch up while K is formed."""
+
+    def __init__(self, composed: Composed) -> None:
+        super().__init__(composed)
+        self.meeting = Meeting()
+
+    def log_moments(self, c: Array) -> Array:
+        self.meeting.wait()
+        return super().log_moments(c)
+
+
+def test_threads_that_share_a_ladder_find_the_bound_that_one_finds() -> None:
+    """Ladders are kept from one composition to the next. A number that another thread is about to form is not known."""
+    composed, curves = Composed(((LaplaceLoss(0.1), 200),)), CURVES[0]
+    alone, shared = CurveLadder(composed, curves), CurveLadder(Slow(composed), curves)  # type: ignore[arg-type]
+    found = together(lambda: shared.epsilon(-12.0), lambda: shared.epsilon(-12.0))
+    assert found == pytest.approx([alone.epsilon(-12.0)] * 2, rel=1e-9)

@@ -12,11 +12,12 @@ from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError, RelationError
-from dpledger.ledger.bodies import Committed, Progress
+from dpledger.ledger.bodies import Committed, Progress, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.training import StepsTaken
+from dpledger.mechanisms.training import DPSGD, StepsTaken
+from dpledger.relations import Unit
 
 PLAN: dict[str, Any] = {
     "rate": "0.1",
@@ -127,6 +128,56 @@ def test_what_cannot_be_used_is_refused_before_the_charge(
     with pytest.raises(ParameterError, match=field):
         private_sgd(scope, data, gradients, **{**PLAN, **change})
     assert nothing_was_spent(book)
+
+
+def users_scope() -> tuple[Ledger, Scope]:
+    """A scope in which one user may have ten rows."""
+    book = Ledger.in_memory(entropy=seeded(52))
+    unit = Unit("user", max_contributions=10)
+    return book, book.scope("users", unit=unit, relation="add_remove", budget=ApproxDP(3, "0.000001"))
+
+
+def of_users(users: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    return np.array([user.mean(axis=0) for user in users]).reshape(len(users), 2)
+
+
+def test_rows_of_users_are_refused_until_somebody_says_whose_they_are() -> None:
+    """Clipped one by one, ten rows would move the sum ten times as far as is claimed."""
+    book, scope = users_scope()
+    with pytest.raises(ParameterError, match=r"units: expected an id for each row.*units=ids.*grouped=True"):
+        private_sgd(scope, ROWS, rows, **PLAN)
+    with pytest.raises(ParameterError, match="units"):
+        scope.open(DPSGD(**PLAN), ROWS)
+    with pytest.raises(ParameterError, match="units"):
+        private_sgd(scope, ROWS, of_users, units=[1, 2], **PLAN)
+    with pytest.raises(ParameterError, match="grouped"):
+        private_sgd(scope, ROWS, of_users, units=np.arange(200), grouped=True, **PLAN)
+    assert nothing_was_spent(book)
+
+
+def test_users_are_told_apart_by_the_ids_of_their_rows() -> None:
+    book, scope = users_scope()
+    with private_sgd(scope, ROWS, of_users, units=np.arange(200) // 10, **PLAN) as run:
+        for mean_gradient in run:
+            assert mean_gradient.shape == (2,)
+    book.verify()
+    assert parameters_of(book)["assumes"].startswith("gradients are batch-invariant")
+    assert "grouped" not in parameters_of(book)
+
+
+def test_items_that_are_whole_users_are_declared_in_the_entry() -> None:
+    book, scope = users_scope()
+    with private_sgd(scope, [ROWS[:10], ROWS[10:13]], of_users, grouped=True, microbatch=3, **PLAN) as run:
+        next(iter(run))
+    book.verify()
+    assert parameters_of(book)["grouped"] is True
+    assert parameters_of(book)["microbatch"] == 3
+
+
+def parameters_of(book: Ledger) -> Any:
+    """The parameters of the one mechanism that was admitted."""
+    (reserved,) = (entry.body for entry in book.entries() if isinstance(entry.body, Reserved))
+    return reserved.mechanism.parameters
 
 
 def test_a_run_that_the_budget_does_not_hold_is_refused() -> None:

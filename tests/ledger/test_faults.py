@@ -1,4 +1,4 @@
-"""What happens when something breaks: processes that are killed, many at once, forks, a disk that fails.
+"""What happens when something breaks: processes that are killed, many at once, a disk that fails.
 
 At every moment: what was released <= what is charged <= the budget, and the chain is whole.
 """
@@ -12,23 +12,26 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.errors import BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
-from dpledger.ledger.bodies import Committed, Refused, Reserved
+from dpledger.accounting.composition import GaussianLaw, Repeated
+from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
+from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
+from dpledger.ledger.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.scope import Scope
+from dpledger.ledger.scope import Receipt, Scope
+from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.protocol import Release
+from forking import ignores_fork_warnings
 from ledger_mechanisms import Once, laplace, stream, training
-
-FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+from threads import Meeting
 
 
 def file_with_budget(path: Path, epsilon: str) -> Path:
@@ -71,7 +74,7 @@ def counts(path: Path) -> tuple[int, int]:
         return sum(isinstance(body, Reserved) for body in bodies), sum(isinstance(body, Committed) for body in bodies)
 
 
-@FORKS
+@ignores_fork_warnings
 def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_path: Path) -> None:
     moments = random.Random(1)
     total = 0
@@ -90,7 +93,7 @@ def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_pat
     assert total > 0
 
 
-@FORKS
+@ignores_fork_warnings
 def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
     path = file_with_budget(tmp_path / "clinic.ledger", "30")
     children = [forked(path) for _ in range(2)]
@@ -98,6 +101,29 @@ def test_two_processes_grant_the_budget_exactly(tmp_path: Path) -> None:
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0, 0]
     assert sum(released) == 30
     assert counts(path) == (30, 30)
+
+
+@ignores_fork_warnings
+def test_children_forked_before_and_threads_after_the_opening_share_one_budget(tmp_path: Path) -> None:
+    """The children open the file on their own, the parent goes on with its handle: each release is granted once."""
+    path = file_with_budget(tmp_path / "clinic.ledger", "30")
+    children = [forked(path) for _ in range(2)]
+    with Ledger.open(path) as book:
+        granted = in_threads(2, lambda _: released_until_refused(book.scope("s")))
+    released = [read_all(pipe) - 1 for _, pipe in children]
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid, _ in children] == [0, 0]
+    assert sum(released) + sum(count for count in granted if isinstance(count, int)) == 30
+    assert counts(path) == (30, 30)
+
+
+def released_until_refused(scope: Scope) -> int:
+    released = 0
+    while True:
+        try:
+            scope.release(laplace("1"), 0)
+        except BudgetRefused:
+            return released
+        released += 1
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
@@ -144,6 +170,30 @@ def test_threads_grant_the_budget_exactly(scope: Scope) -> None:
     scope._ledger.verify()
 
 
+def test_threads_draw_their_noise_from_one_ledger(scope: Scope) -> None:
+    mechanism = Gaussian(noise_multiplier=100, dimension=20_000)
+    book, data = scope._ledger, np.zeros(20_000)
+    other = book.scope("vectors", unit="patient", relation="add_remove", budget=GDP(1))
+    results = in_threads(2, lambda _: [np.sum(other.release(mechanism, data).value) for _ in range(10)])
+    assert len({total for result in results if isinstance(result, list) for total in result}) == 20
+    committed = [entry.body for entry in book.verify().entries if isinstance(entry.body, Committed)]
+    assert [body.outside_guarantee for body in committed] == [False] * 20
+
+
+def test_a_reservation_is_released_once_by_two_threads(scope: Scope) -> None:
+    meeting = Meeting()
+
+    class Awaited(Once):
+        def inspect(self, data: object) -> None:
+            meeting.wait()
+
+    with scope.reserve(Awaited()) as reservation:
+        receipts = in_threads(2, reservation.release)
+    assert sum(isinstance(receipt, Receipt) for receipt in receipts) == 1
+    assert sum(isinstance(receipt, AlreadySpent) for receipt in receipts) == 1
+    assert len(scope.account().admissions) == 1
+
+
 def test_sixteen_requests_with_one_key_are_one_charge_and_fifteen_repetitions(scope: Scope) -> None:
     ran: list[int] = []
 
@@ -171,47 +221,7 @@ def test_without_patience_a_key_under_way_is_refused(scope: Scope) -> None:
     scope.release(mechanism, 0, key="one")
 
 
-# ---- forks and copies -----------------------------------------------------------------------------------------------
-
-
-def in_fork(work: Callable[[], object]) -> int:
-    """The exit status of a forked child that runs `work`: 0 if it raised PolicyError."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except PolicyError:
-            os._exit(0)
-        except BaseException:
-            os._exit(2)
-        os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-@FORKS
-def test_a_forked_child_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "clinic.ledger"
-    with Ledger.create(path) as book:
-        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(10))
-        works: Sequence[Callable[[], object]] = (
-            lambda: scope.release(laplace(), 1),
-            lambda: book.declare("limits", "none", by="me"),
-            lambda: list(book.entries()),
-            lambda: book.head,
-            book.verify,
-            book.refresh,
-            lambda: scope.spent(0),
-        )
-        assert [in_fork(work) for work in works] == [0] * len(works)
-        assert in_fork(book.close) == 1  # closing is allowed, and closes nothing of the parent's
-        pid = os.fork()
-        if pid == 0:
-            del scope, book
-            os._exit(0)
-        os.waitpid(pid, 0)
-        scope.release(laplace(), 1)
-        assert (tmp_path / "clinic.ledger-wal").exists()
-    assert counts(path) == (1, 1)
+# ---- copies ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_handle_neither_pickles_nor_copies(scope: Scope) -> None:
@@ -220,6 +230,14 @@ def test_a_handle_neither_pickles_nor_copies(scope: Scope) -> None:
             make_copy(scope._ledger)
     with pytest.raises(TypeError, match="does not pickle"):
         pickle.dumps(scope)
+
+
+def test_what_is_open_neither_pickles_nor_copies(scope: Scope) -> None:
+    with scope.open(stream(), None) as session, scope.reserve(laplace()) as reservation:
+        for held in (session, reservation):
+            for make_copy in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match="does not pickle"):
+                    make_copy(held)
 
 
 def test_a_closed_handle_says_so(tmp_path: Path) -> None:
@@ -295,6 +313,28 @@ def test_no_step_runs_before_its_grant_is_durable(scope: Scope, monkeypatch: pyt
     assert run.ask(0) == 1  # the step before was never taken
     run.close()
     assert steps.account().admissions[0].granted == 2
+
+
+def test_a_step_that_a_step_starts_is_granted_before_it_runs(scope: Scope) -> None:
+    """The caller's code asks again before it returns: five steps have begun, and none of them has ended."""
+    book = scope._ledger
+    steps = book.scope("steps", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
+    granted: list[int] = []
+
+    class Nested:
+        def ask(self, depth: int, /) -> int:
+            granted.append(max(entry.body.upto for entry in book.entries() if isinstance(entry.body, Progress)))
+            return run.ask(depth - 1) if depth else 0
+
+        def close(self) -> Release[None]:
+            return Release(value=None, parts=Repeated(GaussianLaw(40), times=40, done=len(granted)))
+
+    run: Any = steps.open(training(40), None)
+    run._conversation = Nested()
+    run.ask(4)
+    run.close()
+    assert granted == [2, 2, 4, 4, 6]
+    book.verify()
 
 
 def test_a_refusal_is_recorded_once_for_a_key_and_a_request(scope: Scope) -> None:

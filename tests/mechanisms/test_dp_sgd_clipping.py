@@ -74,7 +74,7 @@ def test_the_sum_is_the_sum_of_its_rows_in_any_order(
 
 @pytest.mark.parametrize("dimension", [1, 2, 7, 64, 1000])
 def test_a_long_random_row_stays_within_the_clip_norm_before_rounding(dimension: int) -> None:
-    """On the finest grid the rounding is negligible, so this is lemma 1 itself, checked with rational numbers."""
+    """On the finest grid the rounding is negligible, so this is lemma 2 itself, checked with rational numbers."""
     generator = np.random.default_rng(5)
     clip = float(2.0**49)
     for _ in range(200):

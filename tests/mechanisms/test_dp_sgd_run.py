@@ -22,7 +22,7 @@ from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training import DPSGD, StepsTaken
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation
 from mechanism_conformance import MechanismConformance
 
 PLAN: dict[str, Any] = {
@@ -240,12 +240,13 @@ FAULTS: list[Callable[[Any], Any]] = [
     lambda batch: np.zeros(2),
     lambda batch: np.zeros((len(batch), 3)),
     lambda batch: np.zeros((len(batch) + 1, 2)),
-    lambda batch: np.zeros((len(batch), 2), dtype=complex),
-    lambda batch: np.full((len(batch), 2), "x"),
+    lambda batch: [[0.0]] * len(batch),
+    lambda batch: [[0.0, [1.0]]] * len(batch),
 ]
+DTYPES = [complex, "U3", "S3", "datetime64[s]"]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*FAULTS, *(lambda batch, d=dtype: np.zeros((0, 2), dtype=d) for dtype in DTYPES)])
 def test_gradients_that_fail_on_nobody_are_refused_before_anything_is_drawn(fault: Callable[[Any], Any]) -> None:
     entropy = Counting()
     plan = DPSGD(**PLAN)
@@ -293,17 +294,6 @@ def test_a_run_does_not_pickle_and_shows_no_data() -> None:
     assert "123" not in repr(run)
     with pytest.raises(TypeError):
         run.__reduce__()
-
-
-def test_the_unit_may_have_many_rows() -> None:
-    """The scope's unit is the mechanism's; its items are everything of one unit."""
-    ready = DPSGD(**PLAN).under(Relation.ADD_REMOVE, Unit("user", max_contributions=7))
-    users = [np.ones((3, 2)), np.ones((1, 2)), np.zeros((0, 2))]
-
-    def gradients(batch: list[Data]) -> Data:
-        return np.array([user.sum(axis=0) for user in batch]).reshape(len(batch), 2)
-
-    assert ready.open(users, entropy=seeded(1)).ask(gradients).shape == (2,)
 
 
 class Counting:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from dpledger.accounting.guarantees import ApproxDP
+from dpledger.errors import ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.numeric import Gaussian, Geometric, IntegerGaussian, Laplace
 from dpledger.mechanisms.protocol import UNSAID, Described
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.relations import Relation, Unit
 from dpledger.reports import report
 
 SILENT: list[Callable[..., Described]] = [
@@ -28,6 +30,19 @@ def test_the_entry_says_that_no_reason_was_given(make: Callable[..., Described])
     assert "no reason given" in UNSAID
     assert "default" in UNSAID
     assert make(justification="one row").parameters()["justification"] == "one row"
+
+
+@pytest.mark.parametrize("make", SILENT)
+def test_the_default_sensitivity_of_one_row_is_refused_where_a_unit_may_have_many(
+    make: Callable[..., Described],
+) -> None:
+    """It would be claimed for all rows of a user, at the price of one."""
+    many = Unit("user", max_contributions=10)
+    with pytest.raises(ParameterError, match=r"sensitivity: expected how far all rows of one user.*may have 10 rows"):
+        make().under(Relation.ADD_REMOVE, many)
+    for said in ({"sensitivity": 10}, {"justification": "a user changes one flag, whatever the rows"}):
+        assert make(**said).under(Relation.ADD_REMOVE, many).unit == many
+    assert make().under(Relation.ADD_REMOVE, Unit("user")).unit == Unit("user")
 
 
 def reported(mechanism: Laplace) -> str:

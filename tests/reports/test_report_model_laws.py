@@ -150,6 +150,13 @@ def test_refunds_name_their_rule(model: ReportModel) -> None:
         assert rows[name][5].value < rows[name][4].value  # type: ignore[operator]
 
 
+def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measured(model: ReportModel) -> None:
+    assumed = item(model, "scope:patients-2026/assumed")
+    assert "dp_sgd: gradients are batch-invariant" in assumed.text
+    assert assumed.origin.status == "declared"
+    assert "nothing is named" in item(model, "scope:staff-survey/assumed").text
+
+
 def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
     found = tables_of(model)
     assert [row[0].text for row in found["scope:patients-2026/refusals"].rows] == ["laplace × 2", "laplace"]

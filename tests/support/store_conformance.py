@@ -11,6 +11,7 @@ import pytest
 
 from dpledger.errors import StoreBehind
 from dpledger.ledger.stores.protocol import ChargeRow, Store
+from forking import DONE, ignores_fork_warnings, in_child
 
 ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
 
@@ -154,3 +155,16 @@ class StoreConformance(ABC):
     def test_it_closes_twice(self, store: Store) -> None:
         store.close()
         store.close()
+
+    @ignores_fork_warnings
+    def test_a_forked_child_neither_reads_nor_writes_nor_closes(self, store: Store) -> None:
+        with store.transaction() as work:
+            work.append(b"leaf")
+        for use in (store.reading, store.transaction):
+            assert in_child(use().__enter__).startswith("ForkedProcess: ")
+        assert in_child(store.close) == DONE
+        with store.transaction() as work:
+            assert in_child(lambda: store.reading().__enter__()).startswith("ForkedProcess: ")
+            assert work.append(b"another") == 1
+        with store.reading() as reader:
+            assert list(reader.leaves()) == [b"leaf", b"another"]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Repeated
+from dpledger.decimals import float_down
 from dpledger.mechanisms.entropy import Entropy, seeded
 from dpledger.mechanisms.noise import draw
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
@@ -23,7 +24,7 @@ from dpledger.mechanisms.training.dp_sgd import DPSGD
 from dpledger.mechanisms.training.run import Step, TrainingRun
 from dpledger.mechanisms.training.units import Units
 
-__all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers"]
+__all__ = ["TWINS", "ForgottenEpoch", "RowsNotUsers", "TwinWorkers", "layout_clipped_sum", "layout_steps"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -107,6 +108,43 @@ class ShortNormStep(Step):
         return released
 
 
+def layout_clipped_sum(rows: npt.NDArray[Any], *, clip_norm: float, grid: float) -> npt.NDArray[np.int64]:
+    """`clipped_sum` with the steps of `layout_steps`, block by block."""
+    height = max(1, 2**16 // rows.shape[1])
+    total = np.zeros(rows.shape[1], dtype=np.int64)
+    for start in range(0, len(rows), height):
+        block = np.asarray(rows[start : start + height], dtype=np.float64)
+        total += layout_steps(block, clip_norm, grid).sum(axis=0)
+    return total
+
+
+def layout_steps(block: Floats, clip_norm: float, grid: float) -> npt.NDArray[np.int64]:
+    """The steps of each row, squares added by `einsum`: in an order that follows the memory layout. One row with a
+    value that is not finite has the whole block copied, and all its norms taken again in the order of the copy."""
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ij,ij->i", block, block)
+        wild = ~np.isfinite(squares)
+        if wild.any():
+            block = block.copy()
+            block[wild] = 0.0
+            squares = np.einsum("ij,ij->i", block, block)
+        norms = np.sqrt(squares) * (1 + (block.shape[1] + 3) * 2.0**-52)
+        factors = np.where(norms > clip_norm, clip_norm / norms, 1.0)
+        return np.rint(block * (factors / grid)[:, np.newaxis]).astype(np.int64)
+
+
+class OrderOfTheLayoutStep(Step):
+    """TRN-B10: what a row adds depends, by its last bits, on the layout of its block and on whether another row there
+    is finite. Where those bits decide the rounding, a unit moves every row of the block by a step in every entry."""
+
+    def noisy_mean(self, rows: npt.NDArray[Any], entropy: Entropy) -> Floats:
+        grid = float(self.noise.grid)
+        total = layout_clipped_sum(rows, clip_norm=float_down(self.clip_norm), grid=grid)
+        noisy = draw(self.noise, total, sensitivity=self.sensitivity, entropy=entropy)
+        released: Floats = noisy.astype(np.float64) * (grid / float(self.expected_batch_size))
+        return released
+
+
 class TwiceTheRateStep(Step):
     """TRN-B9: batches at twice the declared rate: the loss is that of rate 2q."""
 
@@ -132,6 +170,10 @@ class NoiseOnce(FaultyStep):
 
 class ShortNorm(FaultyStep):
     faulty = ShortNormStep
+
+
+class OrderOfTheLayout(FaultyStep):
+    faulty = OrderOfTheLayoutStep
 
 
 class TwiceTheRate(FaultyStep):
@@ -176,5 +218,6 @@ TWINS: Mapping[str, type[DPSGD]] = {
     "TRN-B6": RowsNotUsers,
     "TRN-B7": ShortNorm,
     "TRN-B9": TwiceTheRate,
+    "TRN-B10": OrderOfTheLayout,
 }
 """The twins that are mechanisms; TRN-B8 is `TwinWorkers`."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.training import row_sums
 
 __all__ = ["PRIVATE_ROWS", "Patients", "accuracy", "gradients", "load", "scaled"]
 
@@ -66,8 +67,9 @@ def scaled(raw: Floats) -> Floats:
 
 
 def gradients(weights: Floats, features: Floats, malignant: Floats) -> Floats:
-    """Per-example gradients of the logistic loss: (31,), (b, 31), (b,) to (b, 31)."""
-    predicted = 1 / (1 + np.exp(-features @ weights))
+    """Per-example gradients of the logistic loss: (31,), (b, 31), (b,) to (b, 31). Batch-invariant: each row's product
+    is added in one order, which `features @ weights` does not promise."""
+    predicted = 1 / (1 + np.exp(-row_sums(features * weights)))
     result: Floats = (predicted - malignant)[:, None] * features
     return result
 

@@ -1,0 +1,105 @@
+"""What the caller's function returns for a batch, as one row of real numbers for each unit.
+
+The function is the caller's, and the shape of what it returns is a contract: what breaks it ends the run. The dtype is
+none, since one record may have decided it: each row of a list is read by itself, each entry of an array by itself
+(`numeric.rows.numbers`), and what is no real number counts as NaN, so that its row counts as zero.
+
+>>> batch = np.array([[3.0, 4.0], [0.0, 1.0]])
+>>> unit_rows(lambda rows: rows, Units.of(batch), np.array([1]), dimension=2).tolist()
+[[0.0, 1.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import numbers
+from dpledger.mechanisms.training.batches import Positions
+from dpledger.mechanisms.training.units import Units
+
+__all__ = ["BrokenShape", "Gradients", "probe", "unit_rows"]
+
+Gradients: TypeAlias = Callable[[Any], npt.ArrayLike]
+"""The items of a batch (of b units, also 0) -> real numbers of shape (b, dimension): an array, or for b > 0 a list of
+rows. Row i may depend, bit for bit, on item i, on earlier outputs of the run and on public values, and on nothing else.
+Gradients that look at the rest of the batch void the guarantee: batch normalisation does, and so does a matrix product
+whose last bits change with the size of the batch. `check_batch_invariance` finds both, `microbatch=1` rules them out.
+"""
+
+_REAL = "biuf"  # kinds of dtype that become float64 as each entry by itself would: booleans, whole numbers, floats
+
+
+class BrokenShape(Exception):
+    """The function did not return one row for each item. Says what it returned: not to be shown where the items are
+    private."""
+
+
+def unit_rows(
+    gradients: Gradients, units: Units, batch: Positions, *, dimension: int, microbatch: int | None = None
+) -> npt.NDArray[Any]:
+    """The row of each unit of `batch`: (len(batch), dimension), of real numbers.
+
+    `microbatch`: how many units the function is called on at a time; None: on all of the batch in one call. The last
+    call is filled up with null rows: repeats of its last unit, whose gradients are thrown away, so that every call has
+    the same shape, and an item for which the function is made. Raises BrokenShape, or what the function raises.
+    """
+    if microbatch is None:
+        return _rows(gradients(units.take(batch)), len(batch), dimension)
+    result = np.empty((len(batch), dimension))
+    for start in range(0, len(batch), microbatch):
+        group = batch[start : start + microbatch]
+        filled = np.concatenate([group, np.repeat(group[-1:], microbatch - len(group))])
+        found = _rows(gradients(units.take(filled)), microbatch, dimension)
+        with np.errstate(all="ignore"):  # a wider float that overflows counts as infinite
+            result[start : start + len(group)] = found[: len(group)]
+    return result
+
+
+def probe(gradients: Gradients, units: Units, dimension: int | None = None) -> int:
+    """Call `gradients` on no units, and return the length of a gradient. ParameterError unless it returns real numbers
+    of shape (0, dimension). What is seen is public: the batch is empty."""
+    expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit, also for no units"
+    try:
+        found = _array(gradients(units.take(np.zeros(0, dtype=np.int64))))
+    except Exception as error:
+        raise ParameterError("gradients", f"{type(error).__name__} on an empty batch", expected) from error
+    fits = found.ndim == 2 and len(found) == 0 and dimension in (None, found.shape[1])
+    if not fits or found.dtype.kind not in _REAL + "O":
+        raise ParameterError("gradients", f"{found.dtype} of shape {found.shape} on an empty batch", expected)
+    return int(found.shape[1])
+
+
+def _rows(result: Any, count: int, dimension: int) -> npt.NDArray[Any]:
+    if isinstance(result, (list, tuple)) and result:
+        rows = np.array([_row(row, dimension) for row in result])
+    else:
+        rows = _read(_array(result))
+    if rows.shape != (count, dimension):
+        raise BrokenShape(f"shape {rows.shape}")
+    return rows
+
+
+def _row(row: Any, dimension: int) -> npt.NDArray[np.float64]:
+    """A row of a list, by itself: the dtype of the others says nothing about it. float64[dimension]."""
+    entries = _read(_array(row))
+    if entries.shape != (dimension,):
+        raise BrokenShape(f"a row of shape {entries.shape}")
+    with np.errstate(all="ignore"):  # a wider float that overflows counts as infinite
+        return entries.astype(np.float64)
+
+
+def _array(result: Any) -> npt.NDArray[Any]:
+    found = array_of(result)
+    return np.asarray(result) if found is None else found
+
+
+def _read(entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if entries.dtype.kind in _REAL:
+        return entries
+    return numbers(entries.reshape(-1), missing=np.nan).reshape(entries.shape)

@@ -1,0 +1,84 @@
+"""Threads that share a noise source or an open run: no word is drawn twice, no step or answer is given beyond the plan.
+
+The races are made to happen: where one thread could pass between a check and what it allows, both wait for each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpledger.errors import Halted
+from dpledger.mechanisms.entropy import Words, seeded, system
+from dpledger.mechanisms.numeric import Gaussian
+from dpledger.mechanisms.threshold import Outcome, SparseVector
+from dpledger.mechanisms.training import DPSGD, StepsTaken
+from threads import Meeting, together
+
+PLAN: dict[str, Any] = {
+    "rate": "0.5",
+    "noise_multiplier": 1,
+    "clip_norm": 1,
+    "dimension": 2,
+    "expected_batch_size": 4,
+}
+
+
+# ---- noise sources --------------------------------------------------------------------------------------------------
+
+
+def test_threads_share_a_stream_and_no_word_is_drawn_twice() -> None:
+    """Together they draw what one would have drawn alone, in blocks."""
+    threads, blocks, size = 4, 30, 20_000
+    stream = seeded(3)
+    drawn = together(*[lambda: [stream.words(size).tobytes() for _ in range(blocks)]] * threads)
+    assert [error for error in drawn if not isinstance(error, list)] == []
+    alone = seeded(3).words(threads * blocks * size).reshape(threads * blocks, size)
+    assert sorted(block for part in drawn if isinstance(part, list) for block in part) == sorted(
+        block.tobytes() for block in alone
+    )
+
+
+def test_threads_that_share_a_source_release_without_a_failure() -> None:
+    source, mechanism = system(), Gaussian(noise_multiplier=1, dimension=5000)
+    data = np.zeros(5000)
+    drawn = together(*[lambda: [np.sum(mechanism.release(data, entropy=source).value) for _ in range(20)]] * 2)
+    sums = [total for part in drawn if isinstance(part, list) for total in part]
+    assert len(set(sums)) == 40
+
+
+# ---- open runs ------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A noise source that lets another thread catch up before it answers."""
+
+    def __init__(self) -> None:
+        self.source, self.meeting = seeded(5), Meeting()
+
+    def words(self, count: int, /) -> Words:
+        self.meeting.wait()
+        return self.source.words(count)
+
+
+def test_a_sparse_vector_of_one_answer_gives_two_threads_one() -> None:
+    run = SparseVector(epsilon=1000, cutoff=1, threshold=10, charged="above").open(None, entropy=Slow())
+    answers = together(lambda: run.ask(20), lambda: run.ask(20))
+    assert answers.count(Outcome.ABOVE) == 1
+    assert sum(isinstance(answer, Halted) for answer in answers) == 1
+    assert run.close().value.above == 1
+
+
+def test_a_plan_of_one_step_runs_one_step_for_two_threads() -> None:
+    run = DPSGD(**PLAN, steps=1).open(np.ones((8, 2)), entropy=seeded(1))
+    meeting = Meeting()
+
+    def gradients(rows: Any) -> Any:
+        meeting.wait()
+        return rows
+
+    means = together(lambda: run.ask(gradients), lambda: run.ask(gradients))
+    assert sum(isinstance(mean, np.ndarray) for mean in means) == 1
+    assert sum(isinstance(mean, Halted) for mean in means) == 1
+    assert run.close().value == StepsTaken(done=1, planned=1)

@@ -1,0 +1,38 @@
+"""Progress bars: drawn on a terminal, by the process that began them, and only there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from dpledger.progress import track
+from forking import DONE, ignores_fork_warnings, in_child
+
+
+@ignores_fork_warnings
+def test_a_bar_is_neither_drawn_nor_ended_by_a_forked_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its display's lock may be held by the thread that redraws, which a child does not have."""
+    drawn = tmp_path / "drawn"
+    for name in ("advance", "stop"):
+
+        def noted(*_: object, name: str = name) -> None:
+            with drawn.open("a") as file:
+                file.write(f"{name} {os.getpid()}\n")
+
+        monkeypatch.setattr(Progress, name, noted)
+    monkeypatch.setattr(Progress, "start", lambda _: None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    numbers = track(range(3), "counting")
+    next(numbers)
+
+    def go_on() -> None:
+        next(numbers)
+        numbers.close()  # type: ignore[attr-defined]
+
+    assert in_child(go_on) == DONE
+    assert list(numbers) == [1, 2]
+    assert drawn.read_text().splitlines() == [f"{name} {os.getpid()}" for name in ["advance"] * 3 + ["stop"]]
