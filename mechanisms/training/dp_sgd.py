@@ -99,7 +99,7 @@ class DPSGD:
     dimension: Annotated[Whole, Field(strict=True, ge=1, le=2**31)]
     expected_batch_size: Positive
     grid: OptionalPositive = given(default=None)
-    microbatch: Annotated[int, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
+    microbatch: Annotated[Whole, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
     grouped: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)

@@ -45,6 +45,7 @@ FILTER: dict[str, object] = {
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
@@ -193,6 +194,14 @@ DOORS: dict[str, Door] = {
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
+    "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
+    "check_batch_invariance": Door(
+        dpl.check_batch_invariance,
+        {"gradients": zeros, "made_up_rows": np.zeros((3, 2)), "microbatch": None},
+        names={"made_up_rows": "data|made_up_rows|gradients"},
+        left={"gradients": OWN_CODE},
+    ),
+    "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
     "dpsgd_plan": Door(
         dpl.dpsgd_plan,
         {"n_public": 1000, "epochs": 1, "batch": 500, "target": dpl.ZCDP(1), "dimension": 10, "scope_filter": None},
