@@ -7,7 +7,7 @@ never leaves: it may depend on one record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from dpledger.accounting.composition import Composition, planned
@@ -15,7 +15,8 @@ from dpledger.errors import ContractViolation, EngineError, ForkedProcess, Input
 from dpledger.ledger import gate, values
 from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
 from dpledger.ledger.entries import Entry
-from dpledger.ledger.standing import State, next_steps
+from dpledger.ledger.redeems import Redeem
+from dpledger.ledger.standing import OpenCharge, State, next_steps
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
 from dpledger.process import Home
@@ -38,19 +39,21 @@ class Receipt(Generic[Value]):
     """A released value, and the signed entry of its commit.
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
-    secret, and keep it: it is stored nowhere else."""
+    secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
+    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal."""
 
     value: Value
     entry: Entry
     salt: bytes | None = None
+    replayed: bool = field(default=False, compare=False)
 
 
 class Attempt:
-    """A charge that this process reserved, and the redeem (as its SHA-256) that starts and settles it.
+    """A charge that this process reserved, and the redeem that starts and settles it.
 
     Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts."""
 
-    def __init__(self, book: Ledger, charge: str, redeem: str, kind: str) -> None:
+    def __init__(self, book: Ledger, charge: str, redeem: Redeem, kind: str) -> None:
         self._book = book
         self._charge = charge
         self._redeem = redeem
@@ -59,7 +62,9 @@ class Attempt:
 
     def start(self) -> Entry:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
-        return self._append(lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem))
+        return self._append(
+            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem.digest)
+        )
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
@@ -67,8 +72,9 @@ class Attempt:
 
     def grant(self, upto: int) -> Entry:
         """Grant a training run its steps up to `upto`, durably, before any of them runs."""
+        redeem = self._redeem.digest
         return self._append(
-            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=self._redeem, upto=upto)
+            lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
         )
 
     def commit(self, release: Release[Value], keep: Keep) -> Receipt[Value]:
@@ -128,7 +134,7 @@ class Attempt:
         def settle(state: State, transaction: Transaction) -> list[Body]:
             charge = state.charge(self._charge)
             if stored is not None:
-                transaction.put_value(self._charge, stored)
+                transaction.put_value(self._charge, self._book.seal(stored, self._origin(charge, state.size)))
             outcome = charge.parts if parts is None else parts
             is_lost = planned(outcome) != outcome and self._home.has_forked
             return [
@@ -136,6 +142,7 @@ class Attempt:
                     state,
                     charge,
                     planned(outcome) if is_lost else outcome,
+                    redeem=self._redeem,
                     outside_guarantee=outside_guarantee,
                     warnings=(*warnings, FORKED) if is_lost else warnings,
                     digest=digest,
@@ -143,6 +150,16 @@ class Attempt:
             ]
 
         return self._book.transact(settle)[0]
+
+    def _origin(self, charge: OpenCharge, entry: int) -> values.Origin:
+        return values.Origin(
+            ledger=self._book.id,
+            scope=charge.scope,
+            key=charge.key,
+            request=charge.request,
+            charge=charge.charge,
+            entry=entry,
+        )
 
     def _append(self, make: Callable[[State], Body]) -> Entry:
         return self._book.transact(lambda state, _: [make(state)])[0]

@@ -20,9 +20,10 @@ from pydantic import TypeAdapter
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger import envelope, wire
 from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, LedgerId, Time
+from dpledger.ledger.keys import VerifyingKey
 from dpledger.schema import Plain, given, plain, record, validated
 
-__all__ = ["Entry", "entry_of", "format_entry", "parse_entry"]
+__all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
 
@@ -85,6 +86,18 @@ def _is_same(left: Plain, right: Plain) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_is_same, left, right))
     return left == right
+
+
+def signed_entry(leaf: bytes, key: VerifyingKey, index: int) -> Entry:
+    """The entry in a leaf that is to be the one at `index` of the ledger of `key`, its signature verified. Raises
+    VerificationError for any other."""
+    try:
+        entry = parse_entry(wire.parse(envelope.verify(leaf, lambda _: key)))
+    except VerificationError as error:
+        raise VerificationError(error.reason, index=index) from None
+    if (entry.ledger, entry.index) != (key.name, index):
+        raise VerificationError("another signed entry stands in its place", index=index)
+    return entry
 
 
 def entry_of(leaf: bytes) -> Entry:

@@ -59,9 +59,10 @@ class Envelope:
     signature: bytes
 
 
-def pre_authentication(payload: bytes) -> bytes:
-    """The message that is signed for `payload` (DSSE's pre-authentication encoding)."""
-    return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode("ascii"), len(payload), payload)
+def pre_authentication(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+    """The message that is signed for `payload` (DSSE's pre-authentication encoding). Messages of different types are
+    different, whatever the payloads: a signature of one is none of the other."""
+    return b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type.encode("ascii"), len(payload), payload)
 
 
 def seal(payload: bytes, signer: Signer) -> bytes:

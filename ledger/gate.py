@@ -28,6 +28,7 @@ from dpledger.errors import (
 )
 from dpledger.ledger import settling, wire
 from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Refused, Reserved
+from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, held, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
@@ -48,8 +49,8 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
-    random bits in hex. `redeem`: the SHA-256 of the 128 bits drawn by the process that will read the data; with it the
-    charge is started at once."""
+    random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
+    started at once."""
 
     scope: str
     key: str
@@ -163,15 +164,18 @@ def settle(
     charge: OpenCharge,
     parts: Composition,
     *,
+    redeem: Redeem,
     outside_guarantee: bool = False,
     warnings: tuple[str, ...] = (),
     digest: str | None = None,
 ) -> Committed:
     """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level.
 
-    Raises PolicyError for a charge that was not started."""
+    Raises PolicyError for a charge that was not started, or not by this redeem."""
     if charge.redeem is None:
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
+    if not redeem.opens(charge.redeem):
+        raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
     final = settling.recorded(parts, charge.granted)
     rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
     return Committed(

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
 from dpledger.ledger import checkpoint, merkle
-from dpledger.ledger.bodies import Aborted, Body, Committed, Reserved
+from dpledger.ledger.bodies import Aborted, Body, Committed, Refused, Reserved
 from dpledger.ledger.entries import entry_of
 from dpledger.ledger.keys import Signer, VerifyingKey
 from dpledger.ledger.standing import EMPTY, State
-from dpledger.ledger.state import step
+from dpledger.ledger.state import charged_scope, step
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
 
-__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_charge", "resumed"]
+__all__ = ["FIRST_PREVIOUS", "START", "Head", "caught_up", "index_entry", "resumed"]
 
 FIRST_PREVIOUS = "0" * 64
 
@@ -37,8 +37,8 @@ class Head:
         return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
 
     def after_all(self, leaves: Iterable[bytes], told: Transaction | None = None) -> Head:
-        """The head once `leaves` follow; their charges go into the table of `told`. No signature is verified: check the
-        root. Raises VerificationError with the index of the leaf that cannot follow."""
+        """The head once `leaves` follow; their charges and refusals go into the tables of `told`. No signature is
+        verified: check the root. Raises VerificationError with the index of the leaf that cannot follow."""
         head = self
         for leaf in leaves:
             index = head.tree.size
@@ -48,7 +48,7 @@ class Head:
             except VerificationError as error:
                 raise VerificationError(error.reason, index=index) from None
             if told is not None:
-                index_charge(told, index, body, head.state)
+                index_entry(told, index, body, head.state)
         return head
 
     @property
@@ -62,15 +62,18 @@ START = Head(EMPTY, merkle.CompactRange(), None)
 
 def resumed(reader: Reader, signer: Signer | None) -> Head:
     """The head of the ledger in a store that was opened: everything is folded, and checked against the signed head and
-    the store's own table of charges. Raises ForeignLedger for no ledger of this key, StoreBehind for a changed one."""
+    the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
+    changed one."""
     if reader.checkpoint() is None or reader.size == 0:
         raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
     with MemoryStore().transaction() as told:
         head = START.after_all(reader.leaves(), told)
-        charges = list(told.charges())
+        charges, refusals = list(told.charges()), list(told.refusals())
     _require_signed(head, reader, signer)
     if list(reader.charges()) != charges:
         raise StoreBehind("the stored charges are not those of the entries: the file was changed")
+    if list(reader.refusals()) != refusals:
+        raise StoreBehind("the stored refusals are not those of the entries: the file was changed")
     return head
 
 
@@ -108,8 +111,9 @@ def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
         raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
 
 
-def index_charge(transaction: Transaction, index: int, body: Body, after: State) -> None:
-    """Keep the store's table of charges and keys in step with the entry that holds `body`, at `index`."""
+def index_entry(transaction: Transaction, index: int, body: Body, after: State) -> None:
+    """Keep the store's tables, of charges with their keys and of refusals, in step with the entry that holds `body`, at
+    `index`."""
     match body:
         case Reserved(charge=charge, key=key, request=request):
             scope = after.open[charge].scope
@@ -118,5 +122,7 @@ def index_charge(transaction: Transaction, index: int, body: Body, after: State)
             transaction.end_charge(charge, "committed", index)
         case Aborted(charge=charge):
             transaction.end_charge(charge, "aborted", index)
+        case Refused(path=path, key=key, request=request):
+            transaction.note_refusal(charged_scope(after, path).scope, key, request)
         case _:
             pass

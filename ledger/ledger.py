@@ -27,10 +27,10 @@ from dpledger.errors import (
     StoreBehind,
     VerificationError,
 )
-from dpledger.ledger import bundle, keys, notes, verification
+from dpledger.ledger import bundle, keys, notes, values, verification
 from dpledger.ledger.bodies import FORMAT, Body, Closed, Declared, LedgerOpened, Note, Snapshot
 from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.entries import Entry, entry_of
+from dpledger.ledger.entries import Entry, entry_of, signed_entry
 from dpledger.ledger.founding import founded
 from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
@@ -41,6 +41,7 @@ from dpledger.ledger.state import step
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
+from dpledger.ledger.tables import Table, entries_table
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
@@ -218,26 +219,30 @@ class Ledger:
                 batch = list(reader.leaves(start, min(stop, start + BATCH)))
             yield from batch
 
-    def entries(self, *, stop: int | None = None) -> Iterator[Entry]:
-        """The entries, in order. Not a verification: see `verify`."""
-        return map(entry_of, self.leaves(stop=stop))
+    def entries(self, *, stop: int | None = None) -> Table[Entry]:
+        """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
+        pandas DataFrame (`ledger.tables` lists its columns). Not a verification: see `verify`."""
+        size = len(self) if stop is None else min(whole(stop, field="stop"), len(self))
+        return entries_table(lambda: map(entry_of, self._leaves(size)), size)
 
     def entry(self, index: int) -> Entry:
-        """The entry at `index`; ParameterError beyond the end. Not a verification."""
+        """The entry at `index`, its signature verified; that the entries before it are those that it follows, `verify`
+        shows. ParameterError beyond the end."""
         place = whole(index, field="index", most=len(self) - 1)
         with self._reading() as reader:
-            return entry_of(reader.leaf(place))
+            leaf = reader.leaf(place)
+        return signed_entry(leaf, self.public_key, place)
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
         return tuple(sorted(self.refresh().scopes))
 
-    def value(self, charge: str) -> bytes | None:
-        """The kept value of a charge, if it was kept."""
-        if not isinstance(charge, str):
-            raise ParameterError("charge", charge, "the id of a charge: text")
+    def kept(self, origin: values.Origin) -> bytes | None:
+        """The bytes of a kept value; None if it was not kept. VerificationError unless this ledger signed it for
+        `origin`."""
         with self._reading() as reader:
-            return reader.value(charge)
+            stored = reader.value(origin.charge)
+        return None if stored is None else values.unsealed(stored, origin, self.public_key)
 
     def verify(
         self,
@@ -352,6 +357,10 @@ class Ledger:
                     writing.sign_head()
             self._head = writing.head
             return entries
+
+    def seal(self, value: bytes, origin: values.Origin) -> bytes:
+        """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
+        return values.sealed(value, origin, self._key())
 
     def _is_snapshot_due(self, after: Head) -> bool:
         every = self._snapshot_every

@@ -44,10 +44,21 @@ from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.standing import Form, ScopeState, State, held
+from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "accounts", "check_reserved", "settled_parts"]
+__all__ = [
+    "Admission",
+    "Refusal",
+    "ScopeAccount",
+    "Status",
+    "accounts",
+    "admissions",
+    "check_reserved",
+    "settled_parts",
+]
 
+Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
 READ_AT = Decimal("1e-6")
 """The delta at which a zCDP, Renyi or Gaussian budget is shown as an epsilon. Any other may be asked of the scope."""
@@ -74,12 +85,15 @@ def _own_lower_bound(claim: Guarantee) -> Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """One charge of a scope, from its reservation on.
+    """One charge of a scope, from its reservation on. `scope`: where it was asked for; `time`: when. `ended`: the index
+    of the entry that ended it.
 
     `account`: the coordinate in which it was admitted; `reserved[account]` is the price that carried it, and
     `charged[account]` what is charged now (the settled price once committed, nothing once aborted)."""
 
     index: int
+    time: str | None
+    scope: str
     key: str
     charge: str
     mechanism: MechanismNote
@@ -87,7 +101,7 @@ class Admission:
     claim: Guarantee
     failures: tuple[Failure, ...]
     parts: Composition
-    status: Literal["reserved", "started", "committed", "aborted"]
+    status: Status
     reserved: Coordinates
     charged: Coordinates
     rule: Literal["cap", "ex_post", "steps"] | None
@@ -96,6 +110,7 @@ class Admission:
     granted: int
     warnings: tuple[str, ...]
     outside_guarantee: bool
+    ended: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,47 +162,59 @@ def settled_parts(admissions: Iterable[Admission]) -> tuple[Composition, ...]:
 
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
     """The account of each scope, in id order, from entries and the state that they fold to."""
+    books = _books(entries, state)
+    return tuple(books[name].account(state) for name in sorted(books))
+
+
+def admissions(entries: Iterable[Entry], state: State, scope: str) -> tuple[Admission, ...]:
+    """Every charge to one scope, from entries and the state that they fold to."""
+    return _books(entries, state)[scope].admissions()
+
+
+def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
     books = {name: _Book(scope) for name, scope in state.scopes.items()}
     charges: dict[str, _Charge] = {}
     for entry in entries:
         match entry.body:
             case Reserved() as body:
-                charge = charges[body.charge] = _Charge(entry.index, body)
+                own = charged_scope(state, body.path).scope
+                charge = charges[body.charge] = _Charge(entry, body, own)
                 for level in body.levels:
                     books[level.scope].admit(charge, level.amounts)
             case Started(charge=name) | Progress(charge=name) | Committed(charge=name) | Aborted(charge=name) as body:
                 for level in charges[name].body.levels:
                     books[level.scope].settle(charges[name], body)
-                charges[name].follow(body)
+                charges[name].follow(entry.index, body)
             case Refused(level=level) as body:
                 books[level].refusals.append(_refusal(entry.index, body))
             case _:
                 pass
-    return tuple(books[name].account(state) for name in sorted(books))
+    return books
 
 
 class _Charge:
     """A charge while its entries are read."""
 
-    def __init__(self, index: int, body: Reserved) -> None:
-        self.index = index
+    def __init__(self, entry: Entry, body: Reserved, scope: str) -> None:
+        self.index = entry.index
+        self.time = entry.time
         self.body = body
-        self.status: Literal["reserved", "started", "committed", "aborted"] = (
-            "reserved" if body.redeem is None else "started"
-        )
+        self.scope = scope
+        self.status: Status = "reserved" if body.redeem is None else "started"
         self.granted = 0
         self.end: Committed | None = None
+        self.ended: int | None = None
 
-    def follow(self, body: Started | Progress | Committed | Aborted) -> None:
+    def follow(self, index: int, body: Started | Progress | Committed | Aborted) -> None:
         match body:
             case Started():
                 self.status = "started"
             case Progress(upto=upto):
                 self.granted = upto
             case Aborted():
-                self.status = "aborted"
+                self.status, self.ended = "aborted", index
             case Committed():
-                self.status, self.end = "committed", body
+                self.status, self.end, self.ended = "committed", body, index
             case _:
                 assert_never(body)
 
@@ -221,11 +248,14 @@ class _Book:
             settled = next(level.amounts for level in body.levels if level.scope == name)
             self.sums = filters.with_charge(rule, self.sums, settled)
 
+    def admissions(self) -> tuple[Admission, ...]:
+        return tuple(_admission(self.scope.scope, *charge) for charge in self.charges)
+
     def account(self, state: State) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
         delta = _read_at(guarantee)
-        admissions = tuple(_admission(scope.scope, *charge) for charge in self.charges)
+        admissions = self.admissions()
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
         return ScopeAccount(
             scope=scope.scope,
@@ -288,6 +318,8 @@ def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates)
     body, end = charge.body, charge.end
     return Admission(
         index=charge.index,
+        time=charge.time,
+        scope=charge.scope,
         key=body.key,
         charge=body.charge,
         mechanism=body.mechanism,
@@ -304,6 +336,7 @@ def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates)
         granted=charge.granted,
         warnings=() if end is None else end.warnings,
         outside_guarantee=end is not None and end.outside_guarantee,
+        ended=charge.ended,
     )
 
 

@@ -7,13 +7,12 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -25,9 +24,12 @@ from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.bodies import LIBRARY, Audited, Body, Closed, Declared, Lost, MechanismNote
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+from dpledger.ledger.tables import Table, releases_table
+from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
 from dpledger.process import Home
 from dpledger.relations import Relation, Unit
@@ -43,7 +45,7 @@ Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
-TOKEN_BYTES = 16  # 128 random bits: a charge, a redeem, a key that was not given
+TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
 
@@ -90,6 +92,13 @@ class Scope:
         entries = self._ledger.entries(stop=state.size)
         return next(found for found in recomposition.accounts(entries, state) if found.scope == self.name)
 
+    def releases(self) -> Table[recomposition.Admission]:
+        """Every charge to this scope, in order, also from the scopes that are charged to it: open, settled or aborted.
+        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.tables` lists its columns)."""
+        state = self._ledger.refresh()
+        entries = self._ledger.entries(stop=state.size)
+        return releases_table(recomposition.admissions(entries, state, self.name))
+
     def quote(self, mechanism: Described) -> gate.Decision:
         """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
         but returns a refusal instead of raising BudgetRefused."""
@@ -100,27 +109,34 @@ class Scope:
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
+    @unrecorded()
     def release(
         self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: Number = 0.0
     ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
-        Under a key that was used for the same request, the kept value and its entry; `wait`: how many seconds to wait
-        for another attempt with the key that is under way. Raises BudgetRefused if the scope does not admit it (nothing
-        is spent), ParameterError, RelationError or ClaimTooSmall for a mechanism or data that cannot be used (nothing
-        is spent), KeyReused, AlreadySpent or ChargeInProgress for a key that was used, ContractViolation if the
-        mechanism or the caller's own code breaks its contract (the full charge stands)."""
+        Under a key that was used for the same request: the value of that first run and its entry, whatever `data` are
+        now. The receipt says `replayed`; nothing looks at the data, since whether one record differs would be a release
+        of its own. For other data, or a new state of them, use another key. `wait`: how many seconds to wait for
+        another attempt with the key that is under way.
+
+        Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
+        ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key
+        that was used; VerificationError for a kept value that is not what the ledger signed; PolicyError while the
+        noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
+        contract: then the full charge stands."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once (else use `open`)")
         seconds = float(read(wait, field="wait", infinite=True))
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
-        redeem = _sha256(self._draw())
-        decision = self._enter(replace(request, redeem=redeem), seconds)
+        redeem = self._redeem()
+        decision = self._enter(replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
-            return self._replay(decision)
+            return self._replay(request, decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
+    @unrecorded()
     def open(
         self, mechanism: Interactive[Data, Query, Answer, Value], data: Data, *, key: str | None = None
     ) -> Session[Query, Answer, Value]:
@@ -130,8 +146,8 @@ class Scope:
             raise ParameterError("mechanism", _kind_of(mechanism), "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
-        redeem = _sha256(self._draw())
-        if isinstance(self._enter(replace(request, redeem=redeem), wait=0.0), Replayed):
+        redeem = self._redeem()
+        if isinstance(self._enter(replace(request, redeem=redeem.digest), wait=0.0), Replayed):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
@@ -150,8 +166,10 @@ class Scope:
             raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once")
         ready, request = self._request(mechanism, key)
         if isinstance(self._enter(request, wait=0.0), Replayed):
-            raise AlreadySpent("the key was released already: `release` with this key returns what was kept")
-        return Reservation(self, ready, Attempt(self._ledger, request.charge, _sha256(self._draw()), ready.kind))
+            raise AlreadySpent(
+                "the key was released already: `release` with this key returns the value of that run, if it was kept"
+            )
+        return Reservation(self, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 
@@ -254,14 +272,27 @@ class Scope:
             return attempt.commit(release, self._scope.keep)
         raise attempt.give_up(failure)
 
-    def _replay(self, replayed: Replayed) -> Receipt[Value]:
-        stored = self._ledger.value(replayed.charge)
-        if stored is None:
+    def _replay(self, request: Request, replayed: Replayed) -> Receipt[Value]:
+        """What was kept of the first run, and the entry of its commit: what the ledger signed, or nothing."""
+        origin = values.Origin(
+            ledger=self._ledger.id,
+            scope=self.name,
+            key=request.key,
+            request=request.digest(),
+            charge=replayed.charge,
+            entry=replayed.ended,
+        )
+        kept = self._ledger.kept(origin)
+        if kept is None:
             raise AlreadySpent("the key was used, and its result was not kept: use a new key to release anew")
-        return Receipt(values.restored(stored), self._ledger.entry(replayed.ended))  # type: ignore[arg-type]
+        value: Any = values.restored(kept)
+        return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
     def _draw(self) -> bytes:
         return self._ledger.draw(TOKEN_BYTES)
+
+    def _redeem(self) -> Redeem:
+        return Redeem(self._ledger.draw(REDEEM_BYTES))
 
 
 class Reservation(Generic[Data, Value]):
@@ -278,6 +309,7 @@ class Reservation(Generic[Data, Value]):
     def __reduce__(self) -> NoReturn:
         raise TypeError("a reservation does not pickle: it is released once, in the process that made it")
 
+    @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
         self._home.require()
@@ -326,7 +358,3 @@ def _form(mechanism: Described) -> Form:
     if isinstance(mechanism, Steps):
         return "training"
     return "interaction" if isinstance(mechanism, Interactive) else "release"
-
-
-def _sha256(token: bytes) -> str:
-    return hashlib.sha256(token).hexdigest()

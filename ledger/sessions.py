@@ -9,6 +9,7 @@ from typing import Generic, NoReturn, Self, TypeVar
 
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Conversation, Release
 from dpledger.process import Home
 from dpledger.progress import track
@@ -42,9 +43,11 @@ class Session(Generic[Query, Answer, Value]):
     def __reduce__(self) -> NoReturn:
         raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
 
+    @unrecorded()
     def ask(self, query: Query) -> Answer:
-        """The next answer. Raises Halted once the interaction is over, ContractViolation if the query breaks its
-        contract (the interaction is closed and its full charge stands)."""
+        """The next answer. Raises Halted once the interaction is over, PolicyError while the noise is being recorded or
+        replayed (nothing is asked), ContractViolation if the query breaks its contract (the interaction is closed and
+        its full charge stands)."""
         self._home.require()
         with self._lock:
             if self._receipt is not None or self._ended is not None:
@@ -64,16 +67,22 @@ class Session(Generic[Query, Answer, Value]):
             raise self._fail(failure)
 
     def steps(self) -> Iterator[int]:
-        """Of a training run: 0, 1, ... up to its planned number of steps, with a progress bar on a terminal."""
+        """Of a training run: the numbers of the steps that are left, with a progress bar on a terminal; none once all
+        have run or the run is closed. Halted if it ended at its full charge, which is not its end."""
         if self._steps is None:
             raise ScopeError("only a training run has a number of steps")
-        return self._numbered(track(range(self._steps), "training", total=self._steps))
+        left = self._left(self._steps)
+        return track(left, "training", total=self._steps - self._asked)
 
-    def _numbered(self, steps: Iterator[int]) -> Iterator[int]:
-        for step in steps:
+    def _left(self, planned: int) -> Iterator[int]:
+        for number in range(self._asked, planned + 1):
             self._home.require()
-            yield step
+            self._require_unbroken()
+            if self._receipt is not None or planned in (number, self._asked):
+                return
+            yield number
 
+    @unrecorded()
     def close(self) -> Receipt[Value]:
         """End the interaction and settle its charge; the receipt of its commit. A second call returns the same.
 
@@ -82,8 +91,7 @@ class Session(Generic[Query, Answer, Value]):
         with self._lock:
             if self._receipt is not None:
                 return self._receipt
-            if self._ended is not None:
-                raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
+            self._require_unbroken()
             try:
                 release = self._conversation.close()
                 if not isinstance(release, Release):
@@ -101,6 +109,10 @@ class Session(Generic[Query, Answer, Value]):
         if self._receipt is None:
             raise ScopeError("the interaction is open: its receipt comes with close")
         return self._receipt
+
+    def _require_unbroken(self) -> None:
+        if self._ended is not None:
+            raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
 
     def _fail(self, error: BaseException) -> BaseException:
         """End at the cap; what the caller is to see."""

@@ -60,7 +60,18 @@ from dpledger.ledger.standing import (
 )
 from dpledger.relations import Unit
 
-__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "fold", "held", "next_steps", "state_digest", "step"]
+__all__ = [
+    "EMPTY",
+    "OpenCharge",
+    "ScopeState",
+    "State",
+    "charged_scope",
+    "fold",
+    "held",
+    "next_steps",
+    "state_digest",
+    "step",
+]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""
@@ -187,7 +198,7 @@ def _close(state: State, path: tuple[Step, ...]) -> State:
 
 
 def _reserve(state: State, body: Reserved) -> State:
-    own = _charged_scope(state, body.path)
+    own = charged_scope(state, body.path)
     _require(body.charge not in state.open, "the charge is open already")
     _require(tuple(level.scope for level in body.levels) == own.path, "the levels are not those of the path")
     _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
@@ -213,7 +224,7 @@ def _reserve(state: State, body: Reserved) -> State:
     return _with_charge(after, charge)
 
 
-def _charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
+def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
     """The scope that a path is the path of: the only one of its levels that is charged to all the others."""
     for level in path:
         scope = state.scope(level.scope)
@@ -269,7 +280,7 @@ def _own_charge(state: State, body: Started | Progress | Committed | Aborted | L
 
 def _refuse(state: State, body: Refused) -> State:
     """A refusal changes no sum; the numbers that it shows are those of the level that refused."""
-    own = _charged_scope(state, body.path)
+    own = charged_scope(state, body.path)
     _require(body.level in own.path, "the level that refused is not one of the path")
     scope = state.scope(body.level)
     shown = (

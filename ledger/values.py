@@ -5,6 +5,16 @@ not kept, and a repetition says so. Nothing is ever built by importing a name fo
 
 >>> restored(kept((1, 2.5, "a")))
 (1, 2.5, 'a')
+
+The store holds them sealed, so that whoever can write there cannot have another value handed out:
+
+    seal || bytes     the seal: the ledger key's Ed25519 signature, 64 bytes, of DSSE's pre-authentication encoding of
+        type          application/vnd.dpledger.kept.v1+json
+        payload       {"charge", "entry", "key", "ledger", "request", "scope", "value"} in the profile of `ledger.wire`:
+                      whose value it is (`Origin`), and the SHA-256 of the bytes
+
+A seal stands beside the value and in no entry: a digest that anyone could read would give away a value of few
+possibilities.
 """
 
 from __future__ import annotations
@@ -12,14 +22,29 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from dpledger.errors import VerificationError
+from dpledger.ledger import envelope, wire
+from dpledger.ledger.keys import SIGNATURE_BYTES, Signer, VerifyingKey
 
-__all__ = ["LARGEST", "SALT_BYTES", "digest", "kept", "restored"]
+__all__ = [
+    "LARGEST",
+    "SALT_BYTES",
+    "SEAL_TYPE",
+    "Origin",
+    "digest",
+    "kept",
+    "restored",
+    "seal_payload",
+    "sealed",
+    "unsealed",
+]
 
+SEAL_TYPE = "application/vnd.dpledger.kept.v1+json"
 LARGEST = 65_536  # bytes of a value that is kept
 SALT_BYTES = 32
 _WIDEST = 8  # bytes of a number whose form is the same on every machine
@@ -47,6 +72,45 @@ def restored(data: bytes) -> object:
         return _untagged(json.loads(data))
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise VerificationError(f"a kept value cannot be read ({type(error).__name__})") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose value a kept value is: the charge, the key and the request that it answers in its scope, and the index of
+    the entry of its commit."""
+
+    ledger: str
+    scope: str
+    key: str
+    request: str
+    charge: str
+    entry: int
+
+
+def seal_payload(data: bytes, origin: Origin) -> bytes:
+    """What is signed for the value with these bytes: its origin and its digest."""
+    return wire.dump({**asdict(origin), "value": hashlib.sha256(data).hexdigest()})
+
+
+def sealed(data: bytes, origin: Origin, signer: Signer) -> bytes:
+    """The bytes of a value as the store holds them."""
+    return signer.sign(envelope.pre_authentication(seal_payload(data, origin), SEAL_TYPE)) + data
+
+
+def unsealed(stored: bytes, origin: Origin, key: VerifyingKey) -> bytes:
+    """The bytes of the value in what the store holds. The inverse of `sealed`; VerificationError unless `key` signed
+    just these bytes for this origin."""
+    seal, data = stored[:SIGNATURE_BYTES], stored[SIGNATURE_BYTES:]
+    try:
+        key.verify(seal, envelope.pre_authentication(seal_payload(data, origin), SEAL_TYPE))
+    except VerificationError:
+        raise VerificationError(
+            "the value that the store holds for it is not one that the ledger signed for this key and request: the "
+            "file was changed, or an earlier version kept the value unsigned. It is withheld, and the charge stands; "
+            "find out who writes to the file, and release anew under a new key",
+            index=origin.entry,
+        ) from None
+    return data
 
 
 def _tagged(value: object) -> Any:

@@ -9,7 +9,7 @@ from dpledger.errors import StoreBehind
 from dpledger.ledger import checkpoint, envelope, wire
 from dpledger.ledger.bodies import TIMELESS, Body
 from dpledger.ledger.entries import Entry, format_entry
-from dpledger.ledger.heads import Head, index_charge
+from dpledger.ledger.heads import Head, index_entry
 from dpledger.ledger.keys import Signer
 from dpledger.ledger.stores.protocol import Transaction
 
@@ -46,7 +46,7 @@ class Writing:
         self.head = self.head.after(leaf, body)
         if self._transaction.append(leaf) != entry.index:
             raise StoreBehind("the store has another size than the handle")
-        index_charge(self._transaction, entry.index, body, self.head.state)
+        index_entry(self._transaction, entry.index, body, self.head.state)
         return entry
 
     def sign_head(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from dpledger.errors import StoreBehind
-from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
+from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
 from dpledger.process import Home
 
 __all__ = ["MemoryStore"]
@@ -25,7 +25,7 @@ class MemoryStore:
         self.charges: dict[str, ChargeRow] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.values: dict[str, bytes] = {}
-        self.refusals: set[tuple[str, str, str]] = set()
+        self.refusals: set[Refusal] = set()
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -54,7 +54,7 @@ class _Work:
         self._appended: list[bytes] = []
         self._charges: dict[str, ChargeRow] = {}
         self._values: dict[str, bytes] = {}
-        self._refusals: set[tuple[str, str, str]] = set()
+        self._refusals: set[Refusal] = set()
         self._checkpoint = store.checkpoint
 
     def apply(self) -> None:
@@ -92,6 +92,9 @@ class _Work:
                 return row
         charge = self._store.keys.get((scope, key))
         return None if charge is None else self._row(charge)
+
+    def refusals(self) -> Iterator[Refusal]:
+        return iter(sorted(self._store.refusals | self._refusals))
 
     def value(self, charge: str) -> bytes | None:
         return self._values.get(charge) or self._store.values.get(charge)

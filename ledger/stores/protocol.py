@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["ChargeRow", "Reader", "Status", "Store", "Transaction"]
+__all__ = ["ChargeRow", "Reader", "Refusal", "Status", "Store", "Transaction"]
 
 Status = Literal["open", "committed", "aborted"]
+Refusal: TypeAlias = tuple[str, str, str]
+"""The scope, the key and the digest of a request that was refused: recorded once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,12 @@ class Reader(Protocol):
         """The charge that used `key` up in `scope`, if one did."""
         ...
 
+    def refusals(self) -> Iterator[Refusal]:
+        """Every refusal that is remembered, in order."""
+        ...
+
     def value(self, charge: str) -> bytes | None:
-        """The kept value of a committed release, if it was kept."""
+        """The kept value of a committed release as it was put here, if it was kept."""
         ...
 
 

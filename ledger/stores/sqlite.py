@@ -22,7 +22,7 @@ from pathlib import Path
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
 from dpledger.ledger.stores.connections import BUSY_SECONDS, Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
-from dpledger.ledger.stores.protocol import ChargeRow, Reader, Status, Transaction
+from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
 from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
@@ -230,6 +230,9 @@ class _Work:
     def charge_of(self, scope: str, key: str) -> ChargeRow | None:
         row = self._connection.execute(f"{_ROW} WHERE scope = ? AND key = ?", (scope, key)).fetchone()
         return None if row is None else _charge_row(row)
+
+    def refusals(self) -> Iterator[Refusal]:
+        return iter(self._connection.execute("SELECT scope, key, request FROM refusals ORDER BY scope, key, request"))
 
     def value(self, charge: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()

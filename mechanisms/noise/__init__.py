@@ -1,6 +1,6 @@
 """Noise has one door, `draw`: exact samplers of a few declared laws on a stated grid."""
 
-from dpledger.mechanisms.noise.door import Draw, draw, recording, replaying
+from dpledger.mechanisms.noise.door import Draw, draw, recording, replaying, unrecorded
 from dpledger.mechanisms.noise.laws import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -23,4 +23,5 @@ __all__ = [
     "half_width",
     "recording",
     "replaying",
+    "unrecorded",
 ]

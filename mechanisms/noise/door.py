@@ -2,7 +2,8 @@
 
 A mechanism turns its statistic into whole numbers of steps, says how far one unit may move them and why, and calls
 `draw`; there is no other way to noise. So an audit sees every primitive call: `recording` keeps what was passed and
-returned, `replaying` hands the same outputs to a run on other data.
+returned, `replaying` hands the same outputs to a run on other data. Such a tape is for data of one's own making: it
+holds exact values, and replayed noise is known noise. So what is run for a ledger is `unrecorded`.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> from dpledger.mechanisms.noise.laws import DiscreteLaplace, Sensitivity
@@ -24,7 +25,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, PolicyError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import (
     DiscreteGaussian,
@@ -36,7 +37,7 @@ from dpledger.mechanisms.noise.laws import (
 )
 from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample
 
-__all__ = ["Draw", "draw", "recording", "replaying"]
+__all__ = ["Draw", "draw", "recording", "replaying", "unrecorded"]
 
 _LAWS = (DiscreteLaplace, DiscreteGaussian, RoundedLaplace, RoundedGaussian)
 
@@ -62,6 +63,7 @@ class _Tape:
 
 
 _TAPE: ContextVar[_Tape | None] = ContextVar("dpledger_noise_tape", default=None)
+_UNRECORDED: ContextVar[bool] = ContextVar("dpledger_noise_unrecorded", default=False)
 
 
 @overload
@@ -109,7 +111,26 @@ def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
 
 
 @contextmanager
+def unrecorded() -> Iterator[None]:
+    """What runs in this context (or in a function that it decorates) is on no tape: PolicyError if one is on, and for
+    whoever would put one on inside, like a query that the caller wrote."""
+    if _TAPE.get() is not None:
+        raise PolicyError(
+            "the noise is being recorded or replayed: a tape would hold the exact values, or the noise would be known, "
+            "so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to audit a "
+            "mechanism, call the mechanism itself, on data of your own making"
+        )
+    token = _UNRECORDED.set(True)
+    try:
+        yield
+    finally:
+        _UNRECORDED.reset(token)
+
+
+@contextmanager
 def _taped(tape: _Tape) -> Iterator[_Tape]:
+    if _UNRECORDED.get():
+        raise PolicyError("no noise is recorded or replayed inside a release: a tape would hold the exact values")
     token = _TAPE.set(tape)
     try:
         yield tape

@@ -87,8 +87,10 @@ class TrainingRun:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
 
     def steps(self) -> Iterator[int]:
-        """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`."""
-        for step in track(range(self._done, self._plan.times), "private training"):
+        """The numbers of the steps that are left, with a progress bar: `for _ in run.steps(): ... run.ask(...)`. None
+        once the run is closed."""
+        left = 0 if self._release is not None else self._plan.times - self._done
+        for step in track(range(self._done, self._done + left), "private training"):
             self._home.require()
             yield step
 

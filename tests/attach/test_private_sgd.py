@@ -91,13 +91,52 @@ def test_an_exception_in_the_loop_settles_the_run_and_reaches_the_caller() -> No
     assert run.receipt.value == StepsTaken(done=1, planned=40)
 
 
+def test_looping_over_a_finished_run_ends_quietly() -> None:
+    """Over one that took all its steps, inside its block and after it."""
+    _, scope = scope_of()
+    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+        assert len(list(run)) == 40
+        assert list(run) == []
+        assert list(run._session.steps()) == []
+    assert list(run) == []
+    assert run.receipt.value == StepsTaken(done=40, planned=40)
+
+
+def test_a_second_loop_goes_on_where_the_first_one_stopped() -> None:
+    _, scope = scope_of()
+    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+        for taken, _ in enumerate(run, start=1):
+            if taken == 15:
+                break
+        assert list(run._session.steps()) == list(range(15, 40))
+        assert len(list(run)) == 25
+    assert run.receipt.value == StepsTaken(done=40, planned=40)
+
+
 def test_after_the_block_there_are_no_more_steps() -> None:
+    """A loop that is under way ends, a new one does not begin; a step that is asked for says why there is none."""
     _, scope = scope_of()
     with private_sgd(scope, ROWS, rows, **PLAN) as run:
         steps = iter(run)
         next(steps)
+    assert list(steps) == []
+    assert list(run) == []
     with pytest.raises(Halted):
-        next(steps)
+        run._session.ask(rows)
+    assert run.receipt.value == StepsTaken(done=1, planned=40)
+
+
+def test_a_run_that_broke_does_not_look_finished() -> None:
+    _, scope = scope_of()
+
+    def gradients(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return batch[:0]
+
+    run = private_sgd(scope, ROWS, gradients, **PLAN)
+    with pytest.raises(ContractViolation), run:
+        list(run)
+    with pytest.raises(Halted, match="full charge"):
+        list(run)
 
 
 # ---- refusals that spend nothing ------------------------------------------------------------------------------------

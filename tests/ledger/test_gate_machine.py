@@ -19,7 +19,7 @@ import ledger_golden
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, VerificationError
+from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, VerificationError
 from dpledger.ledger import gate, verification
 from dpledger.ledger.bodies import (
     FORMAT,
@@ -36,6 +36,7 @@ from dpledger.ledger.bodies import (
 )
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.standing import EMPTY, State, next_steps
 from dpledger.ledger.state import fold, step
 from dpledger.relations import Relation, Unit
@@ -54,7 +55,7 @@ MECHANISMS: tuple[Told, ...] = (
 )
 SCOPES = st.sampled_from([PURE, EITHER, "both"])
 KEYS = st.sampled_from([f"k{number}" for number in range(6)])
-REDEEMS = st.integers(0, 2**256 - 1).map(lambda number: f"{number:064x}")
+REDEEMS = st.binary(min_size=REDEEM_BYTES, max_size=REDEEM_BYTES).map(Redeem)
 
 
 def opening_bodies() -> list[Body]:
@@ -102,13 +103,14 @@ class GateMachine(RuleBasedStateMachine):
     """Everything that may happen to a charge, in any order; each body is folded at once."""
 
     reserved: Bundle[str] = Bundle("reserved")
-    running: Bundle[tuple[str, str]] = Bundle("running")
+    running: Bundle[str] = Bundle("running")
 
     def __init__(self) -> None:
         super().__init__()
         self.bodies: list[Body] = opening_bodies()
         self.state: State = fold(self.bodies)
         self.known: dict[tuple[str, str], Earlier] = {}
+        self.redeems: dict[str, Redeem] = {}
 
     def append(self, body: Body) -> None:
         self.state = step(self.state, body)
@@ -128,14 +130,16 @@ class GateMachine(RuleBasedStateMachine):
         return next_steps(self.state, self.state.charge(charge).path)
 
     @rule(target=running, scope=SCOPES, key=KEYS, redeem=REDEEMS, mechanism=st.sampled_from(MECHANISMS))
-    def start_at_once(self, scope: str, key: str, redeem: str, mechanism: Told) -> Any:
-        return multiple(*((charge, redeem) for charge in self.decide(scope, key, redeem, mechanism)))
+    def start_at_once(self, scope: str, key: str, redeem: Redeem, mechanism: Told) -> Any:
+        charges = self.decide(scope, key, redeem, mechanism)
+        self.redeems.update(dict.fromkeys(charges, redeem))
+        return multiple(*charges)
 
     @rule(target=reserved, scope=SCOPES, key=KEYS, mechanism=st.sampled_from(MECHANISMS))
     def reserve(self, scope: str, key: str, mechanism: Told) -> Any:
         return multiple(*self.decide(scope, key, None, mechanism))
 
-    def decide(self, scope: str, key: str, redeem: str | None, mechanism: Told) -> list[str]:
+    def decide(self, scope: str, key: str, redeem: Redeem | None, mechanism: Told) -> list[str]:
         """Ask; the charge, if admitted. A repetition, a reused key or a refusal leaves every sum as it was."""
         charge = f"{len(self.bodies):032x}"
         steps = mechanism.made_of.times if isinstance(mechanism.made_of, Repeated) else None
@@ -151,7 +155,7 @@ class GateMachine(RuleBasedStateMachine):
             failures=(),
             form="training" if steps else "interaction" if mechanism.kind == "sparse_vector" else "release",
             steps=steps,
-            redeem=redeem,
+            redeem=None if redeem is None else redeem.digest,
         )
         earlier = self.known.get((scope, key))
         before = self.state
@@ -179,9 +183,10 @@ class GateMachine(RuleBasedStateMachine):
                 return []
 
     @rule(target=running, charge=consumes(reserved), redeem=REDEEMS)
-    def start(self, charge: str, redeem: str) -> tuple[str, str]:
-        self.append(Started(path=self.path(charge), charge=charge, redeem=redeem))
-        return charge, redeem
+    def start(self, charge: str, redeem: Redeem) -> str:
+        self.append(Started(path=self.path(charge), charge=charge, redeem=redeem.digest))
+        self.redeems[charge] = redeem
+        return charge
 
     @rule(charge=consumes(reserved))
     def abort(self, charge: str) -> None:
@@ -194,24 +199,24 @@ class GateMachine(RuleBasedStateMachine):
             again = filters.with_charge(scope.filter, scope.sums, level.amounts)
             assert dict(again) == dict(before[level.scope])
 
-    @rule(run=running, more=st.integers(1, 30))
-    def grant(self, run: tuple[str, str], more: int) -> None:
-        charge, redeem = run
+    @rule(charge=running, more=st.integers(1, 30))
+    def grant(self, charge: str, more: int) -> None:
         held = self.state.open.get(charge)
         if held is None or held.form != "training":
             return
-        body = Progress(path=self.path(charge), charge=charge, redeem=redeem, upto=held.granted + more)
-        if held.granted + more <= (held.steps or 0):
+        upto, redeem = held.granted + more, self.redeems[charge].digest
+        body = Progress(path=self.path(charge), charge=charge, redeem=redeem, upto=upto)
+        if upto <= (held.steps or 0):
             self.append(body)
         else:
             self.illegal(body)
 
-    @rule(run=consumes(running), draw=st.integers(0, 1000), outside=st.booleans())
-    def commit(self, run: tuple[str, str], draw: int, outside: bool) -> None:
-        charge, _ = run
+    @rule(charge=consumes(running), draw=st.integers(0, 1000), outside=st.booleans())
+    def commit(self, charge: str, draw: int, outside: bool) -> None:
         held = self.state.charge(charge)
         before = sums_of(self.state)
-        body = gate.settle(self.state, held, outcome_of(held.parts, draw, held.granted), outside_guarantee=outside)
+        parts, redeem = outcome_of(held.parts, draw, held.granted), self.redeems[charge]
+        body = gate.settle(self.state, held, parts, redeem=redeem, outside_guarantee=outside)
         self.append(body)
         self.ended(charge, "committed")
         for name, sums in sums_of(self.state).items():
@@ -230,21 +235,23 @@ class GateMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.state.open)
     @rule(data=st.data(), redeem=REDEEMS)
-    def try_what_is_illegal(self, data: st.DataObject, redeem: str) -> None:
+    def try_what_is_illegal(self, data: st.DataObject, redeem: Redeem) -> None:
         charge = data.draw(st.sampled_from(sorted(self.state.open)))
         held, path = self.state.charge(charge), self.path(charge)
         if held.redeem is not None:
             self.illegal(Aborted(path=path, charge=charge))
-            self.illegal(Started(path=path, charge=charge, redeem=redeem))
-            committed = gate.settle(self.state, held, held.parts)
+            self.illegal(Started(path=path, charge=charge, redeem=redeem.digest))
+            committed = gate.settle(self.state, held, held.parts, redeem=self.redeems[charge])
             cheaper = tuple(
                 LevelCharge(level.scope, {name: amount / 2 for name, amount in level.amounts.items()})
                 for level in held.levels
             )
             if cheaper != held.levels:
                 self.illegal(type(committed)(**{**members(committed), "levels": cheaper}))
-            if redeem != held.redeem:
-                self.illegal(type(committed)(**{**members(committed), "redeem": redeem}))
+            if not redeem.opens(held.redeem):
+                self.illegal(type(committed)(**{**members(committed), "redeem": redeem.digest}))
+                with pytest.raises(PolicyError, match="only that one can settle it"):
+                    gate.settle(self.state, held, held.parts, redeem=redeem)
         self.illegal(Aborted(path=path, charge="f" * 31 + "0"))
 
     @invariant()

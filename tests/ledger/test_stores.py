@@ -12,7 +12,15 @@ import pytest
 
 import ledger_golden
 from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import DpledgerError, EvidenceError, ForeignLedger, ParameterError, StoreBehind, StoreFailure
+from dpledger.errors import (
+    BudgetRefused,
+    DpledgerError,
+    EvidenceError,
+    ForeignLedger,
+    ParameterError,
+    StoreBehind,
+    StoreFailure,
+)
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
@@ -71,12 +79,15 @@ class TestSQLiteStore(StoreConformance):
             pass
 
 
-def small(path: Path) -> Path:
+def small(path: Path, *, refused: bool = False) -> Path:
     """A ledger file with a few entries, closed."""
     with Ledger.create(path) as book:
         scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
         for number in range(3):
             scope.release(laplace(), number, key=f"k{number}")
+        if refused:
+            with pytest.raises(BudgetRefused):
+                scope.release(laplace("2"), 0, key="refused")
     return path
 
 
@@ -192,6 +203,25 @@ def rewritten(path: Path, *statements: str) -> Path:
 def test_a_file_that_somebody_changed_is_refused(tmp_path: Path, statement: str, error: str) -> None:
     path = rewritten(small(tmp_path / "clinic.ledger"), statement)
     with pytest.raises(EvidenceError, match=error):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM refusals",
+        "UPDATE refusals SET key = 'other'",
+        "UPDATE refusals SET request = 'other'",
+        "INSERT INTO refusals SELECT scope, 'k9', request FROM refusals",
+    ],
+)
+def test_a_refusal_is_remembered_exactly_if_it_is_recorded(tmp_path: Path, statement: str) -> None:
+    """A row too many would keep a refusal that is to come out of the record; one too few would record one twice."""
+    path = small(tmp_path / "clinic.ledger", refused=True)
+    with Ledger.open(path) as book:
+        assert book.entry(8).body.kind == "refused"
+    rewritten(path, statement)
+    with pytest.raises(StoreBehind, match="refusals"):
         Ledger.open(path)
 
 

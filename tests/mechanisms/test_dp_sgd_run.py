@@ -180,6 +180,14 @@ def test_after_the_last_step_it_halts_and_draws_nothing() -> None:
     assert list(run.steps()) == []
 
 
+def test_a_run_that_was_closed_early_has_no_steps_left() -> None:
+    run = DPSGD(**PLAN).open(np.ones((5, 2)), entropy=seeded(1))
+    run.ask(rows)
+    assert list(run.steps()) == [1, 2]
+    run.close()
+    assert list(run.steps()) == []
+
+
 def test_nothing_of_the_data_leaves_at_the_end() -> None:
     release = DPSGD(**PLAN).open(np.ones((5, 2)), entropy=seeded(1)).close()
     assert release.value == StepsTaken(done=0, planned=3)

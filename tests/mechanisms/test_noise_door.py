@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, PolicyError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import (
     DiscreteGaussian,
@@ -22,6 +22,7 @@ from dpledger.mechanisms.noise import (
     draw,
     recording,
     replaying,
+    unrecorded,
 )
 
 LAW = DiscreteLaplace(scale=3)
@@ -164,6 +165,25 @@ def test_a_recording_is_of_one_thread_and_nests() -> None:
         noisy(3)
     assert [d.value for d in inner] == [1]
     assert [d.value for d in outer] == [3]
+
+
+def test_what_is_unrecorded_is_on_no_tape() -> None:
+    """Neither one that is on, nor one that is put on inside; and only as long as it lasts."""
+
+    @unrecorded()
+    def run() -> Any:
+        return noisy(7)
+
+    with recording() as draws, pytest.raises(PolicyError, match="being recorded"):
+        run()
+    assert draws == []
+    for tape in (recording, lambda: replaying(draws)):
+        with unrecorded(), unrecorded(), pytest.raises(PolicyError, match="inside a release"), tape():
+            pass
+    assert run() == noisy(7)
+    with recording() as draws:
+        noisy(7)
+    assert len(draws) == 1
 
 
 def test_a_draw_shows_nothing_by_accident() -> None:

@@ -35,6 +35,7 @@ from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, RefusedRequest, Request
 from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.state import EMPTY, next_steps, step
 from dpledger.ledger.verification import Verified
 from dpledger.mechanisms.numeric.gaussian import Gaussian
@@ -55,6 +56,10 @@ LIBRARY = "dpledger 0.1.0"
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _redeem(charge: str) -> Redeem:
+    return Redeem(bytes.fromhex(charge))
 
 
 class Record:
@@ -124,7 +129,7 @@ class Record:
             failures=ready.failures(),
             form=form,
             steps=steps,
-            redeem=_digest(charge) if started else None,
+            redeem=_redeem(charge).digest if started else None,
         )
         decision = gate.decide(self.state, request, None)
         assert isinstance(decision, Admitted | RefusedRequest)
@@ -134,7 +139,8 @@ class Record:
     def settle(self, charge: str, parts: Composition | None = None, **settled: Any) -> None:
         """End a charge, with the outcomes in `parts`."""
         held = self.state.open[charge]
-        self.add(gate.settle(self.state, held, held.parts if parts is None else parts, **settled))
+        final = held.parts if parts is None else parts
+        self.add(gate.settle(self.state, held, final, redeem=_redeem(charge), **settled))
 
     def release(self, scope: str, mechanism: Described, **options: Any) -> None:
         """Ask, and settle at once if it was admitted."""
@@ -146,7 +152,7 @@ class Record:
         """A training run that stops after `done` steps."""
         charge = self.ask(scope, mechanism)
         path = next_steps(self.state, (scope,))
-        self.add(Progress(path=path, charge=charge, redeem=_digest(charge), upto=done))
+        self.add(Progress(path=path, charge=charge, redeem=_redeem(charge).digest, upto=done))
         plan = self.state.open[charge].parts
         assert isinstance(plan, Repeated)
         self.settle(charge, Repeated(plan.of, times=plan.times, done=done))

@@ -40,6 +40,7 @@ class StoreConformance(ABC):
             assert reader.checkpoint() is None
             assert list(reader.charges()) == []
             assert reader.charge_of("s", "k") is None
+            assert list(reader.refusals()) == []
             assert reader.value("c1") is None
             with pytest.raises(IndexError):
                 reader.leaf(0)
@@ -127,6 +128,9 @@ class StoreConformance(ABC):
             assert work.note_refusal("s", "k", "r2")
             assert work.note_refusal("s", "k2", "r")
             assert work.note_refusal("s2", "k", "r")
+            assert list(work.refusals()) == [("s", "k", "r"), ("s", "k", "r2"), ("s", "k2", "r"), ("s2", "k", "r")]
+        with store.reading() as reader:
+            assert len(list(reader.refusals())) == 4
 
     def test_bytes_come_back_as_they_were(self, store: Store) -> None:
         every_byte = bytes(range(256))

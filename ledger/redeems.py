@@ -1,0 +1,50 @@
+"""The redeem: 128 secret bits of the process that reads the data of a charge, kept there and written nowhere.
+
+Entries carry its SHA-256, which anyone may read. So it is the bits themselves, not the digest, that show who started a
+charge: whoever has them may be granted its steps and settle it, and nobody else.
+
+>>> redeem = Redeem(bytes(16))
+>>> redeem.digest
+'374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb'
+>>> redeem.opens(redeem.digest), Redeem(b"another process.").opens(redeem.digest), redeem.opens(None)
+(True, False, False)
+>>> redeem
+<Redeem 374708ff>
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import NoReturn
+
+__all__ = ["REDEEM_BYTES", "Redeem"]
+
+REDEEM_BYTES = 16
+_SHOWN = 8  # digits of the digest that tell one from another
+
+
+class Redeem:
+    """Secret bits and what they open. They are shown by nothing and travel nowhere: it prints as its digest, and is
+    neither pickled nor copied."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        assert len(secret) == REDEEM_BYTES, "a redeem has 128 bits"
+        self._secret = secret
+
+    @property
+    def digest(self) -> str:
+        """What entries carry: the SHA-256 of the bits, in hexadecimal."""
+        return hashlib.sha256(self._secret).hexdigest()
+
+    def opens(self, digest: str | None) -> bool:
+        """Whether `digest` is the digest of these bits; False for None, a charge that nobody started."""
+        return digest is not None and hmac.compare_digest(self.digest, digest)
+
+    def __repr__(self) -> str:
+        return f"<Redeem {self.digest[:_SHOWN]}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a redeem does not pickle: it belongs to the process that reads the data")
