@@ -82,7 +82,6 @@ def test_a_tuple_of_two_is_told_by_its_second_item() -> None:
         [[STEP]], [{STEP: 3}], dpl.LaplaceLaw, [dpl.Laplace], np.array([1.0, 2.0]), [], (), {}, [STEP, "3"],
         itertools.repeat(ANSWER), [Relation.ADD_REMOVE], (ANSWER, None), {STEP: None}, {"laplace": 3},
     ],
-    ids=repr,
 )  # fmt: skip
 def test_what_is_no_list_of_mechanisms_is_refused(what: Any) -> None:
     with pytest.raises(ParameterError):

@@ -236,7 +236,6 @@ DOORS: dict[str, Door] = {
     "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),
     "Ledger.leaves": Door(lambda **given: list(kept().leaves(**given)), {"stop": 1}),
     "Ledger.record": Door(of(kept, "record"), {"note": audited().body(), "about": ("rows",)}, {"about": "about|scope"}),
-    "Ledger.value": Door(of(kept, "value"), {"charge": "a" * 32}),
     "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
     "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
     "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
@@ -307,7 +306,9 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(("Ledger", "Ledger.begin"), "made with a store, a signer and a clock of the caller's own"),
-    **dict.fromkeys(("Ledger.draw", "Ledger.transact"), "between the rooms of the ledger"),
+    **dict.fromkeys(
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
+    ),
     "AuditResult.body": "between audits and the ledger",
     "Session.ask": "a query is the caller's own code",
 }
