@@ -14,21 +14,22 @@ from dpledger.errors import ParameterError
 
 __all__ = ["path_of", "place_of", "read_whole"]
 
+FILE = "the path of a file"
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that a file system takes
 
 
 def path_of(path: object, field: str) -> Path:
     """`path` as the path of a file, with a name. ParameterError as `place_of`."""
-    file = place_of(path, field)
+    file = place_of(path, field, FILE)
     if not file.name:
-        raise ParameterError(field, str(path), "the path of a file")
+        raise ParameterError(field, str(path), FILE)
     return file
 
 
-def place_of(path: object, field: str) -> Path:
+def place_of(path: object, field: str, expected: str = "a path") -> Path:
     """`path` as a path. ParameterError, naming `field`, for anything else, and for what nothing can be called."""
     if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(field, path if isinstance(path, type) else type(path).__name__, "a path")
+        raise ParameterError(field, path if isinstance(path, type) else type(path).__name__, expected)
     place = Path(path)
     try:
         sizes = [len(os.fsencode(part)) for part in place.parts]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting.composable import tree_of
@@ -55,6 +55,7 @@ def test_of_equal_keys_of_a_dict_python_keeps_one_and_the_documentation_says_so(
 COUNTS = st.lists(st.tuples(st.sampled_from([STEP, EQUAL_STEP, ANSWER]), st.integers(1, 40)), min_size=1, max_size=6)
 
 
+@settings(max_examples=25)
 @given(COUNTS)
 def test_a_pair_is_the_mechanism_as_often_and_order_does_not_matter(runs: list[tuple[Composition, int]]) -> None:
     one_by_one = [tree for tree, count in runs for _ in range(count)]
