@@ -29,7 +29,7 @@ from dpledger.errors import (
 from dpledger.ledger import settling, wire
 from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Refused, Reserved
 from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, held, is_exclusive, next_steps
+from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 
@@ -215,10 +215,10 @@ def _require_plan(request: Request) -> None:
 
 
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
-    interactions = [charge for charge in state.open_in(scope.path) if charge.form != "release"]
-    if any(is_exclusive(charge.form, charge.parts) for charge in interactions):
+    overlapped = state.overlaps(scope.path)
+    if overlapped == "exclusive":
         raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
-    if interactions and is_exclusive(request.form, request.parts):
+    if overlapped == "interactions" and is_exclusive(request.form, request.parts):
         raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
 
 
@@ -256,7 +256,7 @@ def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge
         asked=settling.numbers(wanted),
         spent=settling.numbers(spent),
         left=settling.numbers(left),
-        held=settling.numbers(filters.spent(scope.filter, held(state, scope.scope))),
+        held=settling.numbers(filters.spent(scope.filter, scope.held)),
     )
     accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
     message = (

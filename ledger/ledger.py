@@ -27,7 +27,7 @@ from dpledger.errors import (
     StoreBehind,
     VerificationError,
 )
-from dpledger.ledger import bundle, keys, notes, values, verification
+from dpledger.ledger import announcing, bundle, keys, notes, values, verification
 from dpledger.ledger.bodies import FORMAT, Body, Closed, Declared, LedgerOpened, Note, Snapshot
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, entry_of, signed_entry
@@ -165,11 +165,12 @@ class Ledger:
 
     def _resumed(self) -> Self:
         try:
-            with self._store.reading() as reader:
+            with announcing.failures(self.state), self._store.reading() as reader:
                 self._head = resumed(reader, self._signer)
         except BaseException:
             self._store.close()
             raise
+        announcing.resumed(self.state)
         return self
 
     # ---- reading ----------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ class Ledger:
     def refresh(self) -> State:
         """The state, with what other processes appended since."""
         self._require_ours()
-        with self._lock, self._reading() as reader:
+        with announcing.failures(self.state), self._lock, self._reading() as reader:
             self._head = caught_up(self._head, reader, self._signer)
             return self.state
 
@@ -344,7 +345,7 @@ class Ledger:
         """Append the bodies that `make` returns, in one durable transaction that excludes every other writer. The new
         head is signed in it, and seen by nobody before it is durable."""
         signer = self._key()
-        with self._lock:
+        with announcing.failures(self.state), self._lock:
             with self._store.transaction() as transaction:
                 self._head = caught_up(self._head, transaction, self._signer)
                 if self.state.closed:
@@ -356,7 +357,8 @@ class Ledger:
                         writing.append(Snapshot(state_digest(writing.head.state)))
                     writing.sign_head()
             self._head = writing.head
-            return entries
+        announcing.appended(writing.appended)
+        return entries
 
     def seal(self, value: bytes, origin: values.Origin) -> bytes:
         """The bytes of a value as the store is to hold them, signed as that of `origin`. The inverse of `kept`."""
@@ -393,10 +395,9 @@ class Ledger:
             raise PolicyError("the ledger handle is closed: open the ledger again")
 
     def close(self) -> None:
-        """Close the store, unless this is a forked child, whose parent's connection stays its own."""
-        if self._home.is_here:
-            self._is_closed = True
-            self._store.close()
+        """Close the store; in a forked child it closes nothing, as the connection stays its parent's."""
+        self._is_closed = True
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self

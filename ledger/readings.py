@@ -6,7 +6,8 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
@@ -16,40 +17,50 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
-__all__ = ["spent"]
+__all__ = ["certain", "least", "spent"]
+
+REMEMBERED = 1024  # answers of the engine; a scope asks for at most `ran.MOST` at one delta
 
 
-def spent(scope: ScopeState, ran: Iterable[Composition], delta: Number) -> Bounds:
-    """The reading of `scope` at `delta`, after the parts `ran` (what is known to have run; the sums hold the rest).
+def spent(scope: ScopeState, delta: Number) -> Bounds:
+    """The reading of `scope` at `delta`, from what the fold keeps: its sums, and the parts that are known to have run.
 
     Claim: upper: the transcript so far is (upper, delta)-bounded in the integrated ex-post sense, by the filter's
     theorem (infinite where it has none at this delta). lower: no epsilon below it bounds the costliest single part at
-    this delta, by the engine; 0 where no part has a bound of its own.
+    this delta, by the engine; 0 where no part has a bound of its own. Of more than `ran.MOST` distinct parts the ones
+    that were charged most are asked: what is left out can only make it lower.
     Source: docs/proofs/filters.md.
     """
     at = read(delta, field="delta")
     if at >= 1:
         raise ParameterError("delta", delta, "a number in [0, 1): at 1 every mechanism is private")
     upper = filters.reading(scope.filter, scope.sums, at)
-    lower = max((_least(parts, scope.relation, at) for parts in set(ran)), default=0.0)
+    lower = max((_engine_lower(known.parts, scope.relation, at) for known in scope.ran), default=0.0)
     return Bounds(lower=lower, upper=float_up(upper))
 
 
-def _least(parts: Composition, relation: Relation, delta: Number) -> float:
-    """What `parts` cost at the least: the steps that were started. A leaf with an outcome has no bound of its own: its
-    loss is that of the outcome, not of the mechanism."""
+def least(parts: Composition, relation: Relation, delta: Decimal) -> float:
+    """What settled `parts` cost at the least.
+
+    Claim: no epsilon below it bounds what certainly ran of them at `delta`, by the engine; 0 where nothing did."""
+    ran = certain(parts)
+    return 0.0 if ran is None else _engine_lower(ran, relation, delta)
+
+
+def certain(parts: Composition) -> Composition | None:
+    """What certainly ran of settled `parts`: of a plan, the steps that were started. None where nothing did, and for a
+    leaf with an outcome, which has no bound of its own: its loss is that of the outcome, not of the mechanism."""
     match parts:
         case Repeated(done=0):
-            return 0.0
+            return None
         case Repeated(of=of, done=int(done)):
-            return _least(Repeated(of, times=done), relation, delta)
-        case _ if _has_outcome(parts):
-            return 0.0
+            return certain(Repeated(of, times=done))
         case _:
-            return _engine_lower(parts, relation, delta)
+            return None if _has_outcome(parts) else parts
 
 
-def _engine_lower(parts: Composition, relation: Relation, delta: Number) -> float:
+@lru_cache(maxsize=REMEMBERED)
+def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> float:
     try:
         return compose(parts, relation=relation).epsilon(delta).lower
     except CannotCertify:

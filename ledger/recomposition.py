@@ -43,20 +43,11 @@ from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
-from dpledger.ledger.standing import Form, ScopeState, State, held
+from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = [
-    "Admission",
-    "Refusal",
-    "ScopeAccount",
-    "Status",
-    "accounts",
-    "admissions",
-    "check_reserved",
-    "settled_parts",
-]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
@@ -155,15 +146,10 @@ class ScopeAccount:
         return filters.reading(self.filter, self.sums, delta)
 
 
-def settled_parts(admissions: Iterable[Admission]) -> tuple[Composition, ...]:
-    """What is known to have run, with its outcomes: the parts of what was committed within its guarantee."""
-    return tuple(one.parts for one in admissions if one.status == "committed" and not one.outside_guarantee)
-
-
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
     """The account of each scope, in id order, from entries and the state that they fold to."""
     books = _books(entries, state)
-    return tuple(books[name].account(state) for name in sorted(books))
+    return tuple(books[name].account() for name in sorted(books))
 
 
 def admissions(entries: Iterable[Entry], state: State, scope: str) -> tuple[Admission, ...]:
@@ -251,7 +237,7 @@ class _Book:
     def admissions(self) -> tuple[Admission, ...]:
         return tuple(_admission(self.scope.scope, *charge) for charge in self.charges)
 
-    def account(self, state: State) -> ScopeAccount:
+    def account(self) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
         delta = _read_at(guarantee)
@@ -268,10 +254,10 @@ class _Book:
             refusals=tuple(self.refusals),
             sums=scope.sums,
             spent_by_account=filters.spent(scope.filter, scope.sums),
-            held_by_account=filters.spent(scope.filter, held(state, scope.scope)),
+            held_by_account=filters.spent(scope.filter, scope.held),
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
-            spent=readings.spent(scope, settled_parts(admissions), delta),
+            spent=readings.spent(scope, delta),
             composition=Filtered(scope.filter, ran) if ran else None,
         )
 

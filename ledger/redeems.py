@@ -18,6 +18,8 @@ import hashlib
 import hmac
 from typing import NoReturn
 
+from dpledger.process import Home
+
 __all__ = ["REDEEM_BYTES", "Redeem"]
 
 REDEEM_BYTES = 16
@@ -25,23 +27,23 @@ _SHOWN = 8  # digits of the digest that tell one from another
 
 
 class Redeem:
-    """Secret bits and what they open. They are shown by nothing and travel nowhere: it prints as its digest, and is
-    neither pickled nor copied."""
+    """Secret bits and what they open. They are shown by nothing and travel nowhere: it prints as its digest, is neither
+    pickled nor copied, and opens nothing in a forked child.
 
-    __slots__ = ("_secret",)
+    `digest`: what entries carry, the SHA-256 of the bits in hexadecimal."""
+
+    __slots__ = ("_home", "_secret", "digest")
 
     def __init__(self, secret: bytes) -> None:
         assert len(secret) == REDEEM_BYTES, "a redeem has 128 bits"
+        self._home = Home("a redeem")
         self._secret = secret
-
-    @property
-    def digest(self) -> str:
-        """What entries carry: the SHA-256 of the bits, in hexadecimal."""
-        return hashlib.sha256(self._secret).hexdigest()
+        self.digest = hashlib.sha256(secret).hexdigest()
 
     def opens(self, digest: str | None) -> bool:
         """Whether `digest` is the digest of these bits; False for None, a charge that nobody started."""
-        return digest is not None and hmac.compare_digest(self.digest, digest)
+        self._home.require()
+        return digest is not None and hmac.compare_digest(hashlib.sha256(self._secret).hexdigest(), digest)
 
     def __repr__(self) -> str:
         return f"<Redeem {self.digest[:_SHOWN]}>"

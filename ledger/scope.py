@@ -83,8 +83,7 @@ class Scope:
 
     def spent(self, delta: Number) -> Bounds:
         """What was spent so far, read at `delta`: see `ledger.readings`."""
-        account = self.account()
-        return readings.spent(self._scope, recomposition.settled_parts(account.admissions), delta)
+        return readings.spent(self._ledger.refresh().scope(self.name), delta)
 
     def account(self) -> recomposition.ScopeAccount:
         """Every admission and refusal of the scope, with the account and price that carried it."""
@@ -312,7 +311,6 @@ class Reservation(Generic[Data, Value]):
     @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
         """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
-        self._home.require()
         _inspect(self._mechanism, data)
         self._take()
         self._attempt.start()

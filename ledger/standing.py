@@ -1,18 +1,16 @@
 """What the rules of a ledger read: its scopes, their sums, the charges that are open. `ledger.state` folds them.
 
 The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
-is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states.
+is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states. What follows from the
+entries and only saves looking at them again (`held`, `interactions`, `exclusive`, `ran`) is not in the digest.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
-from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, children
 from dpledger.accounting.filters import Filter, Sums
 from dpledger.accounting.guarantees import ZCDP, Guarantee
@@ -20,6 +18,8 @@ from dpledger.decimals import text
 from dpledger.errors import VerificationError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import LedgerOpened, LevelCharge, Step
+from dpledger.ledger.persistent import PersistentMap
+from dpledger.ledger.ran import NOTHING, Ran
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
 
@@ -29,7 +29,6 @@ __all__ = [
     "OpenCharge",
     "ScopeState",
     "State",
-    "held",
     "is_exclusive",
     "next_steps",
     "state_digest",
@@ -45,7 +44,8 @@ class ScopeState:
     """One scope: its rules, the sums of its filter over everything not aborted, and its next index.
 
     `opened`: the index of its entry. `path`: the scopes that a charge in this one is charged to, itself and everything
-    above it, in id order."""
+    above it, in id order. `held`: of the sums, the part that open charges hold. `interactions`: how many open charges
+    are no plain release; `exclusive`: how many of those may overlap no other. `ran`: what is known to have run."""
 
     scope: str
     opened: int
@@ -59,6 +59,10 @@ class ScopeState:
     dataset: str | None
     index: int
     sums: Sums
+    held: Sums
+    interactions: int = 0
+    exclusive: int = 0
+    ran: Ran = NOTHING
     epoch: int = 0
     closed: bool = False
 
@@ -91,8 +95,8 @@ class State:
 
     size: int = 0
     opened: LedgerOpened | None = None
-    scopes: Mapping[str, ScopeState] = field(default_factory=lambda: MappingProxyType({}))
-    open: Mapping[str, OpenCharge] = field(default_factory=lambda: MappingProxyType({}))
+    scopes: PersistentMap[ScopeState] = field(default_factory=PersistentMap)
+    open: PersistentMap[OpenCharge] = field(default_factory=PersistentMap)
     closed: bool = False
 
     def scope(self, name: str) -> ScopeState:
@@ -109,22 +113,15 @@ class State:
             raise VerificationError("the charge is not open")
         return found
 
-    def open_in(self, path: tuple[str, ...]) -> tuple[OpenCharge, ...]:
-        """The open charges that touch one of the scopes in `path`."""
-        return tuple(charge for charge in self.open.values() if not set(path).isdisjoint(charge.path))
+    def overlaps(self, path: tuple[str, ...]) -> Literal["nothing", "interactions", "exclusive"]:
+        """What a charge to the scopes in `path` would overlap: open interactions, and one that may overlap no other."""
+        levels = [self.scope(name) for name in path]
+        if any(level.exclusive for level in levels):
+            return "exclusive"
+        return "interactions" if any(level.interactions for level in levels) else "nothing"
 
 
 EMPTY = State()
-
-
-def held(state: State, scope: str) -> Sums:
-    """Of the sums of `scope`, the part that charges not settled hold."""
-    rule = state.scope(scope).filter
-    sums = filters.opening(rule)
-    for charge in state.open_in((scope,)):
-        amounts = next(level.amounts for level in charge.levels if level.scope == scope)
-        sums = filters.with_charge(rule, sums, amounts)
-    return sums
 
 
 def next_steps(state: State, path: tuple[str, ...]) -> tuple[Step, ...]:
@@ -156,7 +153,7 @@ def state_payload(state: State) -> dict[str, Plain]:
             "closed": scope.closed,
             "sums": {key: {"total": text(total), "unpriced": count} for key, (total, count) in scope.sums.items()},
         }
-        for name, scope in sorted(state.scopes.items())
+        for name, scope in state.scopes.items()
     ]
     charges: list[Plain] = [
         {
@@ -165,7 +162,7 @@ def state_payload(state: State) -> dict[str, Plain]:
             "granted": charge.granted,
             **({"redeem": charge.redeem} if charge.redeem is not None else {}),
         }
-        for name, charge in sorted(state.open.items())
+        for name, charge in state.open.items()
     ]
     return {"size": state.size, "scopes": scopes, "open": charges}
 

@@ -15,15 +15,16 @@ dpledger.errors.VerificationError: the first entry is not ledger_opened
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Repeated, planned
+from dpledger.accounting.composition import Composition, Repeated, planned
+from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.errors import EngineError, InputError, VerificationError
-from dpledger.ledger import settling
+from dpledger.ledger import ran, readings, settling
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -53,25 +54,13 @@ from dpledger.ledger.standing import (
     OpenCharge,
     ScopeState,
     State,
-    held,
     is_exclusive,
     next_steps,
     state_digest,
 )
 from dpledger.relations import Unit
 
-__all__ = [
-    "EMPTY",
-    "OpenCharge",
-    "ScopeState",
-    "State",
-    "charged_scope",
-    "fold",
-    "held",
-    "next_steps",
-    "state_digest",
-    "step",
-]
+__all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "charged_scope", "fold", "next_steps", "state_digest", "step"]
 
 _ENDING = (Progress, Committed, Aborted, Lost)
 """What may still happen in a closed scope: charges that were open end."""
@@ -141,12 +130,12 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
         return state
     names = _names(path)
     _require(names == tuple(sorted(set(names))), "the levels of a path are not in id order, each once")
-    scopes = dict(state.scopes)
+    scopes = state.scopes
     for level in path:
         scope = state.scope(level.scope)
         _require(level.index == scope.index, f"scope {scope.scope}: index {level.index}, expected {scope.index}")
-        scopes[scope.scope] = replace(scope, index=scope.index + 1)
-    return replace(state, scopes=MappingProxyType(scopes))
+        scopes = scopes.with_item(scope.scope, replace(scope, index=scope.index + 1))
+    return replace(state, scopes=scopes)
 
 
 # ---- ledger and scopes ----------------------------------------------------------------------------------------------
@@ -170,6 +159,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         same = (parent.relation, parent.unit) == (body.relation, unit)
         _require(same, f"scope {parent.scope} has another relation or unit")
     rules.check(body.budget, filters.budget_guarantee(body.filter), body.relation)
+    nothing = _frozen(filters.opening(body.filter))
     scope = ScopeState(
         scope=name,
         opened=state.size,
@@ -182,16 +172,19 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
         dataset=body.dataset,
         index=0,
-        sums=MappingProxyType(dict(filters.opening(body.filter))),
+        sums=nothing,
+        held=nothing,
     )
-    return replace(state, scopes=MappingProxyType({**state.scopes, name: scope}))
+    return replace(state, scopes=state.scopes.with_item(name, scope))
 
 
 def _close(state: State, path: tuple[Step, ...]) -> State:
     if not path:
         return replace(state, closed=True)
-    scopes = {level.scope: replace(state.scope(level.scope), closed=True) for level in path}
-    return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
+    scopes = state.scopes
+    for level in path:
+        scopes = scopes.with_item(level.scope, replace(state.scope(level.scope), closed=True))
+    return replace(state, scopes=scopes)
 
 
 # ---- charges --------------------------------------------------------------------------------------------------------
@@ -205,10 +198,6 @@ def _reserve(state: State, body: Reserved) -> State:
     plan = body.parts.times if isinstance(body.parts, Repeated) else None
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
     _require_alone(state, own, body)
-    after = _charged(state, body.levels)
-    for name in own.path:
-        scope = after.scope(name)
-        _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
     charge = OpenCharge(
         charge=body.charge,
         reserved=state.size,
@@ -221,6 +210,10 @@ def _reserve(state: State, body: Reserved) -> State:
         steps=body.steps,
         redeem=body.redeem,
     )
+    after = _charged(state, charge)
+    for name in own.path:
+        scope = after.scope(name)
+        _require(filters.admits(scope.filter, scope.sums), f"scope {name}: the filter does not admit the charge")
     return _with_charge(after, charge)
 
 
@@ -234,10 +227,10 @@ def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
 
 
 def _require_alone(state: State, own: ScopeState, body: Reserved) -> None:
-    interactions = [charge for charge in state.open_in(own.path) if charge.form != "release"]
-    taken = any(is_exclusive(charge.form, charge.parts) for charge in interactions)
-    _require(not taken, "an exclusive interaction is open in the scope")
-    _require(not (interactions and is_exclusive(body.form, body.parts)), "an exclusive interaction overlaps another")
+    overlapped = state.overlaps(own.path)
+    _require(overlapped != "exclusive", "an exclusive interaction is open in the scope")
+    alone = overlapped == "nothing" or not is_exclusive(body.form, body.parts)
+    _require(alone, "an exclusive interaction overlaps another")
 
 
 def _start(state: State, body: Started) -> State:
@@ -263,13 +256,15 @@ def _commit(state: State, body: Committed) -> State:
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes)
-    return replace(_charged(_refunded(state, charge.levels), body.levels), open=_without(state, charge))
+    ended = _ended(state, charge, body.levels)
+    certain = None if body.outside_guarantee else readings.certain(body.parts)
+    return ended if certain is None else _with_ran(ended, body.levels, certain)
 
 
 def _abort(state: State, body: Aborted) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem is None, "a started charge is never given back")
-    return replace(_refunded(state, charge.levels), open=_without(state, charge))
+    return _ended(state, charge, ())
 
 
 def _own_charge(state: State, body: Started | Progress | Committed | Aborted | Lost) -> OpenCharge:
@@ -286,7 +281,7 @@ def _refuse(state: State, body: Refused) -> State:
     shown = (
         ("spent", body.spent, filters.spent(scope.filter, scope.sums)),
         ("left", body.left, filters.left(scope.filter, scope.sums)),
-        ("held", body.held, filters.spent(scope.filter, held(state, scope.scope))),
+        ("held", body.held, filters.spent(scope.filter, scope.held)),
     )
     for name, numbers, folded in shown:
         _require(settling.numbers(folded) == dict(numbers), f"{name}: not the numbers of scope {scope.scope}")
@@ -296,33 +291,64 @@ def _refuse(state: State, body: Refused) -> State:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-def _charged(state: State, levels: tuple[LevelCharge, ...]) -> State:
-    scopes = {}
-    for level in levels:
-        scope = state.scope(level.scope)
-        _require(
-            set(level.amounts) <= set(scope.sums), f"scope {scope.scope}: a coordinate that its filter does not have"
+def _charged(state: State, charge: OpenCharge) -> State:
+    """Each level is charged, and holds what it is charged."""
+
+    def taken(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+        unknown = set(amounts) - set(scope.sums)
+        _require(not unknown, f"scope {scope.scope}: a coordinate that its filter does not have")
+        return replace(
+            scope,
+            sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)),
+            held=_frozen(filters.with_charge(scope.filter, scope.held, amounts)),
+            interactions=scope.interactions + (charge.form != "release"),
+            exclusive=scope.exclusive + is_exclusive(charge.form, charge.parts),
         )
-        sums = filters.with_charge(scope.filter, scope.sums, level.amounts)
-        scopes[level.scope] = replace(scope, sums=MappingProxyType(dict(sums)))
-    return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
+
+    return _at_each(state, charge.levels, taken)
 
 
-def _refunded(state: State, levels: tuple[LevelCharge, ...]) -> State:
-    scopes = {}
+def _ended(state: State, charge: OpenCharge, settled: tuple[LevelCharge, ...]) -> State:
+    """The charge is open no more, and its levels are charged what it settled at instead: nothing, if it was aborted."""
+
+    def returned(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+        return replace(
+            scope,
+            sums=_frozen(filters.without_charge(scope.filter, scope.sums, amounts)),
+            held=_frozen(filters.without_charge(scope.filter, scope.held, amounts)),
+            interactions=scope.interactions - (charge.form != "release"),
+            exclusive=scope.exclusive - is_exclusive(charge.form, charge.parts),
+        )
+
+    def kept(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+        return replace(scope, sums=_frozen(filters.with_charge(scope.filter, scope.sums, amounts)))
+
+    after = _at_each(_at_each(state, charge.levels, returned), settled, kept)
+    return replace(after, open=state.open.without(charge.charge))
+
+
+def _with_ran(state: State, levels: tuple[LevelCharge, ...], parts: Composition) -> State:
+    def noted(scope: ScopeState, amounts: Coordinates) -> ScopeState:
+        return replace(scope, ran=ran.also(scope.ran, parts, scope.filter, amounts))
+
+    return _at_each(state, levels, noted)
+
+
+def _at_each(
+    state: State, levels: tuple[LevelCharge, ...], change: Callable[[ScopeState, Coordinates], ScopeState]
+) -> State:
+    scopes = state.scopes
     for level in levels:
-        scope = state.scope(level.scope)
-        sums = filters.without_charge(scope.filter, scope.sums, level.amounts)
-        scopes[level.scope] = replace(scope, sums=MappingProxyType(dict(sums)))
-    return replace(state, scopes=MappingProxyType({**state.scopes, **scopes}))
+        scopes = scopes.with_item(level.scope, change(state.scope(level.scope), level.amounts))
+    return replace(state, scopes=scopes)
+
+
+def _frozen(sums: Sums) -> Sums:
+    return MappingProxyType(dict(sums))
 
 
 def _with_charge(state: State, charge: OpenCharge) -> State:
-    return replace(state, open=MappingProxyType({**state.open, charge.charge: charge}))
-
-
-def _without(state: State, charge: OpenCharge) -> MappingProxyType[str, OpenCharge]:
-    return MappingProxyType({name: other for name, other in state.open.items() if name != charge.charge})
+    return replace(state, open=state.open.with_item(charge.charge, charge))
 
 
 def _names(path: tuple[Step, ...]) -> tuple[str, ...]:

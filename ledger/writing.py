@@ -32,6 +32,7 @@ class Writing:
         self._time = time
         self._transaction = transaction
         self.head = head
+        self.appended: list[Entry] = []
 
     def append(self, body: Body) -> Entry:
         """Stamp, sign and append one body. The rules are checked first (`state.step`)."""
@@ -47,6 +48,7 @@ class Writing:
         if self._transaction.append(leaf) != entry.index:
             raise StoreBehind("the store has another size than the handle")
         index_entry(self._transaction, entry.index, body, self.head.state)
+        self.appended.append(entry)
         return entry
 
     def sign_head(self) -> None:

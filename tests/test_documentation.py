@@ -1,4 +1,4 @@
-"""What the documentation shows, runs: every Python block of the README, and every file under examples/."""
+"""What the documentation shows, runs: every Python block of README and docs/events.md, every file under examples/."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = ("README.md", "docs/events.md")
+BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -25,7 +26,7 @@ def test_the_readme_has_examples() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
-def test_each_block_of_the_readme_runs_by_itself(block: str, tmp_path: Path) -> None:
+def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
     done = run([sys.executable, "-c", block], tmp_path)
     assert done.returncode == 0, done.stderr
 

@@ -53,6 +53,7 @@ class _Work:
         self._store = store
         self._appended: list[bytes] = []
         self._charges: dict[str, ChargeRow] = {}
+        self._keys: dict[tuple[str, str], str] = {}
         self._values: dict[str, bytes] = {}
         self._refusals: set[Refusal] = set()
         self._checkpoint = store.checkpoint
@@ -62,7 +63,7 @@ class _Work:
         self._store.leaves.extend(self._appended)
         self._store.checkpoint = self._checkpoint
         self._store.charges.update(self._charges)
-        self._store.keys.update({(row.scope, row.key): row.charge for row in self._charges.values()})
+        self._store.keys.update(self._keys)
         self._store.values.update(self._values)
         self._store.refusals |= self._refusals
 
@@ -87,10 +88,7 @@ class _Work:
         return iter(sorted({**self._store.charges, **self._charges}.values(), key=lambda row: row.charge))
 
     def charge_of(self, scope: str, key: str) -> ChargeRow | None:
-        for row in self._charges.values():
-            if (row.scope, row.key) == (scope, key):
-                return row
-        charge = self._store.keys.get((scope, key))
+        charge = self._keys.get((scope, key)) or self._store.keys.get((scope, key))
         return None if charge is None else self._row(charge)
 
     def refusals(self) -> Iterator[Refusal]:
@@ -110,6 +108,7 @@ class _Work:
         if self._row(row.charge) is not None or self.charge_of(row.scope, row.key) is not None:
             raise StoreBehind(f"charge or key {row.key!r} is in the store already")
         self._charges[row.charge] = row
+        self._keys[row.scope, row.key] = row.charge
 
     def end_charge(self, charge: str, status: Status, index: int) -> None:
         row = self._row(charge)

@@ -162,7 +162,7 @@ class _LowerBounds:
         if parts is None or parts in self._seen or len(self._seen) >= MOST_PARTS:
             return self._greatest
         self._seen.add(parts)
-        lower = readings.spent(self._scope, (parts,), self._delta).lower
+        lower = readings.least(parts, self._scope.relation, self._delta)
         self._greatest = max(self._greatest, decimals.round_down(lower, digits=6))
         return self._greatest
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dpledger.errors import ForeignLedger, StoreBehind
+from dpledger.ledger.bodies import Body, Declared
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.mechanisms.protocol import Release
@@ -178,6 +179,43 @@ def test_a_file_that_goes_while_a_release_runs_withholds_the_value(file: Path) -
         file.with_name("elsewhere").rename(file)
         (admission,) = book.scope("s").account().admissions
     assert (ran, admission.status) == ([1], "started")
+
+
+def test_a_file_that_goes_while_it_is_written_to_is_not_acknowledged(file: Path) -> None:
+    with Ledger.open(file) as book:
+
+        def make(*_: object) -> list[Body]:
+            moved(file)
+            return [Declared(item="limits", text="none", by="me")]
+
+        with pytest.raises(StoreBehind):
+            book.transact(make)
+        file.with_name("elsewhere").rename(file)
+        assert len(book.refresh().scopes) == 1
+
+
+def test_a_backup_under_which_the_process_forks_is_the_parents(file: Path) -> None:
+    reading, writing = os.pipe()
+    parent, forks = os.getpid(), [os.fork]
+
+    def advance(_: int) -> None:
+        if forks and forks.pop()():
+            os.wait()
+
+    with Ledger.open(file) as book:
+        try:
+            copied = book.backup(file.with_name("copy.ledger"), advance=advance)
+            assert os.getpid() == parent
+        except BaseException as error:
+            if os.getpid() == parent:
+                raise
+            os.write(writing, type(error).__name__.encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            assert pipe.read() == "ForkedProcess"
+        with Ledger.look(copied) as copy:
+            copy.verify()
 
 
 def test_a_file_that_was_put_back_is_continued(file: Path) -> None:

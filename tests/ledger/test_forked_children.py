@@ -10,6 +10,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def steps(book: Ledger, count: int = 40) -> Session[Any, Any, Any]:
 
 def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
     scope = book.scope("s")
+    entries = book.entries()
     uses: dict[str, Callable[[], object]] = {
         "release": lambda: scope.release(laplace(), 1),
         "open": lambda: scope.open(stream(), None),
@@ -65,9 +67,12 @@ def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
         "quote": lambda: scope.quote(laplace()),
         "spent": lambda: scope.spent(0),
         "account": scope.account,
+        "releases": lambda: list(scope.releases()),
         "declare": lambda: book.declare("limits", "none", by="me"),
         "scope": lambda: book.scope("s"),
         "entries": lambda: list(book.entries()),
+        "a table from before": lambda: list(entries),
+        "entry": lambda: book.entry(0),
         "head": lambda: book.head,
         "verify": book.verify,
         "refresh": book.refresh,
@@ -173,6 +178,26 @@ def test_a_mechanism_that_forks_releases_in_the_parent_alone(book: Ledger) -> No
     assert len(book.scope("s").account().admissions) == 1
 
 
+def test_a_child_that_ends_inside_a_mechanism_ends(book: Ledger) -> None:
+    """`sys.exit` in the child of a release goes on to the top, and settles nothing on its way."""
+    parent, status = os.getpid(), []
+
+    def forks(data: Any, parts: Any) -> Release[Any]:
+        pid = os.fork()
+        if pid == 0:
+            raise SystemExit(3)
+        status.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        return Release(value=data, parts=parts)
+
+    try:
+        book.scope("s").release(Once(run=forks), 1)
+    except BaseException as error:
+        if os.getpid() == parent:
+            raise
+        os._exit(error.code if isinstance(error, SystemExit) else 1)  # type: ignore[arg-type]
+    assert status == [3]
+
+
 def test_a_reservation_is_released_and_aborted_in_the_parent_alone(book: Ledger) -> None:
     with book.scope("s").reserve(laplace()) as reservation:
         for use in (lambda: reservation.release(1), reservation.abort):
@@ -213,8 +238,10 @@ def test_garbage_of_a_child_takes_nothing_from_the_parent(file: Path) -> None:
 
     def drop_everything() -> None:
         nonlocal book, scope, suspended
+        before = descriptors(file)
         del book, scope, suspended
         gc.collect()
+        assert before == descriptors(file) != []  # a close would end what is the parent's
 
     assert in_child(drop_everything) == DONE
     suspended.__exit__(None, None, None)
@@ -223,6 +250,15 @@ def test_garbage_of_a_child_takes_nothing_from_the_parent(file: Path) -> None:
     assert releases_elsewhere(file, "9.9") == 1
     assert len(scope.account().admissions) == 2
     book.close()
+
+
+def descriptors(file: Path) -> list[str]:
+    """The descriptors of this process to a ledger file and to what lies beside it."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor that listed them
+            found.append(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+    return sorted(line for line in found if str(file) in line)
 
 
 def test_a_child_that_ends_as_a_program_ends_takes_nothing_from_the_parent(file: Path) -> None:
@@ -318,15 +354,18 @@ def test_locks_that_another_thread_held_do_not_stop_a_child(book: Ledger) -> Non
             assert in_child(book.close) == DONE
 
 
-def test_a_noise_source_that_another_thread_held_does_not_stop_a_child(book: Ledger) -> None:
+def test_a_noise_source_or_a_reservation_that_another_thread_held_does_not_stop_a_child(book: Ledger) -> None:
     source: Any = book.entropy
+    reservation: Any = book.scope("s").reserve(laplace())
 
     def hold(inside: threading.Event, leave: threading.Event) -> None:
-        with source._lock:
+        with source._lock, reservation._lock:
             inside.set()
             leave.wait()
 
     with held_by_another_thread(hold):
-        assert in_child(lambda: source.words(1)).startswith(REFUSED)
+        for use in (lambda: source.words(1), lambda: reservation.release(1), reservation.abort):
+            assert in_child(use).startswith(REFUSED)
         assert in_child(source._lock.acquire, patience=0.2) == HUNG  # the lock is held for ever in a child
     assert len(source.words(3)) == 3
+    assert reservation.release(1).value == 1

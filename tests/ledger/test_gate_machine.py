@@ -37,7 +37,7 @@ from dpledger.ledger.bodies import (
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
-from dpledger.ledger.standing import EMPTY, State, next_steps
+from dpledger.ledger.standing import EMPTY, State, is_exclusive, next_steps
 from dpledger.ledger.state import fold, step
 from dpledger.relations import Relation, Unit
 from ledger_forger import forged
@@ -258,6 +258,19 @@ class GateMachine(RuleBasedStateMachine):
     def no_budget_is_passed(self) -> None:
         for name, scope in self.state.scopes.items():
             assert filters.admits(scope.filter, scope.sums), name
+
+    @invariant()
+    def what_is_kept_of_the_open_charges_is_what_they_hold(self) -> None:
+        """The fold keeps it beside the sums, so that nobody has to look through the charges."""
+        for name, scope in self.state.scopes.items():
+            charges = [charge for charge in self.state.open.values() if name in charge.path]
+            amounts = [level.amounts for charge in charges for level in charge.levels if level.scope == name]
+            held = filters.opening(scope.filter)
+            for amount in amounts:
+                held = filters.with_charge(scope.filter, held, amount)
+            assert scope.held == held
+            assert scope.interactions == sum(charge.form != "release" for charge in charges)
+            assert scope.exclusive == sum(is_exclusive(charge.form, charge.parts) for charge in charges)
 
     def teardown(self) -> None:
         assert fold(self.bodies) == self.state

@@ -19,6 +19,7 @@ from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.protocol import Release
+from forking import ignores_fork_warnings, in_child
 from ledger_mechanisms import laplace, training
 
 OWN, OTHER = Redeem(b"the own process."), Redeem(b"another process.")
@@ -102,6 +103,12 @@ def test_the_bits_are_drawn_for_each_attempt_and_are_in_no_entry() -> None:
     secrets = [token for token in drawn if hashlib.sha256(token).hexdigest() in told]
     assert len(secrets) == len(set(secrets)) == 2
     assert not any(token.hex() in told for token in secrets)
+
+
+@ignores_fork_warnings
+def test_the_bits_open_nothing_in_a_forked_child() -> None:
+    assert OWN.opens(OWN.digest)
+    assert in_child(lambda: OWN.opens(OWN.digest)).startswith("ForkedProcess: a redeem belongs")
 
 
 def test_the_bits_show_nowhere_and_do_not_travel() -> None:

@@ -41,7 +41,11 @@ def test_a_source_made_in_the_child_draws_there() -> None:
 def test_an_open_sparse_vector_answers_nothing_in_a_forked_child() -> None:
     run = SparseVector(epsilon=1000, cutoff=2, threshold=10).open(None, entropy=seeded(1))
     assert run.ask(20) is Outcome.ABOVE
-    for use in (lambda: run.ask(20), lambda: run.ask(0), run.close):
+
+    def reads_the_data(_: object) -> int:
+        os._exit(1)  # a child that says nothing
+
+    for use in (lambda: run.ask(20), lambda: run.ask(0), lambda: run.ask(reads_the_data), run.close):
         assert in_child(use).startswith(f"{REFUSED}a sparse vector run")
     assert run.ask(20) is Outcome.ABOVE
 

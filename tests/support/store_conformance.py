@@ -12,6 +12,7 @@ import pytest
 from dpledger.errors import StoreBehind
 from dpledger.ledger.stores.protocol import ChargeRow, Store
 from forking import DONE, ignores_fork_warnings, in_child
+from work_counter import lines_run
 
 ROW = ChargeRow(charge="c1", scope="s", key="k", request="r", status="open")
 
@@ -119,6 +120,20 @@ class StoreConformance(ABC):
             with pytest.raises(StoreBehind), store.transaction() as work:
                 work.end_charge(charge, "aborted", 8)
 
+    def test_a_charge_is_as_much_work_among_many_as_among_few(self, store: Store) -> None:
+        """Opening a ledger puts every charge that there was into one transaction."""
+
+        def charge(number: int) -> None:
+            work.add_charge(replace(ROW, charge=f"c{number}", key=f"k{number}"))
+            assert work.charge_of("s", f"k{number}") is not None
+            work.end_charge(f"c{number}", "committed", number)
+
+        with store.transaction() as work:
+            few = lines_run(lambda: charge(0))
+            for number in range(1, 500):
+                charge(number)
+            assert lines_run(lambda: charge(500)) == few
+
     def test_a_refusal_is_noted_once(self, store: Store) -> None:
         with store.transaction() as work:
             assert work.note_refusal("s", "k", "r")
@@ -170,5 +185,9 @@ class StoreConformance(ABC):
         with store.transaction() as work:
             assert in_child(lambda: store.reading().__enter__()).startswith("ForkedProcess: ")
             assert work.append(b"another") == 1
+        begun = store.transaction()
+        begun.__enter__()
+        assert in_child(lambda: begun.__exit__(None, None, None)).startswith("ForkedProcess: ")
+        begun.__exit__(None, None, None)
         with store.reading() as reader:
             assert list(reader.leaves()) == [b"leaf", b"another"]

@@ -1,0 +1,190 @@
+"""How a ledger grows: opening, verifying and reading it beside what cannot be saved, in the same run.
+
+    python benchmarks/ledger.py [--charges 5000 20000 50000]
+
+A charge is two entries. Each line is a file of its own, read by a process of its own. The peers: reading the leaves
+from the file and hashing them to the root, and verifying as many Ed25519 signatures, with nothing else done. Seconds
+are those of the processor; a ratio that does not grow with the ledger is what matters. The second table shows one step
+in a ledger that has grown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import dpledger as dpl
+from dpledger.ledger import keys, merkle
+from dpledger.ledger.scope import Scope
+from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.stores.sqlite import SQLiteStore
+
+AMPLE = dpl.PureDP(10**9)
+MEASURED = dpl.Laplace(sensitivity=1, epsilon="0.1")
+DELTA = "0.000001"
+ROUNDS = 200  # of one step
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Seconds of the processor."""
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+# ---- a whole ledger -------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, charges: int) -> None:
+    """A ledger file of so many settled charges: made in memory, where nothing waits for a disk, and copied."""
+    name = keys.new_ledger_id("benchmark")
+    made = MemoryStore()
+    book = dpl.Ledger.begin(made, keys.SigningKey.generate(name), keys.SigningKey.generate(name).public)
+    scope = new_scope(book, "s")
+    for _ in range(charges):
+        scope.release(MEASURED, 1)
+    file = SQLiteStore.create(path)
+    with made.reading() as reader, file.transaction() as work:
+        for leaf in reader.leaves():
+            work.append(leaf)
+        for row in reader.charges():
+            work.add_charge(row)
+        head = reader.checkpoint()
+        assert head is not None
+        work.put_checkpoint(head)
+    file.close()
+
+
+def new_scope(book: dpl.Ledger, name: str) -> Scope:
+    """A scope that refuses nothing."""
+    return book.scope(name, unit="patient", relation="add_remove", budget=AMPLE)
+
+
+def hashed(path: Path) -> None:
+    """Reads every leaf and hashes the tree."""
+    store = SQLiteStore.look(path)
+    with store.reading() as reader:
+        merkle.root(merkle.leaf_hash(leaf) for leaf in reader.leaves())
+    store.close()
+
+
+def opened(path: Path) -> None:
+    """Opens the ledger: folds every entry, checks the root, the signed head and the table of charges."""
+    dpl.Ledger.look(path).close()
+
+
+def verified(path: Path) -> None:
+    """Opens the ledger and verifies all of it."""
+    with dpl.Ledger.look(path) as book:
+        book.verify()
+
+
+def accounted(path: Path) -> None:
+    """Opens the ledger and lists every admission of its scope."""
+    with dpl.Ledger.look(path) as book:
+        book.scope("s").account()
+
+
+def in_a_process_of_its_own(call: Callable[[Path], None], path: Path) -> tuple[float, float]:
+    """Seconds of the processor, and megabytes more than before at the peak.
+
+    Everything large is made in such a process: on Linux a new one starts with the peak of the one that started it."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(measured, call, path).result()
+
+
+def measured(call: Callable[[Path], None], path: Path) -> tuple[float, float]:
+    """The same, in this process."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = seconds(lambda: call(path))
+    return taken, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def signatures(count: int) -> float:
+    """Seconds for so many bare verifications of a message as long as an entry."""
+    key, message = Ed25519PrivateKey.generate(), bytes(900)
+    public, signature = key.public_key(), key.sign(message)
+    return seconds(lambda: [public.verify(signature, message) for _ in range(count)])
+
+
+def grown(sizes: list[int]) -> None:
+    """Print the table of whole ledgers."""
+    print("seconds of the processor (megabytes at the peak); x: times the peer in the same run\n")
+    print(f"{'entries':>8}  {'hash':>6} {'Ed25519':>8}  {'open':>14} {'x hash':>7} {'x Ed25519':>9}", end="  ")
+    print(f"{'open + verify':>14} {'x Ed25519':>9}  {'open + account':>15}")
+    with tempfile.TemporaryDirectory() as folder:
+        for charges in sizes:
+            path = Path(folder) / f"{charges}.ledger"
+            in_a_process_of_its_own(partial(write, charges=charges), path)
+            entries = 2 * charges
+            plain, _ = in_a_process_of_its_own(hashed, path)
+            bare = signatures(entries)
+            (opening, small), (verifying, large), (reading, some) = (
+                in_a_process_of_its_own(call, path) for call in (opened, verified, accounted)
+            )
+            print(f"{entries:8,}  {plain:6.2f} {bare:8.2f}  {opening:6.2f} ({small:3.0f} MB)", end=" ")
+            print(f"{opening / plain:7.1f} {opening / bare:9.2f}  {verifying:6.2f} ({large:3.0f} MB)", end=" ")
+            print(f"{verifying / bare:9.2f}  {reading:7.2f} ({some:3.0f} MB)")
+
+
+# ---- one step -------------------------------------------------------------------------------------------------------
+
+
+def microseconds(call: Callable[[], object]) -> float:
+    """The median of ROUNDS calls."""
+    call()
+    return statistics.median(seconds(call) for _ in range(ROUNDS)) * 1e6
+
+
+def beside(scopes: int = 0, waiting: int = 0, settled: int = 0) -> Scope:
+    """A scope in a ledger in memory, beside so many others, with so many charges open and settled."""
+    book = dpl.Ledger.in_memory()
+    for number in range(scopes):
+        new_scope(book, f"other-{number}")
+    scope = new_scope(book, "s")
+    for _ in range(waiting):
+        scope.reserve(MEASURED)
+    for _ in range(settled):
+        scope.release(MEASURED, 1)
+    return scope
+
+
+def steps() -> None:
+    """Print the table of one step."""
+    release = {"alone": beside(), "2,000 scopes": beside(scopes=2_000), "2,000 open charges": beside(waiting=2_000)}
+    print(f"\n{'one release':34} {'us':>8} {'ratio':>6}")
+    first = 0.0
+    for name, scope in release.items():
+        taken = microseconds(lambda scope=scope: scope.release(MEASURED, 1))
+        first = first or taken
+        print(f"  beside {name:25} {taken:8.0f} {taken / first:6.2f}")
+    print(f"{'scope.spent':34} {'us':>8} {'ratio':>6}")
+    first = 0.0
+    for entries in (400, 800, 8_000):
+        scope = beside(settled=entries // 2)
+        taken = microseconds(lambda scope=scope: scope.spent(DELTA))
+        first = first or taken
+        print(f"  after {entries:5,} entries {'':12} {taken:8.0f} {taken / first:6.2f}")
+
+
+def main() -> None:
+    """Measure and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--charges", type=int, nargs="+", default=[5_000, 20_000, 50_000])
+    grown(parser.parse_args().charges)
+    steps()
+
+
+if __name__ == "__main__":
+    main()
