@@ -55,6 +55,7 @@ HALF = Decimal("0.5")
 CLOSE = 3e-3  # relative: how far above the greatest price of an order the supremum over orders may be
 ROUNDS = 5
 FARTHEST = 1e9
+SHARE_DIGITS = 28
 
 
 def one_leaf(part: Composition, relation: Relation) -> Leaf | None:
@@ -96,7 +97,7 @@ def batch_rdp(drawn: Drawn, relation: Relation, order: Decimal) -> Decimal | Non
             found = _of_whole_orders(float_up(sensitivity) / float(sigma), how, order)
         case _:
             found = max((loss.rdp_upper(float_up(order)) for loss in _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -110,7 +111,7 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
     if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
         return None
     found = max((_over_all_orders(loss) for loss in _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal(found)) if found < math.inf else None
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
 
 
 def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:
@@ -162,7 +163,7 @@ def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decima
     Claim: (order, result)-RDP under add_remove. Source: laws.subsampled.rdp_upper.
     """
     whole = round_up(multiply(multiply(gaussian_mu_squared(1, noise_multiplier), HALF), order))
-    sampled = Decimal(rdp_upper(rate, noise_multiplier, order))
+    sampled = Decimal.from_float(rdp_upper(rate, noise_multiplier, order))
     return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
 
 
@@ -173,16 +174,22 @@ def _of_gaussian(mu_squared: float, how: Draw, order: Decimal) -> float:
         case Poisson(rate=rate):
             return max(_divergences(rate, mu_squared, order))
         case Subset(population=population, batch=batch):
-            share = Decimal(batch) / Decimal(population)
-            return _of_both(_divergences(share, mu_squared, order), order)
+            return _of_both(_divergences(_share(population, batch), mu_squared, order), order)
         case Allocation() | Shuffle():
             return math.inf
         case _:
             assert_never(how)
 
 
+def _share(population: int, batch: int) -> Decimal:
+    """The share of the units that a batch holds, from above by far less than the margin of a price."""
+    return round_up(Fraction(batch, population), digits=SHARE_DIGITS)
+
+
 def _divergences(rate: Decimal, mu_squared: float, order: Decimal) -> tuple[float, float]:
-    """Of a Poisson-sampled Gaussian: adding the unit, removing it."""
+    """Of a Poisson-sampled Gaussian: adding the unit, removing it. A mean that does not move tells nothing."""
+    if not mu_squared:
+        return 0.0, 0.0
     rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
     if rounded >= 1:
         return math.inf, math.inf
@@ -216,7 +223,7 @@ def _of_whole_orders(mu: float, how: Draw, order: Decimal) -> float:
 
 def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:
     """At least (a - 1) D_a of both directions, a = `order`: of a symmetric pair removing is the worse one."""
-    rate = how.rate if isinstance(how, Poisson) else Decimal(how.batch) / Decimal(how.population)
+    rate = how.rate if isinstance(how, Poisson) else _share(how.population, how.batch)
     _, removing = _divergences(rate, mu * mu * (1 + 1e-15), Decimal(order))
     worst = removing if isinstance(how, Poisson) else _of_both((removing, removing), Decimal(order))
     return worst * (order - 1) * (1 + 1e-15)

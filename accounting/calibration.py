@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from dpledger.accounting import rules
@@ -34,7 +35,7 @@ from dpledger.accounting.guarantees import (
     warn_where_implausible,
 )
 from dpledger.accounting.profile import compose
-from dpledger.decimals import Number, read, round_down, round_up, text, whole
+from dpledger.decimals import Number, add, multiply, read, round_down, round_up, subtract, text, whole
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import one_of
@@ -43,6 +44,7 @@ __all__ = ["Seek", "calibrate", "calibrate_count", "meets"]
 
 Seek: TypeAlias = Literal["least", "most"]
 """`least`: a larger value is more private (noise). `most`: a smaller one is (a rate, a loss)."""
+ONE = Decimal(1)
 DIGITS = 6
 MOST_DIGITS = 12
 LEAST, MOST = Decimal("1e-9"), Decimal("1e12")
@@ -58,7 +60,7 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     """
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Decimal(compose(what, relation=relation).epsilon(delta).upper) <= epsilon
+            return Decimal.from_float(compose(what, relation=relation).epsilon(delta).upper) <= epsilon
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             tree, under, direction = tree_of(what, relation=relation)
             if direction is not None:
@@ -170,7 +172,7 @@ class _Decimals:
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below it."""
-        return round_down(value / factor)
+        return round_down(Fraction(value) / factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +182,12 @@ class _Wholes:
     def between(self, low: Decimal, high: Decimal) -> Decimal | None:
         """One strictly between, near the geometric mean; None if there is none."""
         middle = Decimal(math.floor(math.sqrt(low) * math.sqrt(high)))
-        middle = min(max(middle, low + 1), high - 1)
+        middle = min(max(middle, add(low, ONE)), subtract(high, ONE))
         return middle if low < middle < high else None
 
     def shrunk(self, value: Decimal, factor: int) -> Decimal:
         """About value / factor, below the value, 1 or more."""
-        return (value / factor).to_integral_value(ROUND_CEILING)
+        return Decimal(math.ceil(Fraction(value) / factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +226,14 @@ class _Search:
         return ParameterError("seek", self.seek, expected)
 
     def _start(self, low: Decimal, high: Decimal) -> Decimal:
-        return min(max(Decimal(1), low), high)
+        return min(max(ONE, low), high)
 
     def _walk(self, start: Decimal, end: Decimal, *, found: bool) -> tuple[Decimal, Decimal]:
         """From `start` towards `end`, by growing factors, as long as the answer stays `found`: the last two values. At
         the end both are the end."""
         at, factor = start, 2
         while at != end:
-            following = min(at * factor, end) if end > at else max(self.values.shrunk(at, factor), end)
+            following = min(multiply(at, factor), end) if end > at else max(self.values.shrunk(at, factor), end)
             if self.holds(following) != found:
                 return at, following
             at, factor = following, factor * 2

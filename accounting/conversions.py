@@ -16,7 +16,7 @@ from typing import assert_never
 
 from dpledger.accounting import outward
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract
+from dpledger.decimals import INFINITY, ZERO, add, in_own_context, multiply, round_down, round_up, subtract
 from dpledger.errors import ParameterError
 
 __all__ = [
@@ -85,8 +85,7 @@ def mu_squared_of_pure(epsilon: Decimal) -> Decimal:
     if not epsilon:
         return ZERO
     with localcontext(outward.context(epsilon)):
-        u = outward.exp(-epsilon)
-        half = outward.tail_quantile(u / (1 + u))
+        half = outward.tail_quantile(epsilon + outward.ln1p(outward.exp(-epsilon)))
         return outward.above(4 * half * half)
 
 
@@ -161,6 +160,7 @@ def delta_of_zcdp(rho: Decimal, epsilon: Decimal) -> Decimal:
     if not rho:
         return ZERO
 
+    @in_own_context
     def too_small(more: Decimal) -> bool:
         return (2 * more + 1) * rho < epsilon + outward.ln1p(1 / more)
 
@@ -193,8 +193,8 @@ def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
         return ZERO
     high = epsilon_of_zcdp(zcdp_of_gdp(mu), delta)  # holds: the conversion of a weaker promise
     low = ZERO
-    while high - low > high * NARROW:
-        middle = round_up((low + high) / 2)
+    while subtract(high, low) > multiply(high, NARROW):
+        middle = round_up(multiply(add(low, high), HALF))
         if middle in (low, high):
             break
         low, high = (low, middle) if delta_of_gdp(mu, middle) <= delta else (middle, high)
@@ -233,7 +233,7 @@ def _last(true_below: Callable[[Decimal], bool]) -> Decimal:
     """The greatest order - 1 at which `true_below` holds, which is true up to some order: to twelve digits, rounded
     down, within 1e-40 and 1e17."""
     low, high = LEAST_ORDER, GREATEST_ORDER
-    while high > low * CLOSE:
+    while high > multiply(low, CLOSE):
         with localcontext(outward.context()):
             middle = (low * high).sqrt()
         with localcontext(outward.context(middle)):
@@ -259,6 +259,7 @@ def boundary_offset(order_minus_one: Decimal, delta: Decimal) -> Decimal:
         return (numerator + terms * ROUNDING) / order_minus_one
 
 
+@in_own_context
 def _log_failure(order_minus_one: Decimal) -> Decimal:
     """l log(l/(1+l)) - log(1+l): the logarithm of max over x of (1 - e^-x) e^(-l x)."""
     return -order_minus_one * outward.ln1p(1 / order_minus_one) - outward.ln1p(order_minus_one)
@@ -271,6 +272,7 @@ def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
     Source: docs/proofs/filters.md, "F7" (the ratio is quasi-concave).
     """
 
+    @in_own_context
     def holds_more_above(more: Decimal) -> bool:
         """The sign of the derivative of (l epsilon - N)/(l (1+l)), N = log(1/delta) - l log(1 + 1/l) - log(1 + l)."""
         unspent = -outward.ln(delta) - outward.ln1p(more)
@@ -299,6 +301,7 @@ def order_for_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
     """The order at which epsilon_of_zcdp(rho, delta) reads rho-zCDP (rho above 0): fixed by these two numbers."""
     _require_delta(delta)
 
+    @in_own_context
     def too_small(more: Decimal) -> bool:
         return rho * more**2 + outward.ln1p(more) < -outward.ln(delta)
 

@@ -187,10 +187,16 @@ def _of_gdp(mu_squared: Decimal, orders: Orders) -> Cost:
 
 
 def _of_bounded_range(eta: Decimal, orders: Orders) -> Cost:
-    """eta-bounded range: eta-DP and eta^2/8-zCDP. Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020."""
+    """eta-bounded range: eta-DP, eta^2/8-zCDP, and the mu-GDP of an eta/2-DP mechanism, which is the least that holds.
+    Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020; docs/proofs/filters.md, "Prices"."""
     exact = multiply(multiply(eta, eta), EIGHTH)
     rdp = {order: min(round_up(multiply(exact, order)), rdp_of_pure(eta, order)) for order in orders}
-    return Cost(pure=eta, rho=min(round_up(exact), zcdp_of_pure(eta)), mu_squared=None, rdp=rdp)
+    return Cost(
+        pure=eta,
+        rho=min(round_up(exact), zcdp_of_pure(eta)),
+        mu_squared=mu_squared_of_pure(multiply(eta, HALF)),
+        rdp=rdp,
+    )
 
 
 def _of_laplace(epsilon: Decimal, orders: Orders) -> Cost:
@@ -355,13 +361,17 @@ def require_group(tree: Group, relation: Relation) -> None:
 def _of_group(tree: Group, relation: Relation, orders: Orders) -> Cost:
     """k epsilon, with the delta of `group_delta`; without delta also k^2 rho and k^2 mu^2.
 
-    Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14.
+    The delta is that of the plan: an outcome lowers the epsilon, k times over (a pure bound of the pattern chains), but
+    the good part misses what the epsilon fixed beforehand lets it miss.
+    Source: Vadhan 2017, Lemma 2.2; Bun-Steinke 2016, Proposition 1.9; Dong-Roth-Su 2022, Theorem 2.14;
+    docs/proofs/filters.md, "Refunds".
     """
     require_group(tree, relation)
     inner, k = priced(tree.of, tree.relation, ()), tree.k
     pure = None if inner.pure is None else multiply(inner.pure, k)
     if inner.delta:
-        delta = None if inner.pure is None else prices.group_delta(inner.pure, inner.delta, k)
+        cap = priced(planned(tree.of), tree.relation, ())
+        delta = None if cap.pure is None else prices.group_delta(cap.pure, cap.delta, k)
         if delta is None:
             raise CannotCertify(f"a group of {k} has a delta of 1 or more, or no epsilon to go with it")
         return Cost(pure=pure, delta=delta, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))

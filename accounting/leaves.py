@@ -144,6 +144,11 @@ class SparseVectorOutcome:
     halted: bool
     kind: Literal["sparse_vector_outcome"] = tag(default="sparse_vector_outcome")
 
+    @property
+    def tests(self) -> int:
+        """Every test, of closed epochs and of the open one: as many as answers were given."""
+        return sum(self.closed_epochs) + self.open_epoch
+
 
 @record
 class SparseVectorLaw:

@@ -1,20 +1,20 @@
 """Transcendental functions of exact decimals, wide enough that one outward margin covers every rounding inside.
 
-The standard library's decimal exponential and logarithm are correctly rounded. A formula evaluated in `context(x, ...)`
-keeps at least forty digits after all the cancellation that arguments of those sizes can cause, and `above` then adds a
-relative margin of 1e-12 and rounds up: the margin also lets a verifier recompute a stored price in double precision.
+The standard library's decimal exponential and logarithm are correctly rounded, in the context that is current: whoever
+calls them has set one with `localcontext(context(...))`. A formula evaluated in `context(x, ...)` keeps at least forty
+digits after all the cancellation that arguments of those sizes can cause, and `above` then adds a relative margin of
+1e-12 and rounds up: the margin also lets a verifier recompute a stored price in double precision.
 
->>> above(exp(Decimal(1)))
-Decimal('2.71828182847')
->>> below(exp(Decimal(1)))
-Decimal('2.71828182845')
+>>> with localcontext(context()):
+...     above(exp(Decimal(1))), below(exp(Decimal(1)))
+(Decimal('2.71828182847'), Decimal('2.71828182845'))
 """
 
 from __future__ import annotations
 
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
+from decimal import Context, Decimal, localcontext
 
-from dpledger.decimals import ZERO, round_down, round_up
+from dpledger.decimals import ZERO, in_own_context, negative, own_context, round_down, round_up
 
 __all__ = [
     "above",
@@ -36,10 +36,10 @@ LN_2_PI = Decimal(  # log(2 pi), to 160 digits
     "1.83787706640934548356065947281123527972279494727556682563430308096553139185452079"
     "5389486597271908395244011293249268674892733725763681587144311751830445362787207"
 )
-FAR_TAIL = Decimal("1e-90")  # below this the Gaussian tail is inverted through its Mills bound
+FAR_TAIL = 207  # the logarithm of 1e90: below e^-207 the Gaussian tail is inverted through its Mills bound
 QUANTILE_DIGITS = 140
 DEPTH = 250  # of the continued fraction: at x = 5 its convergents agree to 40 digits
-LEAST = Decimal("1e-999999999")  # in place of an underflow: tiny, and on the safe side of a bound
+LEAST = Decimal("1e-999999999")  # in place of an underflow: tiny, and above what underflows
 ROUNDING = Decimal("1e-100")  # far above what QUANTILE_DIGITS lose
 
 
@@ -47,9 +47,7 @@ def context(*arguments: Decimal) -> Context:
     """A context in which a formula of `arguments` keeps its digits: a difference of two functions of x near 0 loses at
     most a few times the leading zeros of x."""
     lost = sum(abs(x.adjusted()) for x in arguments if x)
-    return Context(
-        prec=DIGITS + 4 * lost, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow]
-    )
+    return own_context(DIGITS + 4 * lost)
 
 
 def above(value: Decimal) -> Decimal:
@@ -67,45 +65,53 @@ def below(value: Decimal) -> Decimal:
         return round_down(value - abs(value) * MARGIN)
 
 
+@in_own_context
 def exp(x: Decimal) -> Decimal:
-    """e^x in the current context; never 0: what is below every decimal becomes 1e-999999999."""
+    """e^x; never 0: what is below every decimal becomes 1e-999999999, which is too large. Upper bounds alone may rest
+    on it."""
     return x.exp() or LEAST
 
 
+@in_own_context
 def expm1(x: Decimal) -> Decimal:
     """e^x - 1; the context must hold the digits that cancel for small x."""
     return x.exp() - 1
 
 
+@in_own_context
 def ln(x: Decimal) -> Decimal:
     """The natural logarithm of x > 0."""
     return x.ln()
 
 
+@in_own_context
 def ln1p(x: Decimal) -> Decimal:
     """log(1 + x); the context must hold the digits that cancel for small x."""
     return (1 + x).ln()
 
 
+@in_own_context
 def tanh(x: Decimal) -> Decimal:
     """The hyperbolic tangent of x >= 0."""
     u = exp(-2 * x)
     return (1 - u) / (1 + u)
 
 
-def tail_quantile(p: Decimal) -> Decimal:
-    """The x with P(N(0,1) > x) = p, from above, for 0 < p <= 1/2.
+@in_own_context
+def tail_quantile(log_inverse: Decimal) -> Decimal:
+    """The x with P(N(0,1) > x) = e^-log_inverse, from above, for log_inverse >= log 2. The logarithm and not the
+    probability, which may be less than any decimal; the context must hold the digits that cancel near log 2.
 
-    Claim: P(N(0,1) > result) <= p.
-    Source: for p above 1e-90 the positive series Phi(x) - 1/2 = phi(x) (x + x^3/3 + x^5/15 + ...), cut (so the tail is
-    over-estimated); beyond, the Mills bound P(N(0,1) > x) <= phi(x)/x.
+    Claim: P(N(0,1) > result) <= e^-log_inverse.
+    Source: for probabilities above 1e-90 the positive series Phi(x) - 1/2 = phi(x) (x + x^3/3 + x^5/15 + ...), cut (so
+    the tail is over-estimated); beyond, the Mills bound P(N(0,1) > x) <= phi(x)/x.
     """
-    if p < FAR_TAIL:
-        return _far_quantile(p)
-    with localcontext(context()) as wide:
-        half_mass = context(p).subtract(Decimal("0.5"), p)
-        wide.prec = QUANTILE_DIGITS
-        x = _start(p, half_mass)
+    if log_inverse > FAR_TAIL:
+        return _far_quantile(log_inverse)
+    p = exp(-log_inverse)
+    with localcontext(own_context(QUANTILE_DIGITS)):
+        half_mass = Decimal("0.5") - p
+        x = _start(log_inverse, half_mass)
         for _ in range(60):
             step = (_half_mass(x) - half_mass) / _density(x)
             x -= step
@@ -124,12 +130,10 @@ def normal_tail(x: Decimal) -> tuple[Decimal, Decimal]:
     Laplace's continued fraction phi(x) / (x + 1/(x + 2/(x + 3/...))), which lie on either side (Feller 1968, VII.1).
     """
     if x < 0:
-        lower, upper = normal_tail(-x)
-        with localcontext(context()) as wide:
-            wide.prec = QUANTILE_DIGITS
+        lower, upper = normal_tail(negative(x))
+        with localcontext(own_context(QUANTILE_DIGITS)):
             return 1 - upper, 1 - lower
-    with localcontext(context()) as wide:
-        wide.prec = QUANTILE_DIGITS
+    with localcontext(own_context(QUANTILE_DIGITS)):
         if x < 5:
             tail = Decimal("0.5") - _half_mass(x)
             return tail - ROUNDING, tail + ROUNDING
@@ -139,6 +143,7 @@ def normal_tail(x: Decimal) -> tuple[Decimal, Decimal]:
         return (min(one, other) * (1 - ROUNDING) if density > LEAST else ZERO), upper
 
 
+@in_own_context
 def _fraction(x: Decimal, depth: int) -> Decimal:
     """x + 1/(x + 2/(x + ... depth/x))."""
     value = x
@@ -147,16 +152,20 @@ def _fraction(x: Decimal, depth: int) -> Decimal:
     return value
 
 
-def _start(p: Decimal, half_mass: Decimal) -> Decimal:
+@in_own_context
+def _start(log_inverse: Decimal, half_mass: Decimal) -> Decimal:
     """A first guess on the side from which Newton's method converges: Phi is concave above 0, so from below."""
     linear = half_mass * (LN_2_PI / 2).exp()  # exact as half_mass -> 0, and below the quantile: the density falls
-    return linear if p > Decimal("0.01") else max(linear, (-2 * p.ln() - LN_2_PI - (-2 * p.ln()).ln()).sqrt())
+    far = 2 * log_inverse
+    return linear if far < 9 else max(linear, (far - LN_2_PI - far.ln()).sqrt())
 
 
+@in_own_context
 def _density(x: Decimal) -> Decimal:
     return exp(-(x * x + LN_2_PI) / 2)
 
 
+@in_own_context
 def _half_mass(x: Decimal) -> Decimal:
     """Phi(x) - 1/2 for x >= 0, from below: a cut series of positive terms."""
     term = total = x
@@ -168,10 +177,10 @@ def _half_mass(x: Decimal) -> Decimal:
     return total * _density(x)
 
 
-def _far_quantile(p: Decimal) -> Decimal:
-    """The least x (but for the margin) with phi(x)/x <= p."""
+def _far_quantile(log_inverse: Decimal) -> Decimal:
+    """The least x (but for the margin) with phi(x)/x <= e^-log_inverse."""
     with localcontext(context()):
-        target = -ln(p) - LN_2_PI / 2  # x^2/2 + log x >= target
+        target = log_inverse - LN_2_PI / 2  # x^2/2 + log x >= target
         x = (2 * target).sqrt()  # x > 1, so log x > 0 and this is above the root
         for _ in range(200):
             lower = (2 * (target - ln(x))).sqrt()

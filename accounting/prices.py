@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from dpledger.accounting import outward
 from dpledger.accounting.conversions import rdp_of_pure, zcdp_of_pure
-from dpledger.decimals import ZERO, add, multiply, round_up, subtract, total
+from dpledger.decimals import ZERO, add, in_own_context, is_whole, multiply, round_up, subtract, total
 from dpledger.errors import ParameterError
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 ONE = Decimal(1)
+TWO = Decimal(2)
 WIDE_DIGITS = 40  # kept of a rational price that may be compared with the square of a declared number
 
 
@@ -166,7 +167,7 @@ def laplace_mu_squared(epsilon: Decimal) -> Decimal:
     if not epsilon:
         return ZERO
     with localcontext(outward.context(epsilon)):
-        half = outward.tail_quantile(outward.exp(-epsilon / 2) / 2)
+        half = outward.tail_quantile(epsilon / 2 + outward.ln(TWO))
         return outward.above(4 * half * half)
 
 
@@ -217,7 +218,7 @@ def discrete_laplace_rdp(scale: Decimal, sensitivity: Decimal, order: Decimal) -
 
 
 def _require_whole(sensitivity: Decimal) -> None:
-    if sensitivity != sensitivity.to_integral_value():
+    if not is_whole(sensitivity):
         raise ParameterError("DiscreteLaplaceLaw.sensitivity", sensitivity, "a whole number (of an integer statistic)")
 
 
@@ -258,12 +259,17 @@ def pmf_rdp(left: Masses, right: Masses, order: Decimal) -> Decimal:
     more = subtract(order, ONE)
     with localcontext(outward.context(Decimal("1e-60"), more)):
         losses = [(outward.ln(p / q), p, q) for p, q in zip(left, right, strict=True) if p]
-        moments = (
-            sum((p * outward.exp(more * loss) for loss, p, _ in losses), ZERO),
-            sum((q * outward.exp(-more * loss) for loss, _, q in losses), ZERO),
-        )
-        exact = max(outward.ln(max(moment, ONE)) for moment in moments) / more
+        forward = _log_moment([(outward.ln(p) + more * loss) for loss, p, _ in losses])
+        back = _log_moment([(outward.ln(q) - more * loss) for loss, _, q in losses])
+        exact = max(forward, back, ZERO) / more
     return min(outward.above(exact), pmf_epsilon(left, right))
+
+
+@in_own_context
+def _log_moment(logs: list[Decimal]) -> Decimal:
+    """log sum e^x, the largest term taken out: the terms themselves may be beyond every decimal."""
+    largest = max(logs)
+    return largest + outward.ln(sum((outward.exp(x - largest) for x in logs), ZERO))
 
 
 # ---- Gaussian, Renyi, sampling --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from importlib import import_module
 from types import ModuleType
 from typing import Literal, TypeAlias
@@ -32,8 +32,8 @@ from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reasons import reasons
-from dpledger.decimals import Number, exact, float_down, float_up, whole
-from dpledger.errors import ParameterError
+from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
+from dpledger.errors import Contradiction, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import listed, one_of
 
@@ -41,6 +41,7 @@ __all__ = ["Bounds", "Profile", "compose"]
 
 Verify: TypeAlias = Literal["arb"]
 
+_POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
 _MANY = 8  # answers that are worth contours for the whole profile
 
@@ -127,6 +128,10 @@ class Profile:
                     lower = max(lower, found.lower)
                 if case.covers:
                     upper = max(upper, found.upper)
+            if lower > upper:
+                raise Contradiction(
+                    f"these parts contradict themselves: {key[0]} is at least {lower} and at most {upper}"
+                )
             self._seen[key] = Bounds(lower, upper)
         return self._seen[key]
 
@@ -252,10 +257,11 @@ class Profile:
         if not rate:
             raise ParameterError("false_positives", false_positives, "a rate above 0")
         found = self.true_positives(false_positives)
-        shares = (before * Decimal(side) for side in (found.lower, found.upper))
-        lower, upper = (share / (share + (1 - before) * rate) if share else Decimal(0) for share in shares)
-        slack = Decimal("1e-20")
-        return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
+        with localcontext(own_context(_POSTERIOR_DIGITS)):
+            shares = (before * Decimal.from_float(side) for side in (found.lower, found.upper))
+            lower, upper = (share / (share + (1 - before) * rate) if share else Decimal(0) for share in shares)
+            slack = Decimal("1e-20")
+            return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
 
 
 def _balls() -> ModuleType:

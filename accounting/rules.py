@@ -68,7 +68,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return
-    delta = Decimal(compose(tree, relation=relation).delta(claim.epsilon).upper)
+    delta = Decimal.from_float(compose(tree, relation=relation).delta(claim.epsilon).upper)
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
@@ -77,9 +77,10 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     if tree == claim:
         return
     found = compose(tree, relation=relation).deltas(claim.epsilons)
-    points = zip(claim.epsilons, claim.deltas, found, strict=True)
-    _require(claim, *((f"delta at epsilon {text(at)}", most, Decimal(bounds.upper)) for at, most, bounds in points))
-    if any(Decimal(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
+    reached = (Decimal.from_float(bounds.upper) for bounds in found)
+    points = zip(claim.epsilons, claim.deltas, reached, strict=True)
+    _require(claim, *((f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))
+    if any(Decimal.from_float(bounds.lower) < least for least, bounds in zip(claim.reached, found, strict=False)):
         raise CannotCertify("these parts are not shown to reach what the claim of privacy_curve says is reached")
 
 
@@ -98,4 +99,4 @@ def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) ->
                 f"no theorem prices these parts in {name}, so the claim of {claim.kind} cannot be checked"
             )
         if found > claimed:
-            raise ClaimTooSmall(f"claimed {name} {text(claimed)}, the parts compose to {name} {round_up(found)}")
+            raise ClaimTooSmall(f"claimed {name} {claimed:f}, the parts compose to {name} {round_up(found)}")

@@ -89,7 +89,7 @@ class AuditResult:
         refuting = [look for look in self.looks if look.refuted]
         if best.refuted or not refuting:
             return best
-        return max(refuting, key=lambda look: look.epsilon_lower - look.planned.point.epsilon)
+        return max(refuting, key=lambda look: decimals.subtract(look.epsilon_lower, look.planned.point.epsilon))
 
     @property
     def event(self) -> Event:

@@ -77,10 +77,12 @@ class Attempt:
             lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
         )
 
-    def commit(self, release: Release[Value], keep: Keep) -> Receipt[Value]:
-        """Settle the charge with the outcome of `release`; the value is handed out once that is durable.
+    def commit(self, release: Release[Value], keep: Keep, *, handed_out: int) -> Receipt[Value]:
+        """Settle the charge with the outcome of `release`; the value is handed out once that is durable. `handed_out`:
+        how many answers were counted, this value among them where it is the only one.
 
-        ContractViolation, and the full charge, if the parts of the release are not those that were reserved."""
+        ContractViolation, and the full charge, if the parts of the release are not those that were reserved, or tell
+        of fewer answers."""
         salt = self._book.draw(values.SALT_BYTES) if keep == "digest" else None
         digest = None if salt is None else values.digest(release.value, salt)
         warnings = release.warnings if salt is None or digest is not None else (*release.warnings, NO_DIGEST)
@@ -88,6 +90,7 @@ class Attempt:
         try:
             entry = self._settle(
                 release.parts,
+                handed_out=handed_out,
                 outside_guarantee=release.outside_guarantee,
                 warnings=warnings,
                 digest=digest,
@@ -96,7 +99,8 @@ class Attempt:
         except VerificationError:
             self.commit_at_cap(outside_guarantee=True)
             raise ContractViolation(
-                f"{self._kind} returned other parts than it announced; the full charge stands, the value is withheld"
+                f"{self._kind} returned other parts than it announced, or an outcome that is not what it answered; the "
+                "full charge stands, the value is withheld"
             ) from None
         except (InputError, EngineError):
             entry = self._settle(None, warnings=(NOT_RECORDED,), digest=digest, stored=stored)
@@ -124,6 +128,7 @@ class Attempt:
         self,
         parts: Composition | None,
         *,
+        handed_out: int = 0,
         outside_guarantee: bool = False,
         warnings: tuple[str, ...] = (),
         digest: str | None = None,
@@ -143,6 +148,7 @@ class Attempt:
                     charge,
                     planned(outcome) if is_lost else outcome,
                     redeem=self._redeem,
+                    handed_out=handed_out,
                     outside_guarantee=outside_guarantee,
                     warnings=(*warnings, FORKED) if is_lost else warnings,
                     digest=digest,

@@ -166,17 +166,21 @@ def settle(
     *,
     redeem: Redeem,
     outside_guarantee: bool = False,
+    handed_out: int = 0,
     warnings: tuple[str, ...] = (),
     digest: str | None = None,
 ) -> Committed:
-    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level.
+    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level. `handed_out`:
+    how many answers the ledger itself counted.
 
-    Raises PolicyError for a charge that was not started, or not by this redeem."""
+    Raises PolicyError for a charge that was not started, or not by this redeem; VerificationError for an outcome
+    against what was counted."""
     if charge.redeem is None:
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
     if not redeem.opens(charge.redeem):
         raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
-    final = settling.recorded(parts, charge.granted)
+    final = settling.recorded(parts, charge.form, charge.granted)
+    settling.require_evidence(final, charge.form, handed_out)
     rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
     return Committed(
         path=next_steps(state, charge.path),

@@ -12,8 +12,8 @@ from functools import lru_cache
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.decimals import Number, float_up, read
-from dpledger.errors import CannotCertify, ParameterError
+from dpledger.decimals import Number, float_up, read, text
+from dpledger.errors import Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
@@ -29,14 +29,19 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
     theorem (infinite where it has none at this delta). lower: no epsilon below it bounds the costliest single part at
     this delta, by the engine; 0 where no part has a bound of its own. Of more than `ran.MOST` distinct parts the ones
     that were charged most are asked: what is left out can only make it lower.
-    Source: docs/proofs/filters.md.
+    Source: docs/proofs/filters.md. Raises Contradiction where lower is above upper: something recorded is not true.
     """
     at = read(delta, field="delta")
     if at >= 1:
         raise ParameterError("delta", delta, "a number in [0, 1): at 1 every mechanism is private")
-    upper = filters.reading(scope.filter, scope.sums, at)
+    upper = float_up(filters.reading(scope.filter, scope.sums, at))
     lower = max((_engine_lower(known.parts, scope.relation, at) for known in scope.ran), default=0.0)
-    return Bounds(lower=lower, upper=float_up(upper))
+    if lower > upper:
+        raise Contradiction(
+            f"scope {scope.scope} contradicts itself: at delta {text(at)} the parts of one release cost epsilon "
+            f"{lower:.6g} at the least, and all releases {upper:.6g} at most by what was charged"
+        )
+    return Bounds(lower=lower, upper=upper)
 
 
 def least(parts: Composition, relation: Relation, delta: Decimal) -> float:
@@ -63,7 +68,9 @@ def certain(parts: Composition) -> Composition | None:
 def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> float:
     try:
         return compose(parts, relation=relation).epsilon(delta).lower
-    except CannotCertify:
+    except Contradiction:
+        raise
+    except (InputError, EngineError):  # too much work, or no theorem: nothing is known from below
         return 0.0
 
 

@@ -7,6 +7,7 @@ was spent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -40,6 +41,7 @@ from dpledger.accounting.guarantees import (
 )
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
+from dpledger.errors import Contradiction
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
 from dpledger.ledger.entries import Entry
@@ -51,6 +53,7 @@ __all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admiss
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
+UNKNOWN = Bounds(0.0, math.inf)
 READ_AT = Decimal("1e-6")
 """The delta at which a zCDP, Renyi or Gaussian budget is shown as an epsilon. Any other may be asked of the scope."""
 
@@ -69,7 +72,7 @@ def _own_lower_bound(claim: Guarantee) -> Guarantee:
     """The claim that a verifier holds the parts against: Renyi prices may differ in the last digit between machines."""
     match claim:
         case RDP(orders=orders, epsilons=epsilons):
-            return RDP(orders, tuple(round_up(multiply(one, 1 + settling.LEEWAY)) for one in epsilons))
+            return RDP(orders, tuple(round_up(multiply(one, settling.WITH_LEEWAY)) for one in epsilons))
         case _:
             return claim
 
@@ -122,7 +125,8 @@ class ScopeAccount:
     """Everything a scope admitted and refused, and what it comes to.
 
     `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
-    `composition`: the tree of all that was admitted, with outcomes. `held`: of the sums, what open charges hold."""
+    `composition`: the tree of all that was admitted, with outcomes. `held`: of the sums, what open charges hold.
+    `contradiction`: why what stands in this scope cannot all be true, where it cannot; `spent` is then [0, inf]."""
 
     scope: str
     unit: Unit
@@ -139,6 +143,7 @@ class ScopeAccount:
     delta: Decimal
     spent: Bounds
     composition: Composition | None
+    contradiction: str | None = None
 
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
@@ -240,9 +245,13 @@ class _Book:
     def account(self) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
-        delta = _read_at(guarantee)
+        delta, contradiction = _read_at(guarantee), None
         admissions = self.admissions()
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
+        try:
+            spent = readings.spent(scope, delta)
+        except Contradiction as error:  # of this scope: nothing that is said of the others rests on it
+            spent, contradiction = UNKNOWN, str(error)
         return ScopeAccount(
             scope=scope.scope,
             unit=scope.unit,
@@ -257,8 +266,9 @@ class _Book:
             held_by_account=filters.spent(scope.filter, scope.held),
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
-            spent=readings.spent(scope, delta),
+            spent=spent,
             composition=Filtered(scope.filter, ran) if ran else None,
+            contradiction=contradiction,
         )
 
 

@@ -268,7 +268,7 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return attempt.commit(release, self._scope.keep)
+            return attempt.commit(release, self._scope.keep, handed_out=1)
         raise attempt.give_up(failure)
 
     def _replay(self, request: Request, replayed: Replayed) -> Receipt[Value]:

@@ -34,6 +34,7 @@ class Session(Generic[Query, Answer, Value]):
         self._conversation = conversation
         self._steps = steps
         self._asked = 0
+        self._handed_out = 0
         self._granted = 0
         self._home = Home("an open interaction")
         self._lock = threading.RLock()
@@ -63,6 +64,9 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
+                if self._receipt is not None:
+                    raise Halted("the query closed the interaction: its answer is no part of what was settled")
+                self._handed_out += 1
                 return answer
             raise self._fail(failure)
 
@@ -99,7 +103,7 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._receipt = self._attempt.commit(release, keep="none")
+                self._receipt = self._attempt.commit(release, keep="none", handed_out=self._handed_out)
                 return self._receipt
             raise self._fail(failure)
 

@@ -2,8 +2,10 @@
 
     `cap`      nothing comes back: the outcome changes no price, or the run left its guarantee
     `ex_post`  a coordinate falls from the cap to the realised loss, where the filter's theorem allows it
-    `steps`    a plan priced by sum: steps that were never granted come back
+    `steps`    a training plan priced by sum: steps that were never granted come back
 
+Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
+that cannot be, or that speaks of fewer answers than were handed out.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """
@@ -15,19 +17,33 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import filters, rules
+from dpledger.accounting import filters, published, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children, planned
 from dpledger.accounting.filters import Coordinates, Filter
-from dpledger.errors import CannotCertify, VerificationError
+from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
+from dpledger.ledger.standing import Form
 from dpledger.relations import Relation
 
-__all__ = ["LEEWAY", "Rule", "check", "check_price", "numbers", "price", "recorded", "settled"]
+__all__ = [
+    "LEEWAY",
+    "WITH_LEEWAY",
+    "Rule",
+    "check",
+    "check_price",
+    "numbers",
+    "price",
+    "recorded",
+    "require_evidence",
+    "require_possible_outcomes",
+    "settled",
+]
 
 Rule = Literal["cap", "ex_post", "steps"]
 LEEWAY = Decimal("1e-11")
 """Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
 may differ by one in the last of them. Every other price is exact, and compared exactly."""
+WITH_LEEWAY = decimals.add(Decimal(1), LEEWAY)
 _INEXACT = ("mixed_rdp", "rdp_")
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 
@@ -85,16 +101,36 @@ def _is_covered(charged: Coordinates, needed: Coordinates) -> bool:
 def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
     if not coordinate.startswith(_INEXACT):
         return charged >= least
-    return decimals.multiply(charged, 1 + LEEWAY) >= least
+    return decimals.multiply(charged, WITH_LEEWAY) >= least
 
 
-def recorded(parts: Composition, granted: int) -> Composition:
-    """The parts as the ledger records them: a granted step counts as run, whatever the mechanism says it started."""
+def recorded(parts: Composition, form: Form, granted: int) -> Composition:
+    """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
+    says it started; anywhere else no step was granted, so that all that were planned count."""
     match parts:
-        case Repeated(of=of, times=times, done=done) if done is not None:
-            return Repeated(of, times=times, done=min(times, max(done, granted)))
+        case Repeated(of=of, times=times, done=int(done)) if form == "training":
+            return Repeated(published.without_counts(of), times=times, done=min(times, max(done, granted)))
         case _:
-            return parts
+            return published.without_counts(parts)
+
+
+def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:
+    """Raises VerificationError for an outcome that its leaf cannot have, or that tells of fewer answers than this
+    ledger handed out. A release is one answer; the steps of a training run are granted, and no answers.
+
+    The second is for the live ledger to see: entries do not count answers."""
+    require_possible_outcomes(parts)
+    told = published.answers(parts)
+    if form != "training" and told is not None and told < handed_out:
+        raise VerificationError(f"an outcome of {told} answers, where {handed_out} were handed out")
+
+
+def require_possible_outcomes(parts: Composition) -> None:
+    """Raises VerificationError for an outcome that its leaf cannot have, wherever it stands."""
+    try:
+        published.require_possible_outcomes(parts)
+    except ParameterError as error:
+        raise VerificationError(str(error)) from None
 
 
 def settled(

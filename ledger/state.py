@@ -252,7 +252,9 @@ def _commit(state: State, body: Committed) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
-    _require(settling.recorded(body.parts, charge.granted) == body.parts, "fewer steps done than were granted")
+    recorded = settling.recorded(body.parts, charge.form, charge.granted)
+    _require(recorded == body.parts, "fewer steps done than were granted, or than were planned where none was")
+    settling.require_possible_outcomes(body.parts)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes)

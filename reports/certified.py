@@ -5,7 +5,7 @@ A report shows bounds and computes none. Where no theorem gives one the answer i
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
@@ -13,7 +13,7 @@ from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
-from dpledger.reports.explain import Odds, missed_at_least, odds
+from dpledger.reports.explain import LARGEST, PRECISION, Odds, missed_at_least, odds
 from dpledger.reports.model import Point
 
 __all__ = ["ALPHAS", "Engine", "curve_of_guarantee"]
@@ -94,5 +94,6 @@ def curve_of_guarantee(epsilon: Decimal, delta: Decimal) -> tuple[Point, ...]:
 
 
 def _meeting(epsilon: Decimal, delta: Decimal) -> Decimal:
-    raised = min(epsilon, Decimal(2302)).exp()
-    return decimals.round_down((1 - delta) / (1 + raised), digits=6)
+    with localcontext(decimals.own_context(PRECISION)):
+        raised = min(epsilon, LARGEST).exp()
+        return decimals.round_down((1 - delta) / (1 + raised), digits=6)

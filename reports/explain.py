@@ -21,7 +21,7 @@ from dpledger.decimals import ZERO
 from dpledger.relations import Relation
 from dpledger.reports import words
 
-__all__ = ["RATES", "Odds", "missed_at_least", "odds", "sentences", "worst_case"]
+__all__ = ["LARGEST", "PRECISION", "RATES", "Odds", "missed_at_least", "odds", "sentences", "worst_case"]
 
 SUSPICION = Decimal("0.01")  # a suspicion of 1 %, before anything is released
 RATES = (Decimal("0.01"), Decimal("0.001"))  # false-positive rates at which the test's power is told
@@ -68,7 +68,7 @@ def worst_case(epsilon: Decimal, delta: Decimal) -> Odds:
     Claim: as `odds`. Source: Kairouz-Oh-Viswanath 2015, Theorem 2.1: the advantage is
     (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), the trade-off curve `missed_at_least`.
     """
-    with localcontext(prec=PRECISION):
+    with localcontext(decimals.own_context(PRECISION)):
         raised = _exponential(epsilon)
         advantage = (raised - ONE + 2 * delta) / (raised + ONE) * (ONE + ULP)
     return _odds(
@@ -85,11 +85,12 @@ def missed_at_least(epsilon: Decimal, delta: Decimal, alpha: Decimal) -> Decimal
     Claim: max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)). Source: Wasserman-Zhou 2010, Theorem
     2.4; Kairouz-Oh-Viswanath 2015, section 2.1.
     """
-    with localcontext(prec=PRECISION):
+    with localcontext(decimals.own_context(PRECISION)):
         raised, rest = _exponential(epsilon), ONE - delta
         return decimals.round_down(max(ZERO, rest - raised * alpha, (rest - alpha) / raised * (ONE - ULP)))
 
 
+@decimals.in_own_context
 def _exponential(epsilon: Decimal) -> Decimal:
     """e^epsilon, rounded up; above 10^1000 that stands for it (every odds is 1 by then)."""
     return min(epsilon, LARGEST).exp() * (ONE + ULP)
@@ -113,7 +114,7 @@ def _suspicion(epsilon: Decimal, delta: Decimal) -> Decimal:
     where the likelihood ratio exceeds e^e' has probability at most delta / (1 - e^(epsilon - e')) = p
     (Kasiviswanathan-Smith 2014, Lemma 3.3, with this constant).
     """
-    with localcontext(prec=PRECISION):
+    with localcontext(decimals.own_context(PRECISION)):
         ratio = _exponential(epsilon)
         if delta:
             ratio = ratio * EXCEPTION / (EXCEPTION - 1) * (ONE + ULP)

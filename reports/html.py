@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
+from decimal import Decimal
 from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup, escape
 
+from dpledger.decimals import multiply
 from dpledger.reports.model import Item, Picture, ReportModel, blocks
 from dpledger.reports.pictures.charts import drawn
 
@@ -49,7 +51,13 @@ def _environment() -> jinja2.Environment:
     )
     environment.tests["mono"] = _is_mono
     environment.filters["tied"] = _tied
+    environment.filters["hundredths"] = _hundredths
     return environment
+
+
+def _hundredths(share: Decimal) -> str:
+    """A share as a length on a scale of a hundred."""
+    return f"{multiply(share, 100):f}"
 
 
 def _template(name: str) -> str:

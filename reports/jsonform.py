@@ -39,7 +39,7 @@ def _plain(value: object) -> Plain:
         case bool() | int() | str():
             return value
         case Decimal():
-            return str(value) if value < 0 else decimals.text(value)
+            return f"-{decimals.text(decimals.negative(value))}" if value < 0 else decimals.text(value)
         case tuple():
             return [_plain(item) for item in value]
         case _:

@@ -79,9 +79,9 @@ def percent_at_least(number: Decimal, digits: int = 3) -> str:
 def _written(number: Decimal) -> str:
     if number.is_infinite():
         return "no bound"
-    if not number or abs(number) >= SMALL:
+    if not number or decimals.magnitude(number) >= SMALL:
         return decimals.text(number)
-    digits, exponent = f"{number.normalize():e}".split("e")
+    digits, exponent = f"{number:e}".split("e")
     return f"{digits}e{int(exponent)}"
 
 

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import assert_never
 
 import numpy as np
@@ -21,18 +22,21 @@ from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.law import Loss
-from dpledger.decimals import float_down, float_up
-from dpledger.errors import WorkLimit
+from dpledger.decimals import float_down, float_up, multiply, subtract
+from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
+ONE = Decimal(1)
 _GRID = np.geomspace(1e-4, 1e6, 400)
 
 
 def log_finite_of_curves(curves: tuple[tuple[ZCDP | RDP, int], ...]) -> float:
     """log of the mass that the deltas of approximate zCDP leave, rounded down."""
-    logs = [count * math.log1p(-float_up(leaf.delta)) for leaf, count in curves if isinstance(leaf, ZCDP)]
-    return math.fsum(logs) * (1 + 8 * UNIT)
+    missed = [(float_up(leaf.delta), count) for leaf, count in curves if isinstance(leaf, ZCDP)]
+    if any(delta >= 1 for delta, _ in missed):  # nearer to 1 than any float
+        return -math.inf
+    return math.fsum(count * math.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
 def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
@@ -58,6 +62,8 @@ class CurveLadder:
         for leaf, count in curves:
             total += count * _moments(leaf, c)
         kept = np.isfinite(total)
+        if not kept.any():
+            raise CannotCertify("no float lies between 1 and the Renyi orders that are stated: state one above 1.0001")
         self._c, self._curves, self._composed = c[kept], total[kept], composed
         self._rounding = (len(curves) + 16) * UNIT
         self._learnt = _Learnt(np.zeros(self._c.size), np.full(self._c.size, composed is None))
@@ -131,8 +137,9 @@ def _moments(leaf: ZCDP | RDP, c: Array) -> Array:
             quadratic: Array = c * (c + 1) * (float_up(rho) * (1 + 8 * UNIT))
             return quadratic
         case RDP(orders=orders, epsilons=epsilons):
-            at = np.array([0.0, *(float_up(order - 1) for order in orders)])
-            values = [0.0, *(float_up((order - 1) * eps) for order, eps in zip(orders, epsilons, strict=True))]
+            at = np.array([0.0, *(float_up(subtract(order, ONE)) for order in orders)])
+            moments = (multiply(subtract(order, ONE), eps) for order, eps in zip(orders, epsilons, strict=True))
+            values = [0.0, *map(float_up, moments)]
             between = np.interp(c, at, np.array(values), right=math.inf)  # K is convex: chords lie above
             chords: Array = between * (1 + 16 * UNIT)
             return chords

@@ -30,7 +30,7 @@ __all__ = ["Coordinates", "Sum", "Sums", "charge", "currencies", "opening", "set
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
-TOO_LARGE = Decimal(10) ** 18  # no decimal that is written down reaches it, and no budget
+TOO_LARGE = Decimal(10**18)  # no decimal that is written down reaches it, and no budget
 Sum: TypeAlias = tuple[Decimal, int]
 """The exact sum of the priced charges, and how many charges have no price: while there is one, the sum is infinite."""
 Sums = Mapping[str, Sum]

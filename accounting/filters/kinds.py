@@ -62,6 +62,7 @@ __all__ = [
 HALF = Decimal("0.5")
 ONE = Decimal(1)
 SQUARE_DIGITS = 120  # the square of a decimal is cut, if at all, only at the last place that a decimal may have
+MOST_MU = 10**9  # its square, and so every sum that is admitted, is below 10^18, as numbers on the wire are
 MOST_ORDERS = 256  # of a grid: each is a coordinate of every charge
 HALF_DIGITS = 60  # a half of delta is cut, if at all, only at the last place that a decimal may have
 
@@ -126,6 +127,15 @@ class GDPFilter:
 
     mu: Positive
     kind: Literal["gdp"] = tag(default="gdp")
+
+    if not TYPE_CHECKING:
+
+        @field_validator("mu")
+        @classmethod
+        def _square_is_a_number(cls, mu):
+            if mu >= MOST_MU:
+                raise ValueError(f"a number below {MOST_MU}")
+            return mu
 
 
 @record

@@ -61,8 +61,10 @@ def bracket_of_points(higher: Array, ceilings: Array, lower: Array, floors: Arra
     floors[i] in both directions; higher[i] >= lower[i], and above it by at most the shift of `_lines`.
 
     Claim: above dominates, below is dominated. Assumes: both rise from 1, the bounds fall, floors[i] <= ceilings[i].
-    Source: docs/proofs/amplification.md, section 8.
+    Source: docs/proofs/amplification.md, section 8. Raises CannotCertify where they do not rise in floats.
     """
+    if not (np.all(np.diff(higher) > 0) and np.all(np.diff(lower) > 0)):
+        raise CannotCertify("the epsilons of a mechanism are too small to be told apart in floats")
     above = _pair(*_hull(higher, ceilings), "above")
     return Bracket(above, _pair(*_hull(*_lines(lower, floors, ceilings)), "below"))
 

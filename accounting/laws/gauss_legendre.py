@@ -9,6 +9,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from dpledger.accounting.floating import Array
+from dpledger.decimals import in_own_context, own_context
 
 __all__ = ["gauss_legendre"]
 
@@ -20,10 +21,9 @@ def gauss_legendre(points: int) -> tuple[Array, Array]:
     Source: Davis-Rabinowitz 1984, section 2.7 (nodes: the zeros of P_n; weights 2 / ((1 - x^2) P_n'(x)^2)).
     """
     nodes, weights = [], []
-    with localcontext() as context:
-        context.prec = 50
+    with localcontext(own_context(50)):
         for i in range(points):
-            x = Decimal(-math.cos(math.pi * (i + 0.75) / (points + 0.5)))
+            x = Decimal.from_float(-math.cos(math.pi * (i + 0.75) / (points + 0.5)))
             for _ in range(6):  # quadratic from three digits: 50 after five steps
                 value, slope = _legendre(points, x)
                 x -= value / slope
@@ -33,6 +33,7 @@ def gauss_legendre(points: int) -> tuple[Array, Array]:
     return np.array(nodes), np.array(weights)
 
 
+@in_own_context
 def _legendre(degree: int, x: Decimal) -> tuple[Decimal, Decimal]:
     """P_n(x) and P_n'(x), by the three-term recurrence."""
     before, now = Decimal(1), x

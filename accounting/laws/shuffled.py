@@ -57,8 +57,8 @@ def _agreeing(leaf: Leaf, epsilon: float, users: int) -> FinitePair:
             step = math.exp(-1 / float(scale))
             rare = math.exp(-float(sensitivity) / float(scale)) / (1 + step)
             return agreeing_below(rare, (step / (1 + step), 1 / (1 + step)), users)
-        case BoundedRange() | ExponentialLaw():  # a response of half of eta has this range
-            return _agreeing(PureDP(Decimal(epsilon)), epsilon / 2, users)
+        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):  # a response of half of eta has this range
+            return _agreeing(PureDP(eta), epsilon / 2, users)
         case _:
             rare = math.exp(-epsilon)
             return agreeing_below(rare / (1 + rare), (rare / (1 + rare), 1 / (1 + rare)), users)

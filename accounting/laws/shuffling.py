@@ -34,6 +34,7 @@ POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
 FEW_POINTS = 24  # from there to the local epsilon
 LEAST_DELTA = 1e-25
 LARGEST_EPSILON = 40.0  # of a local randomiser: beyond, hardly another user is expected to hide it among 10^9
+LEAST_EPSILON = 1e-9  # below it no share of those who differ is told apart from 1 in floats
 SINGLE = 1500  # numbers M that are looked at one by one; of more, groups
 MOST_RESPONSES = 2048  # outcomes of the bound from users who agree
 REACH = 16.0  # standard deviations of M
@@ -49,10 +50,13 @@ def shuffled_bracket(epsilon: float, categories: int, users: int) -> Bracket:
 
     Claim: above also dominates every dataset of such responses, and for two categories every `epsilon`-DP randomiser,
     under replace_one; below is dominated by that dataset, for three categories and more. Source:
-    docs/proofs/amplification.md, sections 5 and 8. Raises CannotCertify above LARGEST_EPSILON.
+    docs/proofs/amplification.md, sections 5 and 8. Raises CannotCertify above LARGEST_EPSILON and
+    below LEAST_EPSILON.
     """
     if epsilon > LARGEST_EPSILON:
         raise CannotCertify(f"shuffled is certified for local epsilons up to {LARGEST_EPSILON:g}, not {epsilon:g}")
+    if epsilon < LEAST_EPSILON:
+        raise CannotCertify(f"shuffled is certified for local epsilons from {LEAST_EPSILON:g} on, not {epsilon:g}")
     coarse = epsilon * np.geomspace(1e-7, 1, 40)[:-1]
     near = coarse[shuffled_deltas(epsilon, categories, users, coarse)[1] > LEAST_DELTA]
     far = min(epsilon, float(near[-1]) * 1.52) if near.size else epsilon * 1e-6

@@ -11,10 +11,12 @@ import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.floating import UNIT, Array, agrees
+from dpledger.decimals import in_own_context, own_context
 from dpledger.errors import CannotCertify
 
 __all__ = ["Cut", "mass_beyond", "require_error_function"]
@@ -99,15 +101,14 @@ def mass_beyond(rate: float, sigma: float, cut: Cut) -> float:
 def require_error_function() -> None:
     """Check once that math.erfc is as accurate as assumed; CannotCertify where it is not."""
     for x in (0.3, 1.7, 4.2, 9.0, 21.0):
-        truth = _erfc(Decimal(x))
-        if abs(Decimal(math.erfc(x)) - truth) > ULPS * Decimal(math.ulp(float(truth))):
+        truth = _erfc(Decimal.from_float(x))
+        if not agrees(math.erfc(x), truth, ULPS):
             raise CannotCertify("math.erfc is less accurate here than the engine's error bounds assume")
 
 
 def _erfc(x: Decimal) -> Decimal:
     """1 - erf(x), by Taylor's series in as many digits as cancel."""
-    with localcontext() as context:
-        context.prec = 60 + int(x * x)
+    with localcontext(own_context(60 + math.ceil(Fraction(x) ** 2))) as context:
         term, total, n = x, x, 0
         while abs(term) > Decimal(10) ** -(context.prec - 5):
             n += 1
@@ -117,9 +118,11 @@ def _erfc(x: Decimal) -> Decimal:
         return 1 - 2 * total / pi.sqrt()
 
 
+@in_own_context
 def _pi() -> Decimal:
     """pi, in the precision of the context: Machin's formula."""
 
+    @in_own_context
     def arctangent_of_inverse(m: int) -> Decimal:
         power, total, n = Decimal(1) / m, Decimal(1) / m, 0
         while power:

@@ -24,7 +24,13 @@ Decimal('0.5')
 from __future__ import annotations
 
 from dpledger.accounting.sparse_vectors.accuracy import Noise, difference_tail, pass_probability, svt_alpha
-from dpledger.accounting.sparse_vectors.losses import certify, epoch_epsilon, ex_post_epsilon, target_delta
+from dpledger.accounting.sparse_vectors.losses import (
+    certify,
+    epoch_epsilon,
+    ex_post_epsilon,
+    require_possible,
+    target_delta,
+)
 from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
 from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
 
@@ -40,6 +46,7 @@ __all__ = [
     "few_charges",
     "kov_delta",
     "pass_probability",
+    "require_possible",
     "sparse_vector_law",
     "svt_alpha",
     "target_delta",

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from dpledger.accounting import outward
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.decimals import add, multiply, subtract
+from dpledger.decimals import add, in_own_context, is_whole, multiply, subtract
 from dpledger.errors import ParameterError
 
 __all__ = ["Noise", "difference_tail", "pass_probability", "svt_alpha"]
@@ -70,7 +70,7 @@ def difference_tail(distance: Decimal, threshold_scale: Decimal, query_scale: De
     """
     if distance < (1 if noise == "discrete_laplace" else 0):
         raise ParameterError("distance", distance, "0 or more (discrete noise: 1 or more)")
-    if noise == "discrete_laplace" and distance != distance.to_integral_value():
+    if noise == "discrete_laplace" and not is_whole(distance):
         raise ParameterError("distance", distance, "a whole number of steps")
     narrow, broad = sorted((threshold_scale, query_scale))  # the difference is symmetric
     with localcontext(outward.context(narrow, broad, subtract(broad, narrow))):
@@ -79,6 +79,7 @@ def difference_tail(distance: Decimal, threshold_scale: Decimal, query_scale: De
         return _discrete_tail(distance, narrow, broad)
 
 
+@in_own_context
 def _continuous_tail(s: Decimal, narrow: Decimal, broad: Decimal) -> Decimal:
     if narrow == broad:
         return outward.exp(-s / broad) * (1 + s / (2 * broad)) / 2
@@ -88,6 +89,7 @@ def _continuous_tail(s: Decimal, narrow: Decimal, broad: Decimal) -> Decimal:
     return (wide - close) / (2 * (broad**2 - narrow**2))
 
 
+@in_own_context
 def _discrete_tail(s: Decimal, narrow: Decimal, broad: Decimal) -> Decimal:
     q2 = outward.exp(-1 / broad)
     if not narrow:

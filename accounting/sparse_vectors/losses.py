@@ -12,7 +12,7 @@ from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
 from dpledger.decimals import add, round_up
 from dpledger.errors import ClaimTooSmall, ParameterError
 
-__all__ = ["certify", "epoch_epsilon", "ex_post_epsilon", "target_delta"]
+__all__ = ["certify", "epoch_epsilon", "ex_post_epsilon", "require_possible", "target_delta"]
 
 
 def epoch_epsilon(law: SparseVectorLaw) -> Fraction:
@@ -88,9 +88,9 @@ def ex_post_epsilon(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> Decim
     Claim: |log P(pattern)/P'(pattern)| <= result for every pair of neighbours, for the tests that were asked.
     Source: docs/proofs/sparse_vector.md, "Ex-post loss". Raises ParameterError for an outcome that the law cannot have.
     """
-    _require_outcome(law, outcome)
+    require_possible(law, outcome)
     per_test = 1 / Fraction(law.query_scale)
-    tests = sum(outcome.closed_epochs) + outcome.open_epoch
+    tests = outcome.tests
     match law.mode:
         case "target_charging":
             return round_up(tests * per_test)
@@ -103,7 +103,8 @@ def ex_post_epsilon(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> Decim
             assert_never(law.mode)
 
 
-def _require_outcome(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> None:
+def require_possible(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> None:
+    """ParameterError for an outcome that no run of the law has."""
     field, closed = "SparseVectorOutcome.closed_epochs", outcome.closed_epochs
     if len(closed) > law.cutoff:
         raise ParameterError(field, len(closed), f"at most {law.cutoff} charged tests (the cutoff)")
@@ -111,3 +112,6 @@ def _require_outcome(law: SparseVectorLaw, outcome: SparseVectorOutcome) -> None
         raise ParameterError(field, 0, "at least one test in each closed epoch: the charged one")
     if len(closed) == law.cutoff and outcome.open_epoch:
         raise ParameterError("SparseVectorOutcome.open_epoch", outcome.open_epoch, "0: the run halts at the cutoff")
+    if outcome.halted != (len(closed) == law.cutoff):
+        expected = f"true just where all {law.cutoff} charged tests (the cutoff) were made"
+        raise ParameterError("SparseVectorOutcome.halted", outcome.halted, expected)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting import outward
-from dpledger.decimals import ZERO
+from dpledger.decimals import ZERO, in_own_context
 from dpledger.errors import WorkLimit
 
 __all__ = ["few_charges", "kov_delta"]
@@ -32,7 +32,7 @@ MOST_STEPS = 10**10  # of one composition: the window that is summed has 26 sqrt
 WINDOW = 13  # widths sqrt(n) kept on each side of a binomial mean
 BEYOND_WINDOW = Decimal("1e-146")  # twice exp(-2 * 13^2) = 1.6e-147, by Hoeffding's inequality
 STEEPEST = 300  # a step with a larger epsilon is revealed: its delta is bounded by 1
-ROUNDING_UNIT = Decimal(2) ** -53
+ROUNDING_UNIT = Decimal.from_float(2.0**-53)
 ONE = Decimal(1)
 
 
@@ -87,12 +87,13 @@ def _binomial_mean(n: int, log_odds: Fraction, low: int, high: int, weight: Call
     below_peak = np.cumprod(falling / (n - falling + 1) / odds)
     wins = np.concatenate(([float(peak)], rising + 1, falling - 1))
     relative = np.concatenate(([1.0], above_peak, below_peak))
-    total = Decimal(float(np.sum(relative * weight(wins))))
-    slack = 1 + (8 * len(relative) + 64) * ROUNDING_UNIT
+    total = Decimal.from_float(float(np.sum(relative * weight(wins))))
     with localcontext(outward.context(Decimal(n))):
+        slack = 1 + (8 * len(relative) + 64) * ROUNDING_UNIT
         return min(ONE, outward.above(total * slack * _binomial_mass(n, Fraction(log_odds), peak) + beyond))
 
 
+@in_own_context
 def _binomial_mass(n: int, log_odds: Fraction, wins: int) -> Decimal:
     """Bin(n, p)(wins) in the current context, with a relative error below 1e-20."""
     losing = outward.ln1p(outward.exp(Decimal(log_odds.numerator) / Decimal(log_odds.denominator)))
@@ -100,6 +101,7 @@ def _binomial_mass(n: int, log_odds: Fraction, wins: int) -> Decimal:
     return outward.exp(_ln_factorial(n) - _ln_factorial(wins) - _ln_factorial(n - wins) + gain - n * losing)
 
 
+@in_own_context
 def _ln_factorial(n: int) -> Decimal:
     """log n!, with an absolute error below 1e-28: exact below 100, then Stirling's series to n^-11."""
     if n < 100:

@@ -14,7 +14,7 @@ from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, epoch_epsilon, target_delta
 from dpledger.accounting.sparse_vectors.pure_steps import kov_delta
-from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 from dpledger.errors import CannotCertify, ClaimTooSmall, InfeasiblePlan, ParameterError, WorkLimit
 
 __all__ = ["MODES", "SparseVectorMode", "auto_mode", "sparse_vector_law"]
@@ -29,6 +29,7 @@ AUTO_QUERIES = 1000  # queries a charged answer, where the number of queries is 
 SHARE_DIGITS = 3  # of the part of epsilon that single_threshold gives the threshold
 SEARCH_WIDTH = Decimal("1e-11")  # relative width at which a scale is found
 ONE = Decimal(1)
+HALF = Decimal("0.5")
 
 
 @lru_cache(maxsize=512)
@@ -67,7 +68,7 @@ def sparse_vector_law(
 def _require_budget(epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode) -> None:
     if not (epsilon.is_finite() and epsilon > 0):
         raise ParameterError("epsilon", epsilon, "a number above 0")
-    if not 0 <= delta < Decimal("0.5"):
+    if not 0 <= delta < HALF:
         raise ParameterError("delta", delta, "a number in [0, 0.5)")
     if cutoff < 1:
         raise ParameterError("cutoff", cutoff, "a whole number of at least 1")
@@ -89,7 +90,7 @@ def _single_threshold(epsilon: Decimal, cutoff: int, queries: int) -> SparseVect
     on_queries = math.sqrt(2 * cutoff * math.log(queries / float(AUTO_BETA)))
     share = round_up(on_threshold / (on_threshold + on_queries), digits=SHARE_DIGITS)
     threshold_scale = round_up(1 / Fraction(multiply(share, epsilon)))
-    query_scale = round_up(2 * cutoff / Fraction(multiply(ONE - share, epsilon)))
+    query_scale = round_up(2 * cutoff / Fraction(multiply(subtract(ONE, share), epsilon)))
     return SparseVectorLaw("single_threshold", cutoff, epsilon, ZERO, threshold_scale, query_scale)
 
 
@@ -130,7 +131,7 @@ def _target_charging(epsilon: Decimal, delta: Decimal, cutoff: int) -> SparseVec
         law = law_at(scale)
         if target_delta(epsilon, epoch_epsilon(law), cutoff, law.calls or cutoff) <= delta:
             return law
-        scale, step = round_up(multiply(scale, 1 + step)), 4 * step
+        scale, step = round_up(multiply(scale, add(ONE, step))), multiply(step, 4)
     raise InfeasiblePlan(f"no scale of mode target_charging keeps delta {delta} at epsilon {epsilon}")
 
 
@@ -139,11 +140,11 @@ def _least_scale(enough: Callable[[Decimal], bool], start: Decimal) -> Decimal:
     high = start
     while not enough(high):
         high = _next(high, Decimal(2))
-    low = _next(high, Decimal("0.5"))
+    low = _next(high, HALF)
     while enough(low):
-        high, low = low, _next(low, Decimal("0.5"))
-    while high - low > SEARCH_WIDTH * high:
-        middle = round_up((low + high) / 2)
+        high, low = low, _next(low, HALF)
+    while subtract(high, low) > multiply(high, SEARCH_WIDTH):
+        middle = round_up(multiply(add(low, high), HALF))
         if middle in (low, high):
             break
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -16,6 +16,7 @@ from typing import Any
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit.zoo import specimens
+from dpledger.decimals import multiply
 from dpledger.errors import ParameterError
 
 __all__ = ["ZOO", "Exhibit", "exhibit"]
@@ -72,7 +73,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         ),
         "gaussian_half_noise": Exhibit(
             about="half the Gaussian noise that the claim needs",
-            mechanism=specimens.AddedGaussian(_SIGMA / 2),
+            mechanism=specimens.AddedGaussian(multiply(_SIGMA, Decimal("0.5"))),
             left=0.0,
             right=1.0,
             claim=ApproxDP(1, "1e-5"),

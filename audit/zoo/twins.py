@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Self
 
 import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, PureDP
+from dpledger.decimals import multiply
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.protocol import Release
@@ -61,7 +63,7 @@ class HalfNoiseLaplace:
 
     @property
     def _real(self) -> Laplace:
-        half: dict[str, Any] = {"scale": self.of.noise.scale / 2, "grid": self.of.noise.grid}
+        half: dict[str, Any] = {"scale": multiply(self.of.noise.scale, Decimal("0.5")), "grid": self.of.noise.grid}
         return Laplace(sensitivity=self.of.sensitivity, **half)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:

@@ -181,7 +181,7 @@ class SQLiteStore:
                 yield _Work(connection)
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:
+                if connection.home.is_here and connection.in_transaction:
                     with suppress(sqlite3.Error):  # SQLite rolled back itself; the first error is the one to see
                         connection.execute("ROLLBACK")
                 raise

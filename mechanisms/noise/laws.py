@@ -20,7 +20,7 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import StringConstraints
 
-from dpledger.decimals import Number, Positive, read
+from dpledger.decimals import Number, Positive, read, subtract
 from dpledger.errors import ParameterError
 from dpledger.schema import record, tag
 
@@ -125,7 +125,7 @@ def half_width(law: Law, confidence: Number) -> int:
     level = read(confidence, field="confidence")
     if not 0 < level < 1:
         raise ParameterError("confidence", confidence, "a number in (0, 1)")
-    miss = float(1 - level)
+    miss = float(subtract(_ONE, level))
     steps = float(steps_per_scale(law)) * _SLACK
     match law:
         case DiscreteLaplace():

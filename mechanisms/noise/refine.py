@@ -13,9 +13,10 @@ True
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
+from dpledger.decimals import own_context
 from dpledger.mechanisms.entropy import Entropy
 
 __all__ = ["Lazy", "exponential_cell", "exponential_exceeds", "polar_cells"]
@@ -112,31 +113,31 @@ def _digits(bits: int) -> int:
 
 
 def _down(number: Fraction, digits: int) -> Decimal:
-    return Context(prec=digits, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
+    return own_context(digits, ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 def _up(number: Fraction, digits: int) -> Decimal:
-    return Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(number.numerator), Decimal(number.denominator))
+    return own_context(digits, ROUND_CEILING).divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 def _ln_below(number: Fraction, digits: int) -> Fraction:
-    context = Context(prec=digits)
+    context = own_context(digits)
     return Fraction(context.next_minus(context.ln(_down(number, digits))))
 
 
 def _ln_above(number: Fraction, digits: int) -> Fraction:
-    context = Context(prec=digits)
+    context = own_context(digits)
     logarithm = context.ln(_up(number, digits))
     return Fraction(context.next_plus(logarithm)) if logarithm < 0 else Fraction(0)  # numbers are at most 1
 
 
 def _root_below(number: Fraction, digits: int) -> Fraction:
-    context = Context(prec=digits)
+    context = own_context(digits)
     return Fraction(context.next_minus(context.sqrt(_down(number, digits)))) if number else Fraction(0)
 
 
 def _root_above(number: Fraction, digits: int) -> Fraction:
-    context = Context(prec=digits)
+    context = own_context(digits)
     return Fraction(context.next_plus(context.sqrt(_up(number, digits))))
 
 

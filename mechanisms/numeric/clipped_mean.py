@@ -53,6 +53,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["ClippedMean", "MeanEstimate"]
 
+HALF = Decimal("0.5")
 _MOST_STEPS = 2**52  # so that a value in steps is an exact float
 
 
@@ -76,7 +77,8 @@ class MeanEstimate:
         """Two numbers that hold the mean of the clipped values between them with at least this probability over the
         noise, provided that there is a row."""
         level = read(confidence, field="confidence")
-        each = level if self.count_law is None else add(level, (1 - level) / 2)  # they miss with half the chance each
+        halfway = multiply(add(level, Decimal(1)), HALF)
+        each = level if self.count_law is None else halfway  # they miss with half the chance each
         slack = half_width(self.sum_law, each)
         spread = 0 if self.count_law is None else half_width(self.count_law, each)
         fewest, most = max(1, self.count - spread), max(1, self.count + spread)
@@ -115,7 +117,7 @@ class ClippedMean(OneShot):
             raise ParameterError("upper", str(self.upper), f"a number above lower, {self.lower}")
         if not self.lower <= self._missing <= self.upper:
             raise ParameterError("missing", str(self.missing), "a number between lower and upper")
-        check_map(self._grid, self.upper - self.lower, Decimal(0))
+        check_map(self._grid, subtract(self.upper, self.lower), Decimal(0))
         if self._reach >= _MOST_STEPS:
             raise ParameterError("grid", str(self._grid), "a grid with fewer than 2^52 steps in the range")
         self.parts()
@@ -200,7 +202,7 @@ class ClippedMean(OneShot):
 
     @property
     def _missing(self) -> Decimal:
-        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), Decimal("0.5"))
+        return self.missing if self.missing is not None else multiply(add(self.lower, self.upper), HALF)
 
     @property
     def _half(self) -> Fraction:

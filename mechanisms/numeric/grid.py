@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import float_up
+from dpledger.decimals import float_up, magnitude
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import derived
@@ -84,7 +84,7 @@ def check_map(grid: Decimal, bound: Decimal, missing: Decimal) -> None:
     step = Fraction(grid)
     if step.numerator & (step.numerator - 1) or step.denominator & (step.denominator - 1):
         raise ParameterError("grid", str(grid), "a power of two, like 0.0078125 (2^-7)")
-    if abs(missing) > bound:
+    if magnitude(missing) > bound:
         raise ParameterError("missing", str(missing), f"a number within the bound, {bound}")
 
 

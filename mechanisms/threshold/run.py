@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.decimals import negative
 from dpledger.errors import ContractViolation, Halted
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
@@ -73,7 +74,7 @@ class Thresholding:
 
     def steps(self, value: object) -> int:
         """A query's value in steps, its sign turned where "above" is charged. Total for every number."""
-        missing = -_BEYOND_FLOATS if self.missing == "below" else _BEYOND_FLOATS
+        missing = negative(_BEYOND_FLOATS) if self.missing == "below" else _BEYOND_FLOATS
         steps = to_steps(value, TotalMap(grid=self.grid, bound=_BEYOND_FLOATS, missing=missing))
         return steps if self.charged == "below" else -steps
 

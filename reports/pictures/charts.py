@@ -10,6 +10,7 @@ from typing import assert_never
 
 from markupsafe import Markup
 
+from dpledger.decimals import add
 from dpledger.reports import words
 from dpledger.reports.model import (
     Bar,
@@ -103,7 +104,7 @@ def _spent_legend(chart: SpentChart) -> Iterator[Markup]:
 
 def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     yield _hatching(id_)
-    widest = max([chart.limit, *(bar.charged + bar.returned for bar in chart.bars)])
+    widest = max([chart.limit, *(add(bar.charged, bar.returned) for bar in chart.bars)])
     x = Scale(0.0, float(widest) * 1.04, 10, WIDTH - 10)
     for place, bar in enumerate(chart.bars):
         yield from _bar(bar, x, 34 + ROW * place, id_)
@@ -118,7 +119,7 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
 
 
 def _bar(bar: Bar, x: Scale, top: float, id_: str) -> Iterator[Markup]:
-    charged, whole = x.at(bar.charged), x.at(bar.charged + bar.returned)
+    charged, whole = x.at(bar.charged), x.at(add(bar.charged, bar.returned))
     said = svg.element("tspan", words.at_most(bar.charged), class_="strong") + f"  {bar.label}"
     yield svg.element("text", said, x=10, y=top + 10, class_="label")
     yield svg.element("rect", x=10, y=top + 17, width=max(charged - 10, 1.0), height=14, class_="bar")

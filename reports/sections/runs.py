@@ -17,7 +17,7 @@ from dpledger.accounting.filters import (
     RDPFilter,
     ZCDPFilter,
 )
-from dpledger.decimals import ZERO, multiply, round_up, subtract, total
+from dpledger.decimals import ZERO, multiply, negative, round_up, subtract, total
 from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
@@ -371,7 +371,7 @@ def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]
         charged = total(member.charged.get(name, ZERO) for member in members for name in side)
         label = kind if len(members) == 1 else f"{kind} × {len(members):,}"
         bars.append(Bar(label, charged, subtract(reserved, charged)))
-    bars.sort(key=lambda bar: (-bar.charged, bar.label))
+    bars.sort(key=lambda bar: (negative(bar.charged), bar.label))
     if len(bars) <= MOST_BARS:
         return tuple(bars)
     rest = bars[MOST_BARS - 1 :]

@@ -14,7 +14,7 @@ from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.promise import bounds_of, meaning, promised
 from dpledger.reports.sections.runs import admissions, contributions, open_charges, refusals
-from dpledger.reports.sections.spending import Histories, spending, upper
+from dpledger.reports.sections.spending import Histories, contradicted, spending, upper
 
 __all__ = ["Scopes"]
 
@@ -76,7 +76,7 @@ class Scopes:
         return Section(
             id=prefix,
             heading=f"Scope {account.scope}",
-            blocks=(Items(items=(self._dataset(account.scope, prefix),)),),
+            blocks=(*contradicted(account, prefix), Items(items=(self._dataset(account.scope, prefix),))),
             sections=(
                 promised(account, scope, population, self._engine, prefix),
                 meaning(account, self._engine, prefix),
@@ -156,7 +156,9 @@ def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
         Cell(
             spent if spent == "no bound" else f"ε ≤ {spent}",
             upper(account),
-            note=f"at δ = {words.at_most(account.delta)}",
+            note="contradicts itself"
+            if account.contradiction is not None
+            else f"at δ = {words.at_most(account.delta)}",
         ),
         Cell(f"{len(account.admissions):,}", len(account.admissions)),
         Cell(f"{len(account.refusals):,}", len(account.refusals)),

@@ -176,6 +176,7 @@ def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Sectio
         id=f"{prefix}/spent",
         heading="Spent so far: a reading after the fact, no guarantee of differential privacy",
         blocks=(
+            *contradicted(account, prefix),
             Prose(id=f"{prefix}/spent_is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
             Items(items=_reading_items(account, prefix)),
             _picture(account, histories, prefix),
@@ -184,8 +185,18 @@ def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Sectio
     )
 
 
+def contradicted(account: ScopeAccount, prefix: str) -> tuple[Prose, ...]:
+    """What is to be said first of a scope in which not every statement can be true."""
+    if account.contradiction is None:
+        return ()
+    line = f"{account.contradiction}. Some claim in this scope is false, and no number of the scope can be relied on."
+    return (Prose(id=f"{prefix}/contradiction", lines=(line,), tone="warning"),)
+
+
 def upper(account: ScopeAccount) -> Decimal:
-    """The reading's upper bound, exactly as the filter gives it; it may be infinite."""
+    """The reading's upper bound, exactly as the filter gives it; infinite where nothing can be said."""
+    if account.contradiction is not None:
+        return decimals.INFINITY
     return filters.reading(account.filter, account.sums, account.delta)
 
 

@@ -11,6 +11,10 @@ numpy's (float16, float32, longdouble, whole numbers) as the binary value that i
 writes it knows which way to round. A truth value is no number, and neither is an array of one. Where a number must be
 whole it is an int or numpy's; a float is none, even where its value is.
 
+No number depends on the caller's decimal context, nor on `decimal.DefaultContext`: whatever rounds does so in an
+`own_context`, or in a function `in_own_context`, which such code alone calls. tests/support/decimal_contexts.py, a
+plugin of the type checker, refuses anything else.
+
 >>> text(read("1e-9"))
 '0.000000001'
 >>> text(add(read("0.1"), read("0.2")))
@@ -24,11 +28,23 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from collections.abc import Callable, Iterable, Sequence
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
 
 from dpledger.errors import ParameterError
 
@@ -55,7 +71,12 @@ __all__ = [
     "exact",
     "float_down",
     "float_up",
+    "in_own_context",
+    "is_whole",
+    "magnitude",
     "multiply",
+    "negative",
+    "own_context",
     "parse",
     "read",
     "round_down",
@@ -79,7 +100,31 @@ _INPUT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9
 _LONGEST_INPUT = 1000
 _MOST_BITS = 1 << 15  # of a numerator or a denominator: a longdouble has 2^14
 _ANY = "a number (text, int, float, Decimal, Fraction, or a scalar of numpy)"
-_WIDE = Context(prec=4000, Emin=-999999, Emax=999999)  # wide enough that no sum or product in range is rounded
+
+
+def own_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    """A context of so many digits of which nothing comes from the caller's, nor from `decimal.DefaultContext`."""
+    return Context(
+        prec=digits,
+        rounding=rounding,
+        Emin=MIN_EMIN,
+        Emax=MAX_EMAX,
+        capitals=1,
+        clamp=0,
+        flags=[],
+        traps=[InvalidOperation, DivisionByZero, Overflow],
+    )
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def in_own_context(function: Function) -> Function:
+    """Marks a function that computes in the context which its caller, like everything here, has set for itself."""
+    return function
+
+
+_WIDE = own_context(4000)  # wide enough that no sum or product in range is rounded
 
 
 def read(value: Number, *, field: str = "number", signed: bool = False, infinite: bool = False) -> Decimal:
@@ -182,18 +227,11 @@ def _in_profile(number: Decimal, field: str, given: object) -> Decimal:
         return ZERO
     if number.adjusted() >= DIGITS_BEFORE_POINT:
         raise ParameterError(field, given, "a number below 10^18")
-    if not _is_kept(number):
+    short = number.normalize(_WIDE)
+    exponent = short.as_tuple().exponent
+    if short != number or (isinstance(exponent, int) and -exponent > DIGITS_AFTER_POINT):
         raise ParameterError(field, given, "at most 60 digits after the point (round a cost up, a cap down)")
-    return number.normalize(_WIDE)
-
-
-def _is_kept(number: Decimal) -> bool:
-    """Whether no digit that counts stands beyond the last place: seen before anything could round it away."""
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or -exponent <= DIGITS_AFTER_POINT:
-        return True
-    beyond = -exponent - DIGITS_AFTER_POINT
-    return beyond < len(digits) and not any(digits[-beyond:])
+    return short
 
 
 def parse(wire: str, *, field: str = "number", signed: bool = False, infinite: bool = False) -> Decimal:
@@ -238,6 +276,21 @@ def multiply(number: Decimal, factor: Decimal | int) -> Decimal:
     return _WIDE.multiply(number, Decimal(factor))
 
 
+def negative(number: Decimal) -> Decimal:
+    """-number, exactly."""
+    return number.copy_negate() if number else ZERO
+
+
+def magnitude(number: Decimal) -> Decimal:
+    """|number|, exactly."""
+    return number.copy_abs()
+
+
+def is_whole(number: Decimal) -> bool:
+    """Whether the (finite) number is a whole one."""
+    return number == number.to_integral_value(ROUND_FLOOR)
+
+
 def round_up(value: float | Decimal | Fraction, *, digits: int = SIGNIFICANT) -> Decimal:
     """The least decimal with `digits` significant digits, and at most 60 after the point, that is not below `value`.
 
@@ -252,12 +305,13 @@ def round_down(value: float | Decimal | Fraction, *, digits: int = SIGNIFICANT) 
 
 
 def _rounded(value: float | Decimal | Fraction, digits: int, rounding: str) -> Decimal:
-    if isinstance(value, Fraction):
-        number = Context(prec=digits + 5, rounding=rounding, Emin=-999999, Emax=999999).divide(
-            Decimal(value.numerator), Decimal(value.denominator)
-        )
-    else:
-        number = Decimal(value)
+    match value:
+        case Fraction(numerator=numerator, denominator=denominator):
+            number = own_context(digits + 5, rounding).divide(Decimal(numerator), Decimal(denominator))
+        case Decimal():
+            number = value
+        case _:
+            number = Decimal.from_float(value)
     if number.is_nan():
         raise ParameterError("number", value, "a number (this is not one)")
     if number.is_infinite():
@@ -273,7 +327,7 @@ def _rounded(value: float | Decimal | Fraction, digits: int, rounding: str) -> D
 def float_up(number: Decimal) -> float:
     """The least float that is not below `number`."""
     nearest = float(number)
-    if math.isinf(nearest) or Decimal(nearest) >= number:
+    if math.isinf(nearest) or Decimal.from_float(nearest) >= number:
         return nearest
     return math.nextafter(nearest, math.inf)
 
@@ -283,7 +337,7 @@ def float_down(number: Decimal) -> float:
     nearest = float(number)
     if nearest == math.inf and not number.is_infinite():
         return math.nextafter(math.inf, 0)
-    if Decimal(nearest) <= number:
+    if Decimal.from_float(nearest) <= number:
         return nearest
     return math.nextafter(nearest, -math.inf)
 

@@ -5,7 +5,7 @@
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
                                         ScopeBusy, ContractViolation, ForkedProcess
       EvidenceError    the record's     VerificationError, StoreBehind, StoreFailure, ForeignLedger
-      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall)
+      EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
@@ -29,6 +29,7 @@ __all__ = [
     "ChargeInProgress",
     "ClaimTooSmall",
     "ContractViolation",
+    "Contradiction",
     "DpledgerError",
     "EngineError",
     "EvidenceError",
@@ -200,6 +201,10 @@ class UnboundedLoss(CannotCertify):
 
 class NotPredictable(CannotCertify):
     """A quantity that must be fixed by public information is not."""
+
+
+class Contradiction(CannotCertify):
+    """What is stated cannot all be true: by some of it the loss is above what it is at most by the rest."""
 
 
 class ClaimTooSmall(CannotCertify):

@@ -151,9 +151,10 @@ def test_the_gaussian_tail_lies_between_its_bounds(x: str) -> None:
     assert real(upper) - real(lower) <= exact * real("1e-30")
 
 
-@pytest.mark.parametrize("p", ["0.5", "0.499999999999999999999", "0.1", "1e-3", "1e-20", "1e-89", "1e-95", "1e-5000"])
+@pytest.mark.parametrize("p", ["0.499999999999999999999", "0.1", "1e-3", "1e-20", "1e-89", "1e-95", "1e-5000"])
 def test_the_quantile_of_a_tail_is_never_too_small(p: str) -> None:
-    x = real(outward.tail_quantile(Decimal(p)))
+    with localcontext(outward.context(Decimal(p))):
+        x = real(outward.tail_quantile(-Decimal(p).ln()))
     tail = mp.erfc(x / mp.sqrt(2)) / 2
     assert tail <= real(p)
     assert tail >= real(p) * (1 - real("1e-9")) or real(p) < real("1e-90")

@@ -160,7 +160,7 @@ def test_each_filter_takes_what_its_currency_prices(filter_: Filter) -> None:
             refused.add(name)
     deltas = {"approx_dp", "approximate zcdp", "a curve with a delta", "a pmf with a failure"}
     smooth = {"zcdp", "approximate zcdp", "gdp", "rdp", "gaussian", "discrete_gaussian"}
-    no_mu = {"zcdp", "rdp", "bounded_range", "exponential", "discrete_gaussian"}
+    no_mu = {"zcdp", "rdp", "discrete_gaussian"}
     expected = {
         "pure": deltas | smooth,
         "basic": smooth,

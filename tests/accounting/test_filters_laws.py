@@ -324,3 +324,11 @@ def test_a_price_beyond_every_budget_is_no_price() -> None:
     charged_ = filters.charge(EITHER, price(EITHER, GaussianLaw("1e-60")))
     assert filters.asked(EITHER, charged_) == {"pure": "inf", "mixed": "inf", "delta": "0"}
     assert not filters.admits(EITHER, filters.with_charge(EITHER, filters.opening(EITHER), charged_))
+
+
+def test_a_gaussian_budget_has_a_square_that_can_be_written_down() -> None:
+    """Its sums are of mu^2, and numbers on the wire are below 10^18."""
+    with pytest.raises(ParameterError, match=r"GDPFilter\.mu: expected a number below 1000000000"):
+        filters.opened_by(GDP("1e9"))
+    widest = filters.opened_by(GDP("999999999.9"))
+    assert filters.left(widest, filters.opening(widest)) == {"mu_squared": "999999999800000000.01"}

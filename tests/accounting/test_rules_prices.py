@@ -185,7 +185,7 @@ def test_gdp_zcdp_and_the_discrete_gaussian_are_priced_by_definition() -> None:
 
 def test_a_bounded_range_is_pure_and_concentrated() -> None:
     found = price(BoundedRange(2))
-    assert (found.pure, found.rho, found.mu_squared) == (Decimal(2), Decimal("0.5"), None)
+    assert (found.pure, found.rho, found.mu_squared) == (Decimal(2), Decimal("0.5"), price(PureDP(1)).mu_squared)
     assert price(BoundedRange(40)).rho == price(PureDP(40)).rho
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from dpledger.errors import ForeignLedger, StoreBehind
+from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
 from dpledger.ledger.bodies import Body, Declared
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.sqlite import SQLiteStore
 from dpledger.mechanisms.protocol import Release
-from forking import DONE, Fork, heard, ignores_fork_warnings, in_child, quiet_fork, same_id_fork, started
+from forking import DONE, Fork, heard, ignores_fork_warnings, in_child, open_files, quiet_fork, same_id_fork, started
 from ledger_mechanisms import Once, laplace, stream
 from ledger_workers import fresh_process, ledger_file, releases_elsewhere, releases_from_the_file
 
@@ -194,28 +195,37 @@ def test_a_file_that_goes_while_it_is_written_to_is_not_acknowledged(file: Path)
         assert len(book.refresh().scopes) == 1
 
 
-def test_a_backup_under_which_the_process_forks_is_the_parents(file: Path) -> None:
+def test_a_backup_under_which_the_process_forks_fails_and_leaves_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told of the progress forks at the first page. SQLite ends the copy in the child, and the parent's with it:
+    it says so, and the ledger is as it was."""
+    monkeypatch.setattr(sqlite, "BACKUP_PAGES", 1)
     reading, writing = os.pipe()
-    parent, forks = os.getpid(), [os.fork]
+    parent, told, target = os.getpid(), list[int](), file.with_name("copy.ledger")
 
-    def advance(_: int) -> None:
-        if forks and forks.pop()():
+    def advance(percent: int) -> None:
+        told.append(percent)
+        if len(told) == 1 and os.fork():
             os.wait()
 
     with Ledger.open(file) as book:
         try:
-            copied = book.backup(file.with_name("copy.ledger"), advance=advance)
+            with pytest.raises(StoreFailure, match=r"copy\.ledger cannot be read or written"):
+                book.backup(target, advance=advance)
             assert os.getpid() == parent
         except BaseException as error:
             if os.getpid() == parent:
                 raise
-            os.write(writing, type(error).__name__.encode())
+            said = (type(error).__name__, len(told), target.exists(), len(open_files(target)) > 0)
+            os.write(writing, repr(said).encode())
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as pipe:
-            assert pipe.read() == "ForkedProcess"
-        with Ledger.look(copied) as copy:
-            copy.verify()
+            assert pipe.read() == repr(("ForkedProcess", 1, True, True))
+        assert not target.exists()
+        book.scope("s").release(laplace(), 1)
+        book.verify()
 
 
 def test_a_file_that_was_put_back_is_continued(file: Path) -> None:

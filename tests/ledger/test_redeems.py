@@ -50,11 +50,11 @@ def test_the_first_redeem_wins_and_it_alone_settles(book: Ledger, scope: Scope) 
     with pytest.raises(VerificationError, match="started already"):
         second.start()
     with pytest.raises(PolicyError, match="only that one can settle it"):
-        second.commit(Release(value=7, parts=laplace().parts()), keep="value")
+        second.commit(Release(value=7, parts=laplace().parts()), keep="value", handed_out=1)
     with pytest.raises(PolicyError, match="only that one can settle it"):
         second.commit_at_cap(outside_guarantee=False)
     assert len(book) == size
-    assert first.commit(Release(value=6, parts=laplace().parts()), keep="value").value == 6
+    assert first.commit(Release(value=6, parts=laplace().parts()), keep="value", handed_out=1).value == 6
     book.verify()
 
 

@@ -393,6 +393,7 @@ def test_an_outcome_that_fits_into_no_entry_is_charged_at_its_cap(book: Ledger) 
 
 def test_one_outcome_for_many_runs_refunds_none_of_them(scope: Scope) -> None:
     run = scope.open(stream("0.5"), None)
+    run.ask(True)
     outcome = run.close().entry.body
     assert isinstance(outcome, Committed)
     twice = Once(

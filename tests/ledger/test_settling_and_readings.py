@@ -98,7 +98,7 @@ def reserved(level: Level, parts: Composition) -> tuple[LevelCharge, ...]:
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_a_plan_gives_back_the_steps_that_were_never_granted(done: int, granted: int) -> None:
     plan = Repeated(GaussianLaw(40), times=40)
-    ran = settling.recorded(Repeated(GaussianLaw(40), times=40, done=done), granted)
+    ran = settling.recorded(Repeated(GaussianLaw(40), times=40, done=done), "training", granted)
     assert isinstance(ran, Repeated)
     assert ran.done == max(done, granted)
     rule, (level,) = settling.settled(reserved(EITHER, plan), ran, False, {"s": EITHER})

@@ -12,7 +12,8 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,15 @@ def held_by_another_thread(hold: Callable[[threading.Event, threading.Event], ob
     finally:
         leave.set()
         thread.join()
+
+
+def open_files(file: Path) -> list[str]:
+    """What this process has open of a file and of what lies beside it: descriptors and paths."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor that listed them
+            found.append(f"{descriptor} {os.readlink(f'/proc/self/fd/{descriptor}')}")
+    return sorted(line for line in found if str(file) in line)
 
 
 def quiet_fork() -> int:

@@ -188,6 +188,7 @@ class StoreConformance(ABC):
         begun = store.transaction()
         begun.__enter__()
         assert in_child(lambda: begun.__exit__(None, None, None)).startswith("ForkedProcess: ")
+        assert in_child(lambda: begun.__exit__(Interrupted, Interrupted(), None)) == DONE  # the error goes on
         begun.__exit__(None, None, None)
         with store.reading() as reader:
             assert list(reader.leaves()) == [b"leaf", b"another"]

@@ -249,6 +249,8 @@ def _brief(value: object) -> str:
 def _spent(account: ScopeAccount) -> str:
     from dpledger.decimals import text
 
+    if account.contradiction is not None:
+        return account.contradiction
     words = bounds_in_words(account.spent.lower, account.reading(account.delta))
     return f"{words} at delta {text(account.delta)}"
 
@@ -269,14 +271,17 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
     from dpledger.decimals import text
     from dpledger.schema import plain
 
+    said = {} if account.contradiction is None else {"contradiction": account.contradiction}
+    upper = account.spent.upper if said else account.reading(account.delta)
     return {
+        **said,
         "scope": account.scope,
         "unit": plain(account.unit),
         "relation": account.relation.value,
         "budget": plain(account.budget),
         "spent": {
             "delta": text(account.delta),
-            "epsilon": {"lower": number(account.spent.lower), "upper": number(account.reading(account.delta))},
+            "epsilon": {"lower": number(account.spent.lower), "upper": number(upper)},
         },
         "left": dict(account.left_by_account),
         "admitted": len(account.admissions),

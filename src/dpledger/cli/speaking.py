@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Annotated, Any
 
 import typer
@@ -151,8 +151,10 @@ def share_above(value: float, digits: int = 10) -> str:
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    kept = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
-    return f"{kept.normalize():g}"
+    from dpledger.decimals import own_context
+
+    context = own_context(digits, rounding)
+    return f"{context.create_decimal_from_float(value).normalize(context):g}"
 
 
 def _inert(text: str) -> str:

@@ -1,0 +1,92 @@
+"""A scope in which not everything can be true is shown as such; the other scopes have their accounts as always.
+
+Here the holder of the key has written down a charge of 0.1 for noise that costs 0.5. The fold takes it (the verifier,
+which prices every entry, does not): whoever looks at the record sees which scope it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.cli import app
+from dpledger.errors import Contradiction
+from dpledger.ledger import readings, recomposition
+from dpledger.ledger.bodies import Body, Committed, LevelCharge, Reserved
+from dpledger.ledger.entries import Entry
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.recomposition import ScopeAccount, accounts
+from dpledger.ledger.state import State, fold
+from dpledger.reports.build import build
+from dpledger.reports.document import Report
+from ledger_mechanisms import laplace
+
+
+def lowered(body: Body) -> Body:
+    """A charge of scope b, as if it had been 0.1."""
+    if isinstance(body, Reserved | Committed) and body.path[0].scope == "b":
+        return replace(body, levels=(LevelCharge("b", {"pure": "0.1"}),))  # type: ignore[dict-item]
+    return body
+
+
+def record(book: Ledger) -> tuple[tuple[Entry, ...], State]:
+    """What folds in scopes a, b and c, of which b contradicts itself."""
+    for name in "abc":
+        book.scope(name, unit="patient", relation="add_remove", budget=PureDP(2)).release(laplace("0.5"), 1)
+    entries = tuple(replace(entry, body=lowered(entry.body)) for entry in book.entries())
+    return entries, fold(entry.body for entry in entries)
+
+
+@pytest.fixture
+def found() -> tuple[ScopeAccount, ...]:
+    return accounts(*record(Ledger.in_memory()))
+
+
+def test_the_others_have_their_accounts_and_this_one_says_why_it_has_none(found: tuple[ScopeAccount, ...]) -> None:
+    a, b, c = found
+    assert b.contradiction is not None
+    assert b.contradiction.startswith("scope b contradicts itself")
+    assert (b.spent.lower, b.spent.upper) == (0, math.inf)
+    assert len(b.admissions) == 1
+    assert (a.contradiction, c.contradiction) == (None, None)
+    assert (a.spent.upper, c.spent.upper) == (0.5, 0.5)
+
+
+def test_asked_for_itself_it_is_an_error_that_names_the_scope() -> None:
+    _, state = record(Ledger.in_memory())
+    with pytest.raises(Contradiction, match=r"scope b .* 0\.5 at the least, and all releases 0\.1 at most"):
+        readings.spent(state.scope("b"), 0)
+
+
+def test_the_command_line_shows_all_scopes(
+    found: tuple[ScopeAccount, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "book.db"
+    Ledger.create(path).close()
+    monkeypatch.setattr(recomposition, "accounts", lambda *_: found)
+    shown = CliRunner().invoke(app, ["scopes", str(path), "--json"])
+    assert shown.exit_code == 0, shown.output
+    a, b, c = json.loads(shown.output)["scopes"]
+    assert "contradicts itself" in b["contradiction"]
+    assert b["spent"]["epsilon"] == {"lower": 0.0, "upper": "inf"}
+    assert "contradiction" not in a
+    assert c["spent"]["epsilon"]["upper"] == 0.5
+    words = CliRunner().invoke(app, ["scopes", str(path)]).output
+    assert "contradicts" in words
+
+
+def test_a_report_shows_all_scopes_and_warns_of_this_one() -> None:
+    book = Ledger.in_memory()
+    entries, state = record(book)
+    forged: Any = replace(book.verify(), entries=entries, state=state)
+    text = Report(build(forged)).markdown()
+    assert "Scope a" in text
+    assert "Scope c" in text
+    assert "no number of the scope can be relied on" in text

@@ -1,0 +1,314 @@
+"""Numbers of every room, by name, as texts that nothing around a program changes: for runs in hostile surroundings.
+
+`quick()` are prices, conversions, filters and readings, in about a second; `whole()` adds what is slower: the engine,
+calibrations, the command line, mechanisms, the walk of a ledger and its report. `python every_number.py` prints the
+digest of `whole()`. `fresh()` forgets what was computed before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from typer.testing import CliRunner
+
+import ledger_golden
+from dpledger import decimals
+from dpledger.accounting import conversions, filters, outward, prices, rules
+from dpledger.accounting.calibration import calibrate, calibrate_count
+from dpledger.accounting.composition import (
+    Composition,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    Filtered,
+    GaussianLaw,
+    Group,
+    LaplaceLaw,
+    PmfPair,
+    PoissonSampled,
+    RandomizedResponseLaw,
+    Repeated,
+    SampledWithoutReplacement,
+    Sequence,
+    Shuffled,
+)
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
+from dpledger.accounting.profile import compose
+from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, sparse_vector_law, svt_alpha
+from dpledger.cli import app
+from dpledger.ledger import bundle
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.recomposition import accounts
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.relations import Relation, Unit
+from dpledger.reports.build import build
+from dpledger.reports.document import Report
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+THIRD = Decimal("0.333333333333333333333333333333")
+SMALL = Decimal("1e-6")
+ORDERS = (Decimal("1.25"), Decimal(2), Decimal("64.000000000001"))
+DOCUMENT = {
+    "relation": "add_remove",
+    "entries": [{"count": 7, "mechanism": {"kind": "gaussian", "noise_multiplier": "3.7"}}],
+}
+FREE = {**DOCUMENT, "entries": [{"count": 7, "mechanism": {"kind": "laplace", "epsilon": "free"}}]}
+MASSES = (("0.7", "0.2999999999999999999", "0.0000000000000000001"), ("0.2", "0.3", "0.5"))
+Answer = Callable[[], object]
+
+
+def fresh() -> None:
+    """Forget every result that a function of the library keeps."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dpledger"):
+            for member in list(vars(module).values()):
+                forget = getattr(member, "cache_clear", None)
+                if callable(forget):
+                    forget()
+
+
+def said(value: object) -> str:
+    """A value as a text in which every digit stands, whatever the context or the print options."""
+    match value:
+        case Decimal():
+            return "d" + "".join(map(str, value.as_tuple()))
+        case float() | np.floating():
+            return float(value).hex()
+        case np.ndarray():
+            return said(value.tolist())
+        case str() | int() | None | Fraction():
+            return str(value)
+        case Mapping():
+            return "{" + ", ".join(f"{said(key)}: {said(one)}" for key, one in value.items()) + "}"
+        case tuple() | list():
+            return "(" + ", ".join(map(said, value)) + ")"
+        case _:
+            fields = getattr(value, "__dataclass_fields__", None)
+            assert fields is not None, f"{type(value).__name__} is not told in numbers"
+            return type(value).__name__ + said({name: getattr(value, name) for name in fields if name[0] != "_"})
+
+
+TREES: dict[str, tuple[Composition, Relation]] = {
+    "pure": (PureDP(THIRD), ADD),
+    "approximate": (ApproxDP(THIRD, "1e-9"), ADD),
+    "zcdp": (ZCDP(THIRD, "1e-9"), ADD),
+    "gdp": (GDP(THIRD), ADD),
+    "rdp": (RDP(("1.5", 3), (THIRD, 1)), ADD),
+    "bounded range": (BoundedRange(THIRD), ADD),
+    "exponential": (ExponentialLaw(THIRD), ADD),
+    "curve": (PrivacyCurve((THIRD, 1), ("0.1", "1e-9")), ADD),
+    "laplace": (LaplaceLaw(THIRD), ADD),
+    "gaussian": (GaussianLaw("3.7"), REPLACE),
+    "discrete laplace": (DiscreteLaplaceLaw("3.7", 3), ADD),
+    "discrete gaussian": (DiscreteGaussianLaw("3.7", 3), ADD),
+    "response": (RandomizedResponseLaw(THIRD, k=5), ADD),
+    "pmf": (PmfPair(*MASSES), ADD),
+    "a sequence": (Sequence((LaplaceLaw(THIRD), Repeated(PureDP("1e-30"), times=10**12))), ADD),
+    "a group": (Group(ApproxDP(THIRD, "1e-9"), k=3, relation=ADD), ADD),
+    "a sample": (PoissonSampled(LaplaceLaw(THIRD), rate="0.0123456789"), ADD),
+    "a Gaussian sample": (PoissonSampled(GaussianLaw("1.3"), rate="0.0123456789"), ADD),
+    "a fixed sample": (SampledWithoutReplacement(GaussianLaw("1.3"), population=7919, batch=97), REPLACE),
+    "a fixed discrete sample": (
+        SampledWithoutReplacement(DiscreteGaussianLaw(4, 1), population=7919, batch=97),
+        REPLACE,
+    ),
+    "shuffled": (Shuffled(PureDP(1), users=100), REPLACE),
+    "filtered": (Filtered(filters.opened_by(ApproxDP(3, "1e-6")), (LaplaceLaw(THIRD), GaussianLaw(9))), ADD),
+}
+FILTERS = {
+    "pure": lambda: filters.opened_by(PureDP(3)),
+    "zcdp": lambda: filters.opened_by(ZCDP("0.7", "1e-7")),
+    "rdp": lambda: filters.opened_by(RDP(("1.5", 3, 20), (1, 2, 3))),
+    "gdp": lambda: filters.opened_by(GDP("1.234567890123456789012345")),
+    "either": lambda: filters.opened_by(ApproxDP(3, "1e-6")),
+    "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
+    "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
+}
+
+
+def _costs() -> dict[str, Answer]:
+    return {
+        f"cost of {name}": partial(rules.cost, tree, relation, orders=ORDERS)
+        for name, (tree, relation) in TREES.items()
+    }
+
+
+def _conversions() -> dict[str, Answer]:
+    mu, rho, half = Decimal("1.234567890123456789"), THIRD, Decimal("0.5")
+    return {
+        "zcdp_of_gdp": lambda: conversions.zcdp_of_gdp(mu),
+        "rdp_of_gdp": lambda: conversions.rdp_of_gdp(mu, ORDERS[2]),
+        "rdp_of_zcdp": lambda: conversions.rdp_of_zcdp(rho, ORDERS[2]),
+        "delta_of_rdp": lambda: conversions.delta_of_rdp(ORDERS[1], rho, Decimal(5)),
+        "epsilon_of_zcdp": lambda: conversions.epsilon_of_zcdp(rho, SMALL),
+        "epsilon_of_zcdp_simply": lambda: conversions.epsilon_of_zcdp_simply(rho, SMALL),
+        "delta_of_zcdp": lambda: conversions.delta_of_zcdp(rho, Decimal(2)),
+        "delta_of_gdp": lambda: conversions.delta_of_gdp(mu, Decimal(2)),
+        "epsilon_of_gdp": lambda: conversions.epsilon_of_gdp(mu, SMALL),
+        "best order": lambda: conversions.best_order_minus_one(THIRD, SMALL),
+        "zcdp_within": lambda: conversions.zcdp_within(THIRD, SMALL),
+        "order_for_zcdp": lambda: conversions.order_for_zcdp(rho, SMALL),
+        "boundary_offset": lambda: conversions.boundary_offset(ORDERS[0], SMALL),
+        "bounds of a decimal": lambda: (outward.above(THIRD), outward.below(THIRD)),
+        "normal tails": lambda: [outward.normal_tail(Decimal(x)) for x in ("-1.5", "0.1", "7")],
+        "floats": lambda: (decimals.float_up(THIRD), decimals.float_down(THIRD)),
+        "sums": lambda: (decimals.add(THIRD, SMALL), decimals.subtract(SMALL, THIRD), decimals.multiply(THIRD, THIRD)),
+        "roundings": lambda: [
+            of(number) for of in (decimals.round_up, decimals.round_down) for number in (math.pi, THIRD)
+        ],
+        "texts": lambda: (
+            decimals.text(SMALL),
+            decimals.text(decimals.read("1e17")),
+            decimals.text(decimals.read(0.1)),
+        ),
+        "pass_probability": lambda: [
+            pass_probability(Decimal(3), Decimal(0), Decimal(2), Decimal(4), noise=noise)
+            for noise in ("laplace", "discrete_laplace")
+        ],
+        "difference_tail": lambda: difference_tail(Decimal(3), Decimal("2.0000001"), Decimal(2), noise="laplace"),
+        "amplified": lambda: prices.amplified_epsilon(THIRD, half),
+    }
+
+
+def _filters() -> dict[str, Answer]:
+    def walked(make: Callable[[], filters.Filter]) -> object:
+        filter_ = make()
+        found: list[object] = [filter_]
+        sums = filters.opening(filter_)
+        for tree in (LaplaceLaw(THIRD), GaussianLaw("7.3"), PoissonSampled(GaussianLaw(2), rate="0.01")):
+            cost = rules.cost(tree, ADD, orders=filters.orders(filter_))
+            charged = filters.charge(filter_, cost)
+            sums = filters.with_charge(filter_, sums, charged)
+            found += [charged, filters.admits(filter_, sums), filters.settle(filter_, charged, cost)]
+        found += [filters.spent(filter_, sums), filters.left(filter_, sums)]
+        return [*found, *(filters.reading(filter_, sums, Decimal(delta)) for delta in ("0", "1e-6", "0.01"))]
+
+    return {f"filter {name}": partial(walked, make) for name, make in FILTERS.items()}
+
+
+def _sparse_vectors() -> dict[str, Answer]:
+    def law(mode: Any) -> object:
+        found = sparse_vector_law(THIRD, SMALL if mode not in ("single_threshold", "basic") else Decimal(0), 5, mode)
+        return (
+            found,
+            svt_alpha(found, 1000, Decimal("0.05")),
+            svt_alpha(found, 9, Decimal("0.05"), noise="discrete_laplace"),
+        )
+
+    modes = ("single_threshold", "target_charging", "basic", "zcdp", "kov")
+    return {f"sparse vector {mode}": partial(law, mode) for mode in modes}
+
+
+def _profiles() -> dict[str, Answer]:
+    def bounds(tree: Composition, relation: Relation) -> object:
+        profile = compose(tree, relation=relation)
+        return [profile.epsilon(SMALL), profile.delta(THIRD), profile.tradeoff("0.1"), profile.posterior("0.01", "0.1")]
+
+    trees = {name: of for name, of in TREES.items() if name not in ("filtered",)}
+    found: dict[str, Answer] = {
+        f"profile of {name}": partial(bounds, tree, relation) for name, (tree, relation) in trees.items()
+    }
+    many = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=500)
+    found["profile of training"] = lambda: compose(many, relation=ADD).epsilon("1e-5")
+    found["profile of many"] = lambda: compose(Repeated(DiscreteLaplaceLaw(9, 1), times=77), relation=ADD).epsilon(
+        "1e-9"
+    )
+    found["profile in balls"] = lambda: compose(
+        Repeated(LaplaceLaw("0.1"), times=9), relation=ADD, verify="arb"
+    ).epsilon(SMALL)
+    return found
+
+
+def _searches() -> dict[str, Answer]:
+    def command(document: object, *words: str) -> str:
+        result = CliRunner().invoke(app, list(words), input=json.dumps(document))
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return {
+        "calibrated noise": lambda: calibrate(GaussianLaw, ApproxDP(1, "1e-5"), digits=8),
+        "calibrated rate": lambda: calibrate(PureDP, ZCDP("0.1"), seek="most"),
+        "calibrated count": lambda: calibrate_count(lambda n: Repeated(LaplaceLaw("0.1"), times=n), ApproxDP(2, SMALL)),
+        "command calibrate": lambda: command(FREE, "calibrate", "-", "--epsilon", "1", "--delta", "1e-6", "--json"),
+        "command calibrate in words": lambda: command(FREE, "calibrate", "-", "--rho", "0.1"),
+        "command compose": lambda: command(DOCUMENT, "compose", "-", "--delta", "1e-6"),
+        "command profile": lambda: command(DOCUMENT, "profile", "-", "--json"),
+    }
+
+
+def _mechanisms() -> dict[str, Answer]:
+    rows = [0.1 * index for index in range(50)]
+    row = Unit("row", 1)
+
+    def released(mechanism: Any, data: object) -> object:
+        ready = mechanism.under(REPLACE, row)
+        found = ready.release(data, entropy=seeded(3)).value
+        return found if isinstance(found, float | int) else float(found)
+
+    def asked() -> object:
+        run = SparseVector(epsilon="0.7", cutoff=3, threshold="3.3").under(ADD, row).open(rows, entropy=seeded(5))
+        answers = [run.ask(float(k)).value for k in range(3)]
+        return [*answers, run.close().parts]
+
+    return {
+        "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
+        "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
+        "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
+        "sparse vector run": asked,
+    }
+
+
+def _ledgers() -> dict[str, Answer]:
+    def scopes() -> object:
+        book = Ledger.in_memory()
+        for name, budget in (("a", ApproxDP(3, "1e-6")), ("b", ZCDP(1)), ("c", GDP(2)), ("d", RDP((2, 8), (2, 4)))):
+            scope = book.scope(name, unit="patient", relation="add_remove", budget=budget)
+            scope.release(Laplace(epsilon=THIRD, sensitivity=1), 3.3)
+        book.verify()
+        found = accounts(book.entries(), book.state)
+        return [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
+
+    def golden() -> object:
+        leaves, head = bundle.read(ledger_golden.DATA)
+        verified = bundle.verify(ledger_golden.DATA, ledger_golden.KEY.public)
+        read = [(one.sums, one.spent) for one in accounts(verified.entries, verified.state)]
+        report = Report(build(verified))
+        texts = (report.json(), report.markdown(), report.html())
+        return [len(leaves), len(head), read, *(hashlib.sha256(text.encode()).hexdigest() for text in texts)]
+
+    return {"scopes": scopes, "the golden ledger": golden}
+
+
+def quick() -> dict[str, str]:
+    """Prices, conversions, filters and sparse vectors."""
+    return _told({**_costs(), **_conversions(), **_filters(), **_sparse_vectors()})
+
+
+def whole() -> dict[str, str]:
+    """All of it."""
+    return quick() | _told({**_profiles(), **_searches(), **_mechanisms(), **_ledgers()})
+
+
+def _told(answers: Mapping[str, Answer]) -> dict[str, str]:
+    return {name: said(answer()) for name, answer in answers.items()}
+
+
+def digest(numbers: Mapping[str, str]) -> str:
+    """One text for all of them, in their order."""
+    return hashlib.sha256("\n".join(f"{name}: {text}" for name, text in numbers.items()).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    print(digest(whole()), file=io.TextIOWrapper(sys.stdout.buffer, "ascii"))
