@@ -34,9 +34,9 @@ from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.reading import Ingredients, read_both_ways, read_losses
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import Bounds, Profile, compose
+from dpledger.accounting.reading import Ingredients, read_both_ways, read_losses
 from dpledger.decimals import Number, float_down, float_up, read, text, whole
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation

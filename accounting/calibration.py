@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.composable import Composable, tree_of
@@ -246,5 +246,7 @@ def _words(target: Guarantee) -> str:
             return f"epsilon {text(epsilon)} at delta {text(delta)}"
         case PureDP(epsilon=epsilon):
             return f"epsilon {text(epsilon)}"
-        case _:
+        case ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             return f"{target.kind} {text(epsilon_of(target, Decimal('1e-6')))} (as an epsilon at delta 1e-6)"
+        case _:
+            assert_never(target)

@@ -12,9 +12,9 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Number
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, assert_never, overload
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -50,6 +50,8 @@ __all__ = [
     "Group",
     "HasParts",
     "LaplaceLaw",
+    "Leaf",
+    "Node",
     "Parallel",
     "PmfPair",
     "PoissonSampled",
@@ -65,9 +67,9 @@ __all__ = [
     "as_tree",
     "children",
     "is_pair",
+    "leaves",
     "parse_document",
     "parse_tree",
-    "planned",
 ]
 
 
@@ -237,7 +239,7 @@ class Filtered:
     kind: Literal["filtered"] = tag(default="filtered")
 
 
-Composition: TypeAlias = (
+Leaf: TypeAlias = (
     PureDP
     | ApproxDP
     | ZCDP
@@ -253,7 +255,11 @@ Composition: TypeAlias = (
     | ExponentialLaw
     | PmfPair
     | SparseVectorLaw
-    | Sequence
+)
+"""The closed union of leaves; what each says about itself stands in `kinds`."""
+
+Node: TypeAlias = (
+    Sequence
     | Repeated
     | PoissonSampled
     | SampledWithoutReplacement
@@ -265,6 +271,9 @@ Composition: TypeAlias = (
     | Converted
     | Filtered
 )
+"""The closed union of nodes: a `match` over them ends in `assert_never`."""
+
+Composition: TypeAlias = Leaf | Node
 """The closed union of leaves and nodes; told apart by `kind`."""
 
 if not TYPE_CHECKING:
@@ -351,6 +360,8 @@ def parse_document(value: JsonValue) -> Document:
 
 def children(tree: Composition) -> tuple[Composition, ...]:
     """The trees directly below a node; none below a leaf. A walk that uses it meets every leaf, of any node."""
+    if isinstance(tree, Leaf):
+        return ()
     match tree:
         case Sequence(of=parts) | Parallel(of=parts) | Filtered(of=parts):
             return parts
@@ -359,40 +370,13 @@ def children(tree: Composition) -> tuple[Composition, ...]:
         case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
             return (part,)
         case _:
-            return ()
+            assert_never(tree)
 
 
-def planned(tree: Composition) -> Composition:
-    """The tree without its outcomes: what was planned before it ran. `planned(release.parts) == mechanism.parts()`."""
-    match tree:
-        case SparseVectorLaw():
-            return _without(tree, "outcome")
-        case Repeated(of=of, times=times):
-            return Repeated(planned(of), times=times)
-        case Sequence(of=parts):
-            return Sequence(tuple(planned(part) for part in parts))
-        case Parallel(of=parts):
-            return Parallel(tuple(planned(part) for part in parts))
-        case PoissonSampled(of=of, rate=rate):
-            return PoissonSampled(planned(of), rate=rate)
-        case SampledWithoutReplacement(of=of, population=population, batch=batch):
-            return SampledWithoutReplacement(planned(of), population=population, batch=batch)
-        case Shuffled(of=of, users=users):
-            return Shuffled(planned(of), users=users)
-        case Group(of=of, k=k, relation=relation):
-            return Group(planned(of), k=k, relation=relation)
-        case RandomAllocation(of=of, steps=steps):
-            return RandomAllocation(planned(of), steps=steps)
-        case PostProcessed(of=of):
-            return PostProcessed(planned(of))
-        case Converted(of=of, to=to, relation=relation):
-            return Converted(planned(of), to=to, relation=relation)
-        case Filtered(filter=filter_, of=parts):
-            return Filtered(filter_, tuple(planned(part) for part in parts))
-        case _:
-            return tree
-
-
-def _without(leaf: SparseVectorLaw, field: str) -> SparseVectorLaw:
-    values = {name: getattr(leaf, name) for name in leaf.__dataclass_fields__ if name != field}
-    return SparseVectorLaw(**values)
+def leaves(tree: Composition) -> Iterator[Leaf]:
+    """Every leaf of a tree, from left to right: of a node whatever is below it."""
+    if isinstance(tree, Leaf):
+        yield tree
+        return
+    for part in children(tree):
+        yield from leaves(part)

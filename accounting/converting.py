@@ -12,9 +12,10 @@ from decimal import Decimal, localcontext
 from typing import assert_never
 
 from dpledger.accounting import outward
-from dpledger.accounting.composition import Composition, Converted, children
+from dpledger.accounting.composition import Composition, Converted, leaves
 from dpledger.accounting.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import multiply, subtract
 from dpledger.errors import CannotCertify
@@ -61,16 +62,10 @@ def require_kept(tree: Converted, relation: Relation, price: Cost) -> None:
 
 def orders_for(claim: Guarantee, tree: Composition) -> tuple[Decimal, ...]:
     """The Renyi orders at which `tree` is to be priced: those of the claim, or those that its leaves state."""
-    if isinstance(claim, RDP):
-        return claim.orders
-    return tuple(sorted(set(_stated(tree))))
-
-
-def _stated(tree: Composition) -> Iterator[Decimal]:
-    if isinstance(tree, RDP):
-        yield from tree.orders
-    for part in children(tree):
-        yield from _stated(part)
+    stated = rules_of(claim).stated_orders(claim)
+    if stated:
+        return stated
+    return tuple(sorted({order for leaf in leaves(tree) for order in rules_of(leaf).stated_orders(leaf)}))
 
 
 def _shows(price: Cost, epsilon: Decimal, delta: Decimal) -> bool:

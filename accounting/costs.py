@@ -1,9 +1,11 @@
-"""What a composition tree costs in every currency that a theorem covers: one rule a leaf, one rule a node.
+"""What a composition tree costs in every currency that a theorem covers: what its leaves say, and one rule a node.
 
 A tree without outcomes is priced at its cap, one with outcomes at what its theorem lets settle. A node that amplifies
 never costs more than what it runs: its outputs mix runs with the unit and runs without it, and every currency here is
 quasi-convex in the pair (docs/proofs/amplification.md, section 6).
 
+>>> from dpledger.accounting.guarantees import PureDP
+>>> from dpledger.accounting.leaves import LaplaceLaw
 >>> price = cost(Sequence((LaplaceLaw("0.1"), PureDP("0.2"))), Relation.ADD_REMOVE)
 >>> price.pure, price.delta
 (Decimal('0.3'), Decimal('0'))
@@ -18,45 +20,38 @@ from fractions import Fraction
 from functools import reduce
 from typing import assert_never
 
-from dpledger.accounting import filters, prices, sparse_vectors
-from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf, sampled_gaussian_rdp
+from dpledger.accounting import filters, prices
+from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
 from dpledger.accounting.composition import (
     Composition,
     Converted,
-    DiscreteGaussianLaw,
-    DiscreteLaplaceLaw,
-    ExponentialLaw,
     Filtered,
-    GaussianLaw,
     Group,
-    LaplaceLaw,
+    Leaf,
     Parallel,
-    PmfPair,
     PoissonSampled,
     PostProcessed,
     RandomAllocation,
-    RandomizedResponseLaw,
     Repeated,
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
-    SparseVectorLaw,
-    planned,
 )
-from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
 from dpledger.accounting.converting import orders_for, require_kept
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Drawn, Poisson, Shuffle, Subset
+from dpledger.accounting.drawn import Drawn
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.kinds.worst_case import approximate_cost
+from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.prices import Cost
-from dpledger.decimals import ZERO, multiply, round_down, round_up
+from dpledger.decimals import multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
 __all__ = ["admitted_guarantee", "converted_guarantee", "cost", "priced", "require_group"]
 
 Orders = tuple[Decimal, ...]
-HALF = Decimal("0.5")
-EIGHTH = Decimal("0.125")
 
 
 def cost(tree: Composition, relation: Relation, *, orders: Orders = ()) -> Cost:
@@ -83,39 +78,9 @@ def _require_orders(orders: Orders) -> None:
 
 def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
     """As `cost`, for orders that are known to be above 1; a currency without a price is None, all of them may be."""
+    if isinstance(tree, Leaf):
+        return _of_leaf(tree, relation, orders)
     match tree:
-        case PureDP(epsilon=epsilon):
-            return _of_pure(epsilon, orders)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return _of_approximate(epsilon, delta, orders)
-        case ZCDP(rho=rho, delta=delta):
-            return _of_zcdp(rho, orders, delta=delta)
-        case GDP(mu=mu):
-            return _of_gdp(multiply(mu, mu), orders)
-        case RDP():
-            rdp = {order: prices.interpolated_rdp(tree.orders, tree.epsilons, order) for order in orders}
-            return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
-        case BoundedRange(eta=eta):
-            return _of_bounded_range(eta, orders)
-        case PrivacyCurve(epsilons=epsilons, deltas=deltas):
-            return _of_approximate(epsilons[-1], deltas[-1], orders)
-        case ExponentialLaw(epsilon=epsilon):
-            return _of_bounded_range(epsilon, orders)
-        case LaplaceLaw(epsilon=epsilon):
-            return _of_laplace(epsilon, orders)
-        case GaussianLaw():
-            return _of_gdp(_gaussian_mu_squared(tree, relation), orders)
-        case DiscreteLaplaceLaw():
-            return _of_discrete_laplace(tree, orders)
-        case DiscreteGaussianLaw(sigma=sigma, sensitivity=sensitivity):
-            rho = round_up(multiply(prices.gaussian_mu_squared(sensitivity, sigma), HALF))
-            return _of_zcdp(rho, orders)
-        case RandomizedResponseLaw(epsilon=epsilon):
-            return _on_batch(tree, EVERYONE, _of_pure(epsilon, orders), relation, orders)
-        case PmfPair():
-            return _of_pmf(tree, orders)
-        case SparseVectorLaw():
-            return _of_sparse_vector(tree, orders)
         case Sequence(of=parts):
             return reduce(Cost.__add__, _costs(parts, relation, orders))
         case Repeated():  # one outcome says nothing about the other runs: each counts at its cap
@@ -146,114 +111,16 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             assert_never(tree)
 
 
-# ---- leaves ---------------------------------------------------------------------------------------------------------
-
-
-def _of_pure(epsilon: Decimal, orders: Orders) -> Cost:
-    """Pure DP in every currency. Source: conversions.zcdp_of_pure, mu_squared_of_pure, rdp_of_pure."""
-    return Cost(
-        pure=epsilon,
-        rho=zcdp_of_pure(epsilon),
-        mu_squared=mu_squared_of_pure(epsilon),
-        rdp={order: rdp_of_pure(epsilon, order) for order in orders},
-    )
-
-
-def _of_approximate(epsilon: Decimal, delta: Decimal, orders: Orders) -> Cost:
-    """(epsilon, delta)-DP: with probability 1 - delta an epsilon-DP mechanism (Kairouz-Oh-Viswanath 2015, Theorem 2.1),
-    so the pure prices hold for the rest, beside delta. GDP has no delta."""
-    if not delta:
-        return _of_pure(epsilon, orders)
-    return Cost(
-        pure=epsilon,
-        delta=delta,
-        rho=zcdp_of_pure(epsilon),
-        mu_squared=None,
-        rdp={order: rdp_of_pure(epsilon, order) for order in orders},
-    )
-
-
-def _of_zcdp(rho: Decimal, orders: Orders, *, delta: Decimal = ZERO) -> Cost:
-    """zCDP: the divergence of order a is at most a*rho. Source: Bun-Steinke 2016, Definition 1.1."""
-    rdp = {order: round_up(multiply(rho, order)) for order in orders}
-    return Cost(pure=None, delta=delta, rho=rho, mu_squared=None, rdp=rdp)
-
-
-def _of_gdp(mu_squared: Decimal, orders: Orders) -> Cost:
-    """mu-GDP: mu^2/2-zCDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
-    half = multiply(mu_squared, HALF)
-    rdp = {order: round_up(multiply(half, order)) for order in orders}
-    return Cost(pure=None, rho=round_up(half), mu_squared=mu_squared, rdp=rdp)
-
-
-def _of_bounded_range(eta: Decimal, orders: Orders) -> Cost:
-    """eta-bounded range: eta-DP, eta^2/8-zCDP, and the mu-GDP of an eta/2-DP mechanism, which is the least that holds.
-    Source: Cesar-Rogers 2021, Lemma 3.2; Dong-Durfee-Rogers 2020; docs/proofs/filters.md, "Prices"."""
-    exact = multiply(multiply(eta, eta), EIGHTH)
-    rdp = {order: min(round_up(multiply(exact, order)), rdp_of_pure(eta, order)) for order in orders}
-    return Cost(
-        pure=eta,
-        rho=min(round_up(exact), zcdp_of_pure(eta)),
-        mu_squared=mu_squared_of_pure(multiply(eta, HALF)),
-        rdp=rdp,
-    )
-
-
-def _of_laplace(epsilon: Decimal, orders: Orders) -> Cost:
-    return Cost(
-        pure=epsilon,
-        rho=prices.laplace_rho(epsilon),
-        mu_squared=prices.laplace_mu_squared(epsilon),
-        rdp={order: prices.laplace_rdp(epsilon, order) for order in orders},
-    )
-
-
-def _of_discrete_laplace(law: DiscreteLaplaceLaw, orders: Orders) -> Cost:
-    """GDP at the price of any mechanism with this epsilon: the scalar law's own does not hold in many dimensions."""
-    epsilon = prices.discrete_laplace_epsilon(law.scale, law.sensitivity)
-    return Cost(
-        pure=epsilon,
-        rho=prices.discrete_laplace_rho(law.scale, law.sensitivity),
-        mu_squared=mu_squared_of_pure(epsilon),
-        rdp={order: prices.discrete_laplace_rdp(law.scale, law.sensitivity, order) for order in orders},
-    )
-
-
-def _gaussian_mu_squared(law: GaussianLaw, relation: Relation) -> Decimal:
-    """The mean moves by one contribution when a unit comes, goes or becomes null, by two when it is exchanged."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return prices.gaussian_mu_squared(1, law.noise_multiplier)
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
-            return prices.gaussian_mu_squared(2, law.noise_multiplier)
-        case _:
-            assert_never(relation)
-
-
-def _of_pmf(pair: PmfPair, orders: Orders) -> Cost:
-    """The largest finite loss of either direction as epsilon, the larger mass at infinity as delta (every event is
-    P(S) <= e^epsilon Q(S) + delta); without such mass, the larger Renyi divergence. Source: Mironov 2017, Definition 3.
-    """
-    delta = prices.pmf_failure(pair.left, pair.right)
-    whole = _of_approximate(prices.pmf_epsilon(pair.left, pair.right), delta, orders)
-    if delta:
-        return whole
-    rdp = {order: prices.pmf_rdp(pair.left, pair.right, order) for order in orders}
-    return replace(whole, rdp=rdp)
-
-
-def _of_sparse_vector(law: SparseVectorLaw, orders: Orders) -> Cost:
-    """The cap, once the scales are shown to keep it. With an outcome the pure price settles to the realised loss; delta
-    and the other currencies are not refunded. No Renyi price but through rho: an epsilon above about 0.2 is then
-    charged as an epsilon, the currency in which the outcome is refunded. Source: docs/proofs/filters.md, "Refunds"."""
-    plan = planned(law)
-    assert isinstance(plan, SparseVectorLaw)
-    sparse_vectors.certify(plan)
-    cap = replace(_of_approximate(law.epsilon, law.delta, orders), rdp=dict.fromkeys(orders))
-    if law.outcome is None:
+def _of_leaf(leaf: Leaf, relation: Relation, orders: Orders) -> Cost:
+    """What its kind says: the cap, and with an outcome no more than the realised loss as an epsilon. Delta and the
+    other currencies are not refunded. Source: docs/proofs/filters.md, "Refunds"."""
+    rules = rules_of(leaf)
+    if rules.outcome is None:
+        return rules.price(leaf, relation, orders)
+    cap = rules.price(rules.outcome.planned(leaf), relation, orders)
+    if cap.pure is None or not rules.outcome.known(leaf):
         return cap
-    settled = min(law.epsilon, sparse_vectors.ex_post_epsilon(law, law.outcome))
-    return Cost(pure=settled, delta=cap.delta, rho=cap.rho, mu_squared=cap.mu_squared, rdp=cap.rdp)
+    return replace(cap, pure=min(cap.pure, rules.outcome.loss(leaf)))
 
 
 # ---- nodes ----------------------------------------------------------------------------------------------------------
@@ -283,30 +150,24 @@ def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Ord
 
 
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
-    """A secret Poisson sample: a Gaussian at its Renyi divergence, anything else by its amplified (epsilon, delta) or
-    the transform of its own pair, and never at more than the whole costs.
+    """A secret Poisson sample: by its amplified (epsilon, delta), or the Renyi divergence that its kind knows of the
+    sample, or the transform of its own pair; and never at more than the whole costs.
 
     No outcome is refunded here: an amplified realised loss is no price in the currencies that need one beforehand.
-    Source: batches.sampled_gaussian_rdp (a mu-GDP mechanism is dominated by a Gaussian, and so is its sample:
-    Zhu-Dong-Wang 2022, Theorem 11); prices.amplified_epsilon.
-    Assumes: under zero_out a null unit adds nothing to a Gaussian's mean, so that a batch with it is a batch without
-    the unit; no other mechanism says so, hence no price there.
+    Source: `batches`; prices.amplified_epsilon.
+    Assumes: under zero_out a null unit shows as one that is not there, so that a batch with it is a batch without the
+    unit; where a kind does not say so there is no price.
     """
     part = planned(tree.of)
     while isinstance(part, PostProcessed):
         part = part.of
     if tree.rate == 1:
         return priced(part, relation, orders)
-    match part:
-        case GaussianLaw(noise_multiplier=noise) if relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
-            return _of_sampled_gaussian(tree.rate, noise, priced(part, relation, ()), orders)
-        case GDP(mu=mu) if relation is Relation.ADD_REMOVE and mu:
-            return _of_sampled_gaussian(tree.rate, round_down(1 / Fraction(mu)), priced(part, relation, ()), orders)
-        case _ if relation is not Relation.ADD_REMOVE:
-            raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
-        case _:
-            amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
-            return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)
+    known = relation is Relation.ADD_REMOVE
+    if not known and not (relation is Relation.ZERO_OUT and isinstance(part, Leaf) and rules_of(part).null_is_absence):
+        raise CannotCertify(f"no theorem prices a Poisson sample of {part.kind} under {relation.value}")
+    amplified = _amplified(priced(part, relation, orders), tree.rate, orders)
+    return _on_batch(part, Poisson(tree.rate), amplified, relation, orders)
 
 
 def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, orders: Orders) -> Cost:
@@ -319,17 +180,12 @@ def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, ord
     return price.or_better(Cost(pure=None, rho=batch_rho(drawn, relation), mu_squared=None, rdp=rdp))
 
 
-def _of_sampled_gaussian(rate: Decimal, noise_multiplier: Decimal, whole: Cost, orders: Orders) -> Cost:
-    rdp = {order: sampled_gaussian_rdp(rate, noise_multiplier, order) for order in orders}
-    return replace(whole, rdp=rdp)
-
-
 def _amplified(whole: Cost, rate: Decimal, orders: Orders) -> Cost:
     """The amplified (epsilon, delta); without delta the other currencies at their whole price, where that is less."""
     if whole.pure is None:
         return whole if not whole.delta else Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
     delta = min(whole.delta, round_up(multiply(whole.delta, rate)))
-    amplified = _of_approximate(prices.amplified_epsilon(whole.pure, rate), delta, orders)
+    amplified = approximate_cost(prices.amplified_epsilon(whole.pure, rate), delta, orders)
     return amplified if whole.delta else amplified.or_better(whole)
 
 

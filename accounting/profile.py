@@ -16,21 +16,20 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from importlib import import_module
-from types import ModuleType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
+from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.floating import Array
-from dpledger.accounting.laws.reading import Ingredients, read_both_ways
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
 from dpledger.errors import Contradiction, ParameterError
@@ -97,7 +96,7 @@ class Profile:
     def _epsilon_of(self, case: Ingredients, delta: Decimal, floor: float) -> Interval:
         if self.verify is None:
             return epsilon_interval(case, delta, floor)
-        checked: Interval = _balls().checked_epsilon(case, epsilon_interval(case, delta), delta)
+        checked: Interval = checked_epsilon(case, epsilon_interval(case, delta), delta)
         return checked
 
     def delta(self, epsilon: Number) -> Bounds:
@@ -115,7 +114,7 @@ class Profile:
     def _delta_of(self, case: Ingredients, epsilon: float, floor: float) -> Interval:
         if self.verify is None:
             return delta_interval(case, epsilon, floor)
-        checked: Interval = _balls().checked_delta(case, delta_interval(case, epsilon), epsilon)
+        checked: Interval = checked_delta(case, delta_interval(case, epsilon), epsilon)
         return checked
 
     def _largest(self, key: tuple[str, float | Decimal], answer: Callable[[Ingredients, float], Interval]) -> Bounds:
@@ -264,11 +263,6 @@ class Profile:
             return Bounds(float_down(max(Decimal(0), lower - slack)), float_up(min(Decimal(1), upper + slack)))
 
 
-def _balls() -> ModuleType:
-    """Ball arithmetic: an extra, loaded where it is asked for."""
-    return import_module("dpledger.accounting.engine.balls")
-
-
 def compose(
     *what: Composable,
     relation: Relation | str | None = None,
@@ -296,9 +290,11 @@ def compose(
             return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree)
         case "add":
             return Profile(added, symmetric=False, opposite=removed, verify=verify, tree=tree)
-        case _:
+        case None:
             cases = (*removed, *(case for case in added if case not in removed))
             return Profile(cases, verify=verify, tree=tree)
+        case _:
+            assert_never(direction)
 
 
 def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:

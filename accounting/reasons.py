@@ -1,6 +1,7 @@
 """Why bounds of a composition may stay apart: one sentence for each kind that is known from one side only.
 
->>> from dpledger.accounting.composition import GaussianLaw, Sequence
+>>> from dpledger.accounting.guarantees import ZCDP
+>>> from dpledger.accounting.leaves import GaussianLaw
 >>> reasons(Sequence((GaussianLaw(1), ZCDP("0.1"))))
 ('zcdp and rdp bound the loss from above only: the lower bound leaves them out',)
 """
@@ -8,24 +9,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import (
     Composition,
     Converted,
-    ExponentialLaw,
     Filtered,
+    Group,
+    Leaf,
+    Node,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
     RandomAllocation,
+    Repeated,
     SampledWithoutReplacement,
+    Sequence,
     Shuffled,
     children,
 )
-from dpledger.accounting.guarantees import RDP, ZCDP, BoundedRange
+from dpledger.accounting.kinds import rules_of
 
 __all__ = ["reasons"]
 
-_RENYI = "zcdp and rdp bound the loss from above only: the lower bound leaves them out"
-_RANGE = "a bounded range run more than once is bounded by its envelope, which no one mechanism attains in every run"
 _DOMINATED = "the pair of {kind} dominates what is released, and no mechanism is known that is as bad"
 
 
@@ -35,22 +42,44 @@ def reasons(tree: Composition) -> tuple[str, ...]:
 
 
 def _found(tree: Composition) -> Iterator[str]:
-    match tree:
-        case ZCDP() | RDP():
-            yield _RENYI
-        case BoundedRange() | ExponentialLaw():
-            yield _RANGE
-        case Filtered(filter=admitting):  # its guarantee is its budget, whatever it admitted
-            yield from _found(filters.budget_guarantee(admitting))
-            return
-        case Converted(to=promise):
-            yield from _found(promise)
-            return
-        case SampledWithoutReplacement(batch=batch, population=population) if batch < population:
-            yield _DOMINATED.format(kind=tree.kind)
-        case RandomAllocation(steps=several) if several > 1:
-            yield _DOMINATED.format(kind=tree.kind)
-        case Shuffled(users=users) if users > 1:
-            yield _DOMINATED.format(kind=tree.kind)
-    for part in children(tree):
+    if isinstance(tree, Leaf):
+        reason = rules_of(tree).reason
+        if reason is not None:
+            yield reason
+        return
+    if _is_dominated(tree):
+        yield _DOMINATED.format(kind=tree.kind)
+    for part in _counted(tree):
         yield from _found(part)
+
+
+def _is_dominated(node: Node) -> bool:
+    """Whether what the node shows is known by a pair that dominates it only."""
+    match node:
+        case SampledWithoutReplacement(batch=batch, population=population):
+            return batch < population
+        case RandomAllocation(steps=several):
+            return several > 1
+        case Shuffled(users=users):
+            return users > 1
+        case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
+            return False
+        case Converted() | Filtered():
+            return False
+        case _:
+            assert_never(node)
+
+
+def _counted(node: Node) -> tuple[Composition, ...]:
+    """What the guarantee of a node is made of: its parts, or what it promises, whatever is below."""
+    match node:
+        case Filtered(filter=admitting):
+            return (filters.budget_guarantee(admitting),)
+        case Converted(to=promise):
+            return (promise,)
+        case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
+            return children(node)
+        case SampledWithoutReplacement() | RandomAllocation() | Shuffled():
+            return children(node)
+        case _:
+            assert_never(node)

@@ -18,9 +18,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting.composition import Composition, ExponentialLaw
+from dpledger.accounting.composition import Composition, Leaf
 from dpledger.accounting.costs import cost, priced
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.profile import compose
 from dpledger.decimals import ZERO, multiply, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall
@@ -85,11 +86,10 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
 
 
 def _bounded_range(tree: Composition) -> Decimal:
-    match tree:
-        case BoundedRange(eta=eta) | ExponentialLaw(epsilon=eta):
-            return eta
-        case _:
-            raise CannotCertify(f"no theorem gives a bounded range to a {tree.kind}")
+    range_of = rules_of(tree).range if isinstance(tree, Leaf) else None
+    if range_of is None:
+        raise CannotCertify(f"no theorem gives a bounded range to a {tree.kind}")
+    return range_of(tree)
 
 
 def _require(claim: Guarantee, *numbers: tuple[str, Decimal, Decimal | None]) -> None:

@@ -5,8 +5,9 @@ The number is written as "free" in place of its value:
     {"relation": "add_remove", "entries": [{"count": 1000, "mechanism":
       {"kind": "poisson_sampled", "rate": "0.01", "of": {"kind": "gaussian", "noise_multiplier": "free"}}}]}
 
-Of noise (`noise_multiplier`, `sigma`, `scale`) the least value is sought; of everything else that makes a release cost
-more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`, `batch`) the most. "free" may stand in several
+Of noise (`noise_multiplier`, `sigma`, `scale`: what kinds of leaves say is noise) the least value is sought; of
+everything else that makes a release cost more (`rate`, `epsilon`, `mu`, `rho`, `eta`; whole: `count`, `times`, `batch`)
+the most. "free" may stand in several
 places of one kind: then all of them get the same value.
 
 >>> entries = [{"mechanism": {"kind": "laplace", "epsilon": "free"}}]
@@ -25,6 +26,7 @@ from typing import TypeAlias
 from dpledger.accounting.calibration import MOST_COUNT, calibrate, calibrate_count
 from dpledger.accounting.composition import Document, parse_document
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.kinds import EVERY_KIND
 from dpledger.decimals import text
 from dpledger.errors import ParameterError
 from dpledger.schema import JsonValue
@@ -32,9 +34,9 @@ from dpledger.schema import JsonValue
 __all__ = ["FREE", "Template", "read_template"]
 
 FREE = "free"
-NOISE = frozenset({"noise_multiplier", "sigma", "scale"})
+NOISE = frozenset[str]().union(*(rules.noise_fields for rules in EVERY_KIND.values()))
+LOSSES = frozenset[str]().union(*(rules.loss_fields for rules in EVERY_KIND.values()))
 COUNTS = frozenset({"count", "times", "batch"})
-LOSSES = frozenset({"epsilon", "mu", "rho", "eta"})
 MOST_RATE = Decimal(1)
 LEAST = Decimal("1e-9")
 Place: TypeAlias = tuple[str | int, ...]

@@ -19,7 +19,7 @@ from dpledger.audit.claims import Point, Target
 from dpledger.audit.events import Event
 from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction, Look
-from dpledger.ledger.bodies import Audited, MechanismNote, Power, Step
+from dpledger.ledger.bodies import Audited, MechanismNote, Power, RefutedPoint, Step
 from dpledger.relations import Relation
 from dpledger.schema import plain
 
@@ -157,10 +157,18 @@ class AuditResult:
             trials_right=self.trials_right,
             event=self._public_event(),
             method=METHOD,
+            refuted=self._fallen(),
             power=self.power,
             seed=self.seed,
             path=path,
         )
+
+    def _fallen(self) -> RefutedPoint | None:
+        look = self.witness
+        if not look.refuted:
+            return None
+        point = look.planned.point
+        return RefutedPoint(epsilon=point.epsilon, delta=point.delta, epsilon_lower=look.epsilon_lower)
 
     def _public_event(self) -> str:
         planned = self.witness.planned

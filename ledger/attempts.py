@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from dpledger.accounting.composition import Composition, planned
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
 from dpledger.ledger import gate, values
 from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step

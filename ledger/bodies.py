@@ -18,7 +18,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.decimals import Exact, OpenProbability, read
-from dpledger.ledger import wire
+from dpledger.ledger import declarations, wire
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -38,7 +38,7 @@ LIBRARY = f"dpledger {_version()}"
 if TYPE_CHECKING:
     Amounts: TypeAlias = Mapping[str, Decimal]
     Accounts: TypeAlias = Mapping[str, Decimal]
-    Words: TypeAlias = Mapping[str, Plain]
+    Parameters: TypeAlias = Mapping[str, Plain]
 else:
 
     def _frozen(value):
@@ -48,10 +48,9 @@ else:
     _Infinite = Annotated[Decimal, Field(allow_inf_nan=True), BeforeValidator(lambda value: read(value, infinite=True))]
     Amounts = Annotated[dict[_Word, Exact], AfterValidator(_frozen)]
     Accounts = Annotated[dict[_Word, _Infinite], AfterValidator(_frozen)]
-    Words = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
+    Parameters = Annotated[dict[str, Any], AfterValidator(lambda value: _frozen(plain(value)))]
 
 Index = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
-Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Id = Annotated[str, AfterValidator(lambda text: wire.check_id(text, "id"))]
 LedgerId = Annotated[str, AfterValidator(lambda text: wire.check_ledger_id(text, "ledger"))]
 Hash = Annotated[str, AfterValidator(lambda text: wire.check_digest(text, "digest"))]
@@ -60,6 +59,9 @@ Token = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 """128 random bits in lower-case hexadecimal."""
 Time = Annotated[str, AfterValidator(wire.check_time)]
 Text = Annotated[str, AfterValidator(lambda text: wire.check_text(text, "text"))]
+Words = Annotated[Text, AfterValidator(declarations.check_words)]
+"""Text that says something: not empty, and not white space alone."""
+Item = Annotated[str, AfterValidator(declarations.check_item)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -87,7 +89,7 @@ class MechanismNote:
     """Which mechanism: its tag (in which the ledger reads no meaning), its public parameters, the library it ran in."""
 
     kind: Id
-    parameters: Words
+    parameters: Parameters
     library: Text
 
 
@@ -114,6 +116,15 @@ class Power:
 
     epsilon: Exact
     probability: OpenProbability
+
+
+@record
+class RefutedPoint:
+    """A point of the claim that fell: at `delta` the claim allows `epsilon`, and the audit found `epsilon_lower`."""
+
+    epsilon: Exact
+    delta: Exact
+    epsilon_lower: Exact
 
 
 Path: TypeAlias = Annotated[tuple[Step, ...], Field(min_length=1)]
@@ -253,7 +264,7 @@ class Lost:
 
     path: Path
     charge: Token
-    note: Text
+    note: Words
     kind: Literal["lost"] = tag(default="lost")
     version: Literal[1] = given(default=1)
 
@@ -282,7 +293,7 @@ class PolicyChanged:
     """A change of policy and why: a new epoch of a scope (a claim about its unit of privacy), a lower budget, the
     witness policy of the ledger."""
 
-    reason: Text
+    reason: Words
     path: tuple[Step, ...] = given(default=())
     epoch: Index | None = given(default=None)
     budget: Guarantee | None = given(default=None)
@@ -295,12 +306,12 @@ class PolicyChanged:
 
 @record
 class Declared:
-    """A statement that nothing here can measure: `item` names what it is about, `by` whose word it is. `envelope` holds
-    the person's own DSSE envelope where they signed it themselves."""
+    """A statement that nothing here can measure: `item` is what it is about (`ledger.declarations` lists them), `by`
+    whose word it is. `envelope` holds the person's own DSSE envelope where they signed it themselves."""
 
-    item: Word
-    text: Text
-    by: Text
+    item: Item
+    text: Words
+    by: Words
     path: tuple[Step, ...] = given(default=())
     envelope: Text | None = given(default=None)
     kind: Literal["declared"] = tag(default="declared")
@@ -311,7 +322,8 @@ class Declared:
 class Audited:
     """The result of an empirical audit. `epsilon_lower` holds at `delta` with `confidence`, whatever the mechanism is.
 
-    `verdict`: violation or not_refuted; nothing is ever proved private."""
+    `verdict`: violation or not_refuted; nothing is ever proved private. `refuted`: the point that fell. What these
+    numbers must have to do with each other is said in `ledger.notes`."""
 
     mechanism: MechanismNote
     claim: Guarantee
@@ -322,8 +334,9 @@ class Audited:
     confidence: OpenProbability
     trials_left: Index
     trials_right: Index
-    event: Text
+    event: Words
     method: Id
+    refuted: RefutedPoint | None = given(default=None)
     power: Power | None = given(default=None)
     seed: Index | None = given(default=None)
     path: tuple[Step, ...] = given(default=())
@@ -356,7 +369,7 @@ class KeyRevoked:
     """The signing key was stolen; entries up to `last_trusted` stand. Signed by the recovery key; ends the ledger."""
 
     last_trusted: Index
-    reason: Text
+    reason: Words
     kind: Literal["key_revoked"] = tag(default="key_revoked")
     version: Literal[1] = given(default=1)
 
@@ -383,7 +396,7 @@ class Closed:
     """The last entry of a ledger: nothing may follow. With a path, the end of those scopes: nothing new may begin in
     them; charges that are open there may still end."""
 
-    reason: Text
+    reason: Words
     path: tuple[Step, ...] = given(default=())
     kind: Literal["closed"] = tag(default="closed")
     version: Literal[1] = given(default=1)

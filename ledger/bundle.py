@@ -10,19 +10,23 @@ Nothing is trusted because the bundle contains it.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from dpledger import bounded
 from dpledger.errors import ForeignLedger, ParameterError, VerificationError
 from dpledger.files import place_of
-from dpledger.ledger import policy, verification, wire
+from dpledger.ledger import checkpoint, envelope, policy, verification, wire
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.keys import VerifyingKey
 from dpledger.progress import Advance
 
-__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "lines", "read", "verify", "write"]
+__all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "Leaves", "lines", "read", "verify", "write"]
 
 ENTRIES = "entries.jsonl"
 CHECKPOINT = "checkpoint"
@@ -53,26 +57,50 @@ def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, 
     return target
 
 
-def read(folder: str | os.PathLike[str]) -> tuple[list[bytes], bytes]:
-    """The leaves and the head of a bundle, unverified. ForeignLedger if its files are not there; VerificationError with
-    the index of an entry whose line does not end."""
+def read(folder: str | os.PathLike[str]) -> tuple[Leaves, bytes]:
+    """The leaves and the head of a bundle, unverified: the head now, the leaves as they are asked for. ForeignLedger if
+    they are no regular files, or the head is larger than a head may be."""
     source = Path(folder)
+    with _in_a_bundle(source):
+        head = bounded.read(source / CHECKPOINT, checkpoint.MAX_BYTES)
+        with bounded.opened(source / ENTRIES):
+            return Leaves(source), head
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The leaves of a bundle, read from its file line by line each time they are gone through, and never held together.
+
+    Going through them raises what `lines` does, and ForeignLedger where the file cannot be read any more."""
+
+    folder: Path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _in_a_bundle(self.folder), bounded.opened(self.folder / ENTRIES) as stream:
+            yield from lines(stream)
+
+
+@contextmanager
+def _in_a_bundle(folder: Path) -> Iterator[None]:
     try:
-        data = (source / ENTRIES).read_bytes()
-        head = (source / CHECKPOINT).read_bytes()
+        yield
     except OSError as error:
-        name = Path(error.filename or "").name
-        raise ForeignLedger(f"{source} is not a bundle: {name}: {error.strerror}") from None
-    return lines(data), head
+        name = Path(error.filename or ENTRIES).name
+        raise ForeignLedger(f"{folder} is not a bundle: {name}: {error.strerror}") from None
 
 
-def lines(data: bytes) -> list[bytes]:
-    """The leaves in the bytes of `entries.jsonl`: what stands before each line feed. VerificationError with the index
-    of an entry whose line does not end."""
-    *leaves, rest = data.split(b"\n")
-    if rest:
-        raise VerificationError("its line does not end: the file was truncated", index=len(leaves))
-    return leaves
+def lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The leaves in a stream of `entries.jsonl`: what stands before each line feed. VerificationError with the index of
+    an entry whose line does not end, or is longer than an entry may be."""
+    for index in itertools.count():
+        line = stream.readline(envelope.MAX_BYTES + 1)
+        if not line:
+            return
+        if not line.endswith(b"\n"):
+            cut_off = len(line) <= envelope.MAX_BYTES
+            reason = "its line does not end: the file was truncated" if cut_off else "longer than an entry may be"
+            raise VerificationError(reason, index=index)
+        yield line[:-1]
 
 
 def verify(

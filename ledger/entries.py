@@ -13,11 +13,12 @@ True
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pydantic import TypeAdapter
 
-from dpledger.errors import ParameterError, VerificationError
+from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
 from dpledger.ledger import envelope, wire
 from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, LedgerId, Time
 from dpledger.ledger.keys import VerifyingKey
@@ -26,6 +27,8 @@ from dpledger.schema import Plain, given, plain, record, validated
 __all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
 
 _STAMP = ("ledger", "index", "previous", "time")
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+VERSION = 1  # of every body
 
 
 @record
@@ -56,18 +59,23 @@ def parse_entry(payload: Mapping[str, Plain]) -> Entry:
     """The entry that an object of the byte profile (what `wire.parse` returned) says. Raises VerificationError naming
     the field.
 
-    An unknown kind or version stops here: it is newer than this program, and is never skipped."""
+    A kind, a version or a word that is not known stops here, as NewerThanVerifier: it is never skipped, and what stands
+    beside it cannot be judged."""
     members = dict(payload)
     stamp = {name: members.pop(name) for name in _STAMP if name in members}
     index = stamp.get("index")
     at = index if type(index) is int else None
     kind, version = members.get("kind"), members.get("version")
-    if type(kind) is not str or kind not in KINDS or type(version) is not int or version != 1:
-        raise VerificationError(
-            f"kind {str(kind)[:64]}, version {str(version)[:16]}: newer than this program", index=at
-        )
+    if type(kind) is not str or not _WORD.fullmatch(kind):
+        raise VerificationError("kind: expected a word, like heartbeat", index=at)
+    if type(version) is not int or version < 1:
+        raise VerificationError("version: expected a whole number from 1", index=at)
+    if kind not in KINDS or version > VERSION:
+        raise NewerThanVerifier(f"an entry of the kind {kind}, version {version}", index=at)
     try:
         entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
+    except UnknownWord as error:
+        raise NewerThanVerifier(f"{error.field} is {error.value}", index=at) from None
     except ParameterError as error:
         raise VerificationError(str(error), index=at) from None
     if (entry.time is None) is not isinstance(entry.body, TIMELESS):

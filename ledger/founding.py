@@ -1,4 +1,4 @@
-"""Founding a ledger file: the file and its three keys, all of them or none."""
+"""Founding a ledger file: the file and its three keys, all of them or none, also if the process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from dpledger.files import path_of
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.keys import SigningKey, VerifyingKey, new_ledger_id
-from dpledger.ledger.stores import files as store_files, sqlite
+from dpledger.ledger.stores import sqlite, staging
 
 __all__ = ["Founded", "founded"]
 
@@ -27,25 +27,21 @@ class Founded:
 
 @contextmanager
 def founded(path: str | os.PathLike[str], name: str | None) -> Iterator[Founded]:
-    """Make the file and the keys beside it; if the body of the context fails, remove what was made, and only that.
+    """Make the file and the keys beside it; all of them have their names once the body of the context has ended, and
+    none if it fails, or if the process dies before.
 
     The keys are on the disk before anything is signed. Raises ParameterError if one of the files is there already."""
-    files = KeyFiles.beside(path)
-    files.require_absent()
-    ledger_id = new_ledger_id(name if name is not None else _label(Path(path).stem))
+    files, file = KeyFiles.beside(path), path_of(path, "ledger")
+    ledger_id = new_ledger_id(name if name is not None else _label(file.stem))
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
-    store = sqlite.SQLiteStore.create(path)
-    try:
-        files.save(signer, recovery)
+    with staging.staged(file, "ledger", "a path where nothing is yet (use Ledger.open)") as folder:
+        files.require_absent()
+        KeyFiles.beside(folder / file.name).save(signer, recovery)
+        store = sqlite.SQLiteStore.create(folder / file.name)
         try:
             yield Founded(store, signer, recovery.public)
-        except BaseException:
-            files.remove()
-            raise
-    except BaseException:
-        store.close()
-        store_files.remove(store.path)
-        raise
+        finally:
+            store.close()
 
 
 def _label(stem: str) -> str:

@@ -11,8 +11,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import filters
-from dpledger.accounting.composition import Composition, Repeated, planned
+from dpledger.accounting import filters, outcomes
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
@@ -42,6 +42,7 @@ __all__ = [
     "Request",
     "check_failures",
     "decide",
+    "request_digest",
     "settle",
 ]
 
@@ -66,16 +67,22 @@ class Request:
     redeem: str | None = None
 
     def digest(self) -> str:
-        """The SHA-256 of what is asked, in the byte profile: without the ids of the attempt and the version of the
-        library, so that whoever asks again after an upgrade asks for the same."""
-        asked = {
-            "scope": self.scope,
-            "mechanism": {"kind": self.mechanism.kind, "parameters": plain(self.mechanism.parameters)},
-            "claim": plain(self.claim),
-            "parts": plain(self.parts),
-            "form": self.form,
-        }
-        return hashlib.sha256(wire.dump(asked)).hexdigest()
+        """What a repetition is told from another request by: see `request_digest`."""
+        return request_digest(self.scope, self)
+
+
+def request_digest(scope: str, asked: Request | Reserved) -> str:
+    """The SHA-256 of what is asked of `scope`, in the byte profile: without the ids of the attempt and the version of
+    the library, so that whoever asks again after an upgrade asks for the same. Everything in it stands in the entry
+    that reserves the charge, so that a verifier computes it again."""
+    digested = {
+        "scope": scope,
+        "mechanism": {"kind": asked.mechanism.kind, "parameters": plain(asked.mechanism.parameters)},
+        "claim": plain(asked.claim),
+        "parts": plain(asked.parts),
+        "form": asked.form,
+    }
+    return hashlib.sha256(wire.dump(digested)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,9 +218,10 @@ def _require_open(state: State, scope: ScopeState) -> None:
 
 def _require_plan(request: Request) -> None:
     """Parts come without outcomes; those of a training run are `repeated`, as often as it has steps."""
-    if planned(request.parts) != request.parts:
+    if outcomes.planned(request.parts) != request.parts:
         raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
-    plan = request.parts.times if isinstance(request.parts, Repeated) else None
+    counted = outcomes.steps(request.parts)
+    plan = None if counted is None else counted.planned
     if request.steps != (plan if request.form == "training" else None):
         raise ParameterError("steps", request.steps, "as many as `repeated` says in the parts of a training run")
 

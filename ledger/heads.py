@@ -8,10 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
 from dpledger.ledger import checkpoint, merkle
-from dpledger.ledger.bodies import Aborted, Body, Committed, Refused, Reserved
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Body,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.entries import entry_of
 from dpledger.ledger.keys import Signer, VerifyingKey
 from dpledger.ledger.standing import EMPTY, State
@@ -46,7 +68,7 @@ class Head:
                 body = entry_of(leaf).body
                 head = head.after(leaf, body)
             except VerificationError as error:
-                raise VerificationError(error.reason, index=index) from None
+                raise error.at(index) from None
             if told is not None:
                 index_entry(told, index, body, head.state)
         return head
@@ -124,5 +146,11 @@ def index_entry(transaction: Transaction, index: int, body: Body, after: State) 
             transaction.end_charge(charge, "aborted", index)
         case Refused(path=path, key=key, request=request):
             transaction.note_refusal(charged_scope(after, path).scope, key, request)
-        case _:
+        case LedgerOpened() | ScopeOpened() | Started() | Progress() | Lost() | Snapshot() | Closed():
             pass
+        case Declared() | Audited() | Reported() | Heartbeat():
+            pass
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            pass
+        case _:
+            assert_never(body)

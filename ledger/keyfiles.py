@@ -12,9 +12,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpledger import bounded
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.keys import Signer, SigningKey, VerifyingKey
+from dpledger.ledger.keys import LONGEST_FILE, Signer, SigningKey, VerifyingKey
 
 __all__ = ["KeyFiles", "read_public_key"]
 
@@ -64,11 +65,6 @@ class KeyFiles:
                 raise ParameterError("key", str(self.public), expected) from None
             raise
 
-    def remove(self) -> None:
-        """Remove the three files, of a ledger that was never used."""
-        for path in (self.signing, self.recovery, self.public):
-            path.unlink(missing_ok=True)
-
     def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
         """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
         None. ParameterError for what is neither."""
@@ -90,9 +86,9 @@ def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
             if text.count("+") >= TEXT_OF_A_KEY:
                 return VerifyingKey.parse(text)
             raise ParameterError(
-                "public key", text, "the text of a key, or a file that holds it (there is no such file)"
+                "public key", text, "the text of a key, or a file that holds it (there is no such regular file)"
             )
-        line = Path(text).read_text(encoding="ascii").removesuffix("\n")
+        line = bounded.read(text, LONGEST_FILE).decode("ascii").removesuffix("\n")
     except OSError as error:
         raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
     except UnicodeDecodeError:

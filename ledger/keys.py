@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from dpledger import bounded
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger import wire
 
@@ -53,7 +54,7 @@ _SALT_BYTES = 16
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _SCRYPT_COST = 2**17  # with r = 8: 128 MiB and about half a second a guess
-_LONGEST_FILE = 4096  # bytes; a key file has about 200
+LONGEST_FILE = 4096  # bytes; a key file has about 200
 
 _NAME = re.compile(r"[!-*,-~]{1,255}")  # visible ASCII without "+"
 _LABEL_CHARACTERS = 95  # what 128 leave beside "/" and 32 hexadecimal digits
@@ -340,20 +341,13 @@ def _create_private(path: Path, data: bytes) -> None:
 
 
 def _read_private(path: Path) -> bytes:
-    """The bytes of a key file. Its rights are read from the open file, so it cannot be exchanged in between; opening
-    does not wait, so a pipe in its place cannot hold the process."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ParameterError("key file", str(path), "a regular file")
-        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            rights = f"{path} with mode {stat.S_IMODE(status.st_mode):04o}"
+    """The bytes of a key file. Its rights are read from the open file, so it cannot be exchanged in between."""
+    with bounded.opened(path) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            rights = f"{path} with mode {stat.S_IMODE(mode):04o}"
             raise ParameterError("key file", rights, "mode 0600: no right for group or others (chmod 600)")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(_LONGEST_FILE + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > _LONGEST_FILE:
-        raise ParameterError("key file", f"{path} with more than {_LONGEST_FILE} bytes", "a key file")
+        data = file.read(LONGEST_FILE + 1)
+    if len(data) > LONGEST_FILE:
+        raise ParameterError("key file", f"{path} with more than {LONGEST_FILE} bytes", "a key file")
     return data

@@ -101,9 +101,12 @@ class Ledger:
     ) -> Self:
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
-        it cannot finish, nothing of it stays."""
+        it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew."""
         with founded(path, name) as made:
-            return cls(made.store, made.signer, clock=clock, entropy=entropy)._begun(made.recovery)
+            begun = cls(made.store, made.signer, clock=clock)._begun(made.recovery)
+        book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
+        book._head = begun._head
+        return book
 
     @classmethod
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
@@ -328,14 +331,17 @@ class Ledger:
         return Scope(self, name)
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
-        """A statement that nothing here can measure, in the words of `by`."""
+        """A statement that nothing here can measure, in the words of `by`. `item`: one of `declarations.ITEMS`, or a
+        word of your own that begins with `own_`; UnknownWord, with the list, for another. ParameterError for a
+        declaration in which nothing, or nobody, says anything."""
         return self.record(Declared(item=item, text=text, by=by))
 
     def record(self, note: Note, *, about: Sequence[str] = ()) -> Entry:
         """Append a note, which charges nothing: a declaration, an audit's or a report's result, a heartbeat. `about`:
-        the scopes that a declaration or an audit is about. ParameterError for a declaration without words."""
+        the scopes that a declaration or an audit is about. ParameterError for an audit whose verdict is not that of its
+        numbers, or that is not about its scopes."""
         notes.check(note)
-        return self.transact(lambda state, _: [notes.placed(note, about, state)])[0]
+        return self.transact(lambda state, store: [notes.placed(note, about, state, store)])[0]
 
     def end(self, reason: str) -> Entry:
         """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""

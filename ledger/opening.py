@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import (
+    AdvancedFilter,
+    BasicFilter,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+)
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,
@@ -102,7 +112,9 @@ def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
     match budget:
         case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             return filters.opened_by(budget), budget
-        case _ if type(budget) in filters.KINDS:
+        case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
+            return budget, filters.budget_guarantee(budget)
+        case MixedFilter() | EitherFilter():
             return budget, filters.budget_guarantee(budget)
         case _:
             raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")

@@ -10,14 +10,15 @@ from decimal import Decimal
 from functools import lru_cache
 
 from dpledger.accounting import filters
-from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, children
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.outcomes import certain
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read, text
 from dpledger.errors import Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
-__all__ = ["certain", "least", "spent"]
+__all__ = ["least", "spent"]
 
 REMEMBERED = 1024  # answers of the engine; a scope asks for at most `ran.MOST` at one delta
 
@@ -52,18 +53,6 @@ def least(parts: Composition, relation: Relation, delta: Decimal) -> float:
     return 0.0 if ran is None else _engine_lower(ran, relation, delta)
 
 
-def certain(parts: Composition) -> Composition | None:
-    """What certainly ran of settled `parts`: of a plan, the steps that were started. None where nothing did, and for a
-    leaf with an outcome, which has no bound of its own: its loss is that of the outcome, not of the mechanism."""
-    match parts:
-        case Repeated(done=0):
-            return None
-        case Repeated(of=of, done=int(done)):
-            return certain(Repeated(of, times=done))
-        case _:
-            return None if _has_outcome(parts) else parts
-
-
 @lru_cache(maxsize=REMEMBERED)
 def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> float:
     try:
@@ -72,11 +61,3 @@ def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> flo
         raise
     except (InputError, EngineError):  # too much work, or no theorem: nothing is known from below
         return 0.0
-
-
-def _has_outcome(parts: Composition) -> bool:
-    match parts:
-        case SparseVectorLaw() | Repeated(done=int()):
-            return True
-        case _:
-            return any(_has_outcome(part) for part in children(parts))

@@ -41,9 +41,30 @@ from dpledger.accounting.guarantees import (
 )
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
-from dpledger.errors import Contradiction
+from dpledger.errors import Contradiction, VerificationError
 from dpledger.ledger import gate, readings, settling
-from dpledger.ledger.bodies import Aborted, Committed, MechanismNote, Progress, Refused, Reserved, Started
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    Lost,
+    MechanismNote,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
@@ -59,13 +80,16 @@ READ_AT = Decimal("1e-6")
 
 
 def check_reserved(state: State, body: Reserved) -> None:
-    """Raises unless each level is charged what its filter asks for the parts, the claim follows from the parts, and its
-    delta is the sum of its causes. `state`: after the entry."""
+    """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
+    parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
+    scope = state.charge(body.charge).scope
     for level in body.levels:
         settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts)
-    own = state.scope(state.charge(body.charge).scope)
+    own = state.scope(scope)
     rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
     gate.check_failures(body.claim, body.failures)
+    if body.request != gate.request_digest(scope, body):
+        raise VerificationError("request: not the digest of what is reserved")
 
 
 def _own_lower_bound(claim: Guarantee) -> Guarantee:
@@ -73,8 +97,10 @@ def _own_lower_bound(claim: Guarantee) -> Guarantee:
     match claim:
         case RDP(orders=orders, epsilons=epsilons):
             return RDP(orders, tuple(round_up(multiply(one, settling.WITH_LEEWAY)) for one in epsilons))
-        case _:
+        case PureDP() | ApproxDP() | ZCDP() | GDP() | BoundedRange() | PrivacyCurve():
             return claim
+        case _:
+            assert_never(claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +204,12 @@ def _books(entries: Iterable[Entry], state: State) -> dict[str, _Book]:
                 charges[name].follow(entry.index, body)
             case Refused(level=level) as body:
                 books[level].refusals.append(_refusal(entry.index, body))
-            case _:
+            case LedgerOpened() | ScopeOpened() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared() | Audited():
                 pass
+            case Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case _:
+                assert_never(entry.body)
     return books
 
 

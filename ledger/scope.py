@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_never
 
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
@@ -173,7 +173,7 @@ class Scope:
     # ---- notes ------------------------------------------------------------------------------------------------------
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
-        """A statement about this scope that nothing here can measure, in the words of `by`."""
+        """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
     def record(self, note: Declared | Audited) -> Entry:
@@ -239,6 +239,8 @@ class Scope:
                     raise error
                 case Admitted() | Replayed():
                     return decision
+                case _:
+                    assert_never(decision)
 
     def _decide(self, request: Request) -> gate.Decision:
         decisions: list[gate.Decision] = []
@@ -255,6 +257,8 @@ class Scope:
                     return [refused] if first else []
                 case Replayed():
                     return []
+                case _:
+                    assert_never(decision)
 
         self._ledger.transact(decide)
         return decisions[0]

@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import filters, published, rules
-from dpledger.accounting.composition import Composition, PoissonSampled, Repeated, children, planned
+from dpledger.accounting import filters, outcomes, rules
+from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Coordinates, Filter
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
@@ -107,11 +107,7 @@ def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
 def recorded(parts: Composition, form: Form, granted: int) -> Composition:
     """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
     says it started; anywhere else no step was granted, so that all that were planned count."""
-    match parts:
-        case Repeated(of=of, times=times, done=int(done)) if form == "training":
-            return Repeated(published.without_counts(of), times=times, done=min(times, max(done, granted)))
-        case _:
-            return published.without_counts(parts)
+    return outcomes.recorded(parts, granted if form == "training" else None)
 
 
 def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:
@@ -120,7 +116,7 @@ def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:
 
     The second is for the live ledger to see: entries do not count answers."""
     require_possible_outcomes(parts)
-    told = published.answers(parts)
+    told = outcomes.answers(parts)
     if form != "training" and told is not None and told < handed_out:
         raise VerificationError(f"an outcome of {told} answers, where {handed_out} were handed out")
 
@@ -128,7 +124,7 @@ def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:
 def require_possible_outcomes(parts: Composition) -> None:
     """Raises VerificationError for an outcome that its leaf cannot have, wherever it stands."""
     try:
-        published.require_possible_outcomes(parts)
+        outcomes.require_possible(parts)
     except ParameterError as error:
         raise VerificationError(str(error)) from None
 
@@ -139,7 +135,7 @@ def settled(
     """The rule that settles a charge, and what each level is charged in the end. `parts`: as recorded.
 
     Claim: each coordinate is at most the one reserved, and at least what the filter's theorem needs for the outcome."""
-    if outside_guarantee or planned(parts) == parts:
+    if outside_guarantee or outcomes.planned(parts) == parts:
         return "cap", reserved
     final = []
     for charge in reserved:
@@ -152,7 +148,7 @@ def settled(
 def _rule(parts: Composition, nothing_back: bool) -> Rule:
     if nothing_back:
         return "cap"
-    return "steps" if isinstance(parts, Repeated) else "ex_post"
+    return "steps" if outcomes.steps(parts) is not None else "ex_post"
 
 
 def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:

@@ -11,9 +11,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dpledger.accounting.composition import Composition, children
+from dpledger.accounting.composition import Composition, leaves
 from dpledger.accounting.filters import Filter, Sums
-from dpledger.accounting.guarantees import ZCDP, Guarantee
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.kinds import rules_of
 from dpledger.decimals import text
 from dpledger.errors import VerificationError
 from dpledger.ledger import wire
@@ -132,13 +133,7 @@ def next_steps(state: State, path: tuple[str, ...]) -> tuple[Step, ...]:
 def is_exclusive(form: Form, parts: Composition) -> bool:
     """Whether a charge may overlap no other interaction: one whose own guarantee is an approximate zCDP, which no
     theorem composes concurrently (Lyu 2022 and Haney et al. 2023 cover delta = 0)."""
-    return form != "release" and _holds_approximate_zcdp(parts)
-
-
-def _holds_approximate_zcdp(parts: Composition) -> bool:
-    if isinstance(parts, ZCDP):
-        return parts.delta > 0
-    return any(_holds_approximate_zcdp(part) for part in children(parts))
+    return form != "release" and any(rules_of(leaf).exclusive(leaf) for leaf in leaves(parts))
 
 
 def state_payload(state: State) -> dict[str, Plain]:

@@ -21,10 +21,11 @@ from types import MappingProxyType
 from typing import assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, Repeated, planned
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
-from dpledger.errors import EngineError, InputError, VerificationError
-from dpledger.ledger import ran, readings, settling
+from dpledger.accounting.outcomes import certain, planned, steps
+from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
+from dpledger.ledger import notes, ran, settling
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -89,11 +90,11 @@ def fold(bodies: Iterable[Body]) -> State:
 
 
 def _apply(state: State, body: Body) -> State:
+    if state.size == 0 and not isinstance(body, LedgerOpened):
+        raise VerificationError("the first entry is not ledger_opened")
     match body:
         case LedgerOpened():
             return _open_ledger(state, body)
-        case _ if state.size == 0:
-            raise VerificationError("the first entry is not ledger_opened")
         case ScopeOpened():
             return _open_scope(state, body)
         case Reserved():
@@ -116,10 +117,13 @@ def _apply(state: State, body: Body) -> State:
             return state
         case Closed(path=path):
             return _close(state, path)
-        case Declared() | Audited() | Reported() | Heartbeat():
+        case Audited():
+            notes.check_audited(state, body)
+            return state
+        case Declared() | Reported() | Heartbeat():
             return state
         case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
-            raise VerificationError(f"{body.kind}: newer than this program")
+            raise NewerThanVerifier(f"an entry of the kind {body.kind}")
         case _:
             assert_never(body)
 
@@ -143,8 +147,10 @@ def _with_steps(state: State, path: tuple[Step, ...]) -> State:
 
 def _open_ledger(state: State, body: LedgerOpened) -> State:
     _require(state.size == 0, "a second ledger_opened")
-    _require(body.witness == "off" and body.witness_policy is None, "a witness policy: newer than this program")
-    _require(body.continues is None, "continues another ledger: newer than this program")
+    if body.witness != "off" or body.witness_policy is not None:
+        raise NewerThanVerifier("a witness policy")
+    if body.continues is not None:
+        raise NewerThanVerifier("a ledger that continues another one")
     return replace(state, opened=body)
 
 
@@ -195,8 +201,11 @@ def _reserve(state: State, body: Reserved) -> State:
     _require(body.charge not in state.open, "the charge is open already")
     _require(tuple(level.scope for level in body.levels) == own.path, "the levels are not those of the path")
     _require(planned(body.parts) == body.parts, "the parts have an outcome before they ran")
-    plan = body.parts.times if isinstance(body.parts, Repeated) else None
+    counted = steps(body.parts)
+    plan = None if counted is None else counted.planned
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    if body.plan is not None:
+        raise NewerThanVerifier("a registered plan")
     _require_alone(state, own, body)
     charge = OpenCharge(
         charge=body.charge,
@@ -218,7 +227,8 @@ def _reserve(state: State, body: Reserved) -> State:
 
 
 def charged_scope(state: State, path: tuple[Step, ...]) -> ScopeState:
-    """The scope that a path is the path of: the only one of its levels that is charged to all the others."""
+    """The scope that a path is the path of: the only one of its levels that is charged to all the others.
+    VerificationError if there is none."""
     for level in path:
         scope = state.scope(level.scope)
         if scope.path == _names(path):
@@ -252,15 +262,15 @@ def _commit(state: State, body: Committed) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
-    recorded = settling.recorded(body.parts, charge.form, charge.granted)
-    _require(recorded == body.parts, "fewer steps done than were granted, or than were planned where none was")
+    seen = settling.recorded(body.parts, charge.form, charge.granted)
+    _require(seen == body.parts, "fewer steps done than were granted, or than were planned where none was")
     settling.require_possible_outcomes(body.parts)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes)
     ended = _ended(state, charge, body.levels)
-    certain = None if body.outside_guarantee else readings.certain(body.parts)
-    return ended if certain is None else _with_ran(ended, body.levels, certain)
+    ran_for_sure = None if body.outside_guarantee else certain(body.parts)
+    return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)
 
 
 def _abort(state: State, body: Aborted) -> State:
@@ -276,7 +286,8 @@ def _own_charge(state: State, body: Started | Progress | Committed | Aborted | L
 
 
 def _refuse(state: State, body: Refused) -> State:
-    """A refusal changes no sum; the numbers that it shows are those of the level that refused."""
+    """A refusal changes no sum; the numbers that it shows are those of the level that refused, and what was asked did
+    not fit beside them."""
     own = charged_scope(state, body.path)
     _require(body.level in own.path, "the level that refused is not one of the path")
     scope = state.scope(body.level)
@@ -287,6 +298,9 @@ def _refuse(state: State, body: Refused) -> State:
     )
     for name, numbers, folded in shown:
         _require(settling.numbers(folded) == dict(numbers), f"{name}: not the numbers of scope {scope.scope}")
+    _require(
+        not filters.fits(scope.filter, scope.sums, body.asked), f"asked: scope {scope.scope} would have admitted it"
+    )
     return state
 
 

@@ -7,9 +7,11 @@
     5  each envelope: strict, signed by the key in force at its index
     6  each payload: the byte profile, the schema, this ledger, contiguous indices, `previous` the hash of the leaf
        before
-    7  the fold: every transition legal, every key and charge once, every level within its filter at every prefix,
-       refunds only by rule, snapshots equal
-    8  the charges: each level is charged at least what its filter asks for the recorded parts; claims follow from parts
+    7  the fold: every transition legal, every key, charge and refusal once, every level within its filter at every
+       prefix, refunds only by rule, refusals of what did not fit, audits that do not contradict themselves, snapshots
+       equal
+    8  the charges: each request is the digest of what is reserved; each level is charged at least what its filter asks
+       for the recorded parts; claims follow from parts
     9  what is left over is reported: open charges, refusals, entries that no witness has seen
 
 Keys come from the verifier, never from what is verified. Pure: no file, no clock, no network.
@@ -20,19 +22,20 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, NoReturn
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import checkpoint, envelope, merkle, recomposition, wire
-from dpledger.ledger.bodies import LedgerOpened, Reserved
+from dpledger.ledger import checkpoint, envelope, merkle, notes, recomposition, wire
+from dpledger.ledger.bodies import Audited, LedgerOpened, Refused, Reserved
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, parse_entry
 from dpledger.ledger.heads import FIRST_PREVIOUS
 from dpledger.ledger.keys import VerifyingKey
 from dpledger.ledger.standing import EMPTY, State
-from dpledger.ledger.state import step
+from dpledger.ledger.state import charged_scope, step
 from dpledger.progress import Advance
 
 __all__ = ["Verified", "verify", "verify_quick"]
@@ -62,7 +65,8 @@ class Verified:
 def verify_quick(
     leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()
 ) -> Verified:
-    """Steps 1 to 4. `since`: heads that the verifier remembers."""
+    """Steps 1 to 4, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
+    remembers."""
     signed, _ = _signed_leaves(leaves, head, key, since)
     return Verified(mode="quick", head=signed, key=key, witnessed=_witnessed(since), entries=(), state=EMPTY)
 
@@ -75,37 +79,40 @@ def verify(
     since: Sequence[Checkpoint] = (),
     advance: Advance | None = None,
 ) -> Verified:
-    """Steps 1 to 9. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
+    """Steps 1 to 9. `leaves`: no more are read than the head covers, and one; those that can be gone through again are,
+    one at a time. `since`: heads that the verifier remembers. `advance` is called with 1 after each entry."""
     signed, stored = _signed_leaves(leaves, head, key, since)
     entries: list[Entry] = []
-    state, previous = EMPTY, FIRST_PREVIOUS
+    state, previous, tree = EMPTY, FIRST_PREVIOUS, merkle.CompactRange()
     used = _Used()
-    for index, leaf in enumerate(stored):
+    for index, leaf in enumerate(islice(stored, signed.size)):
         entry = _entry_at(index, leaf, previous, signed.origin, key)
         state = _step_at(index, state, entry, key, used)
-        previous = merkle.leaf_hash(leaf).hex()
+        leaf_hash = merkle.leaf_hash(leaf)
+        previous, tree = leaf_hash.hex(), tree.append(leaf_hash)
         entries.append(entry)
         if advance is not None:
             advance(1)
+    if (tree.size, tree.root()) != (signed.size, signed.root):
+        raise VerificationError("the record was changed while it was read: verify a copy of it")
     return Verified(mode="full", head=signed, key=key, witnessed=_witnessed(since), entries=tuple(entries), state=state)
 
 
 def _signed_leaves(
     leaves: Iterable[bytes], head: bytes, key: VerifyingKey, since: Sequence[Checkpoint]
-) -> tuple[Checkpoint, list[bytes]]:
-    """Steps 1 to 4."""
+) -> tuple[Checkpoint, Iterable[bytes]]:
+    """Steps 1 to 4. The head comes first: its size, once its signature holds, says how much there is to read."""
     signed = checkpoint.verify(head, key)
-    stored = list(leaves)
-    if len(stored) != signed.size:
-        _name_the_entry(stored, key, signed)
+    at_most = signed.size + 1
+    stored = tuple(islice(leaves, at_most)) if isinstance(leaves, Iterator) else leaves  # what goes by once is kept
     sizes = {other.size for other in since}
     tree, roots = merkle.CompactRange(), {0: merkle.EMPTY_ROOT}
-    for leaf in stored:
+    for leaf in islice(stored, at_most):
         tree = tree.append(merkle.leaf_hash(leaf))
         if tree.size in sizes:
             roots[tree.size] = tree.root()
-    if tree.root() != signed.root:
-        _name_the_entry(stored, key, signed)
+    if (tree.size, tree.root()) != (signed.size, signed.root):
+        _name_the_entry(islice(stored, at_most), key, signed)
     for other in since:
         _require_consistent(other, signed, roots)
     return signed, stored
@@ -125,18 +132,18 @@ def _require_consistent(other: Checkpoint, signed: Checkpoint, roots: dict[int, 
         )
 
 
-def _name_the_entry(stored: Sequence[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
+def _name_the_entry(leaves: Iterable[bytes], key: VerifyingKey, signed: Checkpoint) -> NoReturn:
     """The leaves are not those of the head: say which entry is at fault, where one can be named."""
-    previous = FIRST_PREVIOUS
-    for index, leaf in enumerate(stored):
+    previous, size = FIRST_PREVIOUS, 0
+    for index, leaf in enumerate(leaves):
         _entry_at(index, leaf, previous, signed.origin, key)
-        previous = merkle.leaf_hash(leaf).hex()
-    if len(stored) < signed.size:
-        reason, index = f"the record ends here, its signed head covers {signed.size} entries", len(stored)
-    elif len(stored) > signed.size:
+        previous, size = merkle.leaf_hash(leaf).hex(), index + 1
+    if size < signed.size:
+        reason, index = f"the record ends here, its signed head covers {signed.size} entries", size
+    elif size > signed.size:
         reason, index = f"beyond the signed head, which covers {signed.size} entries", signed.size
     else:
-        reason, index = "each entry is signed and linked, and yet the signed head is of others", len(stored) - 1
+        reason, index = "each entry is signed and linked, and yet the signed head is of others", size - 1
     raise VerificationError(reason, index=index)
 
 
@@ -151,7 +158,7 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
     try:
         entry = parse_entry(wire.parse(envelope.verify(leaf, in_force)))
     except VerificationError as error:
-        raise VerificationError(error.reason, index=index) from None
+        raise error.at(index) from None
     if entry.index != index:
         raise VerificationError(f"says that it is entry {entry.index}", index=index)
     if entry.ledger != origin:
@@ -162,19 +169,30 @@ def _entry_at(index: int, leaf: bytes, previous: str, origin: str, key: Verifyin
 
 
 class _Used:
-    """Which charges and keys occurred: each once, for ever."""
+    """Which charges, keys and refusals occurred: each once, for ever."""
 
     def __init__(self) -> None:
-        self.charges: set[str] = set()
+        self.scope_of: dict[str, str] = {}  # by charge
         self.keys: set[tuple[str, str]] = set()
+        self.refusals: set[tuple[str, str, str]] = set()
 
     def note(self, scope: str, key: str, charge: str) -> None:
-        if charge in self.charges:
+        if charge in self.scope_of:
             raise VerificationError("the charge was used before")
+        self.require_free(scope, key)
+        self.scope_of[charge] = scope
+        self.keys.add((scope, key))
+
+    def require_free(self, scope: str, key: str) -> None:
         if (scope, key) in self.keys:
             raise VerificationError("the key was used before in its scope")
-        self.charges.add(charge)
-        self.keys.add((scope, key))
+
+    def note_refusal(self, scope: str, body: Refused) -> None:
+        self.require_free(scope, body.key)  # one that was used is replayed, never refused
+        refusal = scope, body.key, body.request
+        if refusal in self.refusals:
+            raise VerificationError("the same refusal was recorded before")
+        self.refusals.add(refusal)
 
 
 def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _Used) -> State:
@@ -184,11 +202,20 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
         if isinstance(body, LedgerOpened):
             _require_keys(body, key)
         after = step(state, body)
-        if isinstance(body, Reserved):
-            used.note(after.open[body.charge].scope, body.key, body.charge)
-            recomposition.check_reserved(after, body)
+        match body:
+            case Reserved(key=name, charge=charge):
+                used.note(after.open[charge].scope, name, charge)
+                recomposition.check_reserved(after, body)
+            case Refused(path=path):
+                used.note_refusal(charged_scope(after, path).scope, body)
+            case Audited(charge=str(charge), path=path):
+                notes.require_about(after, charge, used.scope_of.get(charge), tuple(level.scope for level in path))
+            case _:
+                pass
+    except VerificationError as error:
+        raise error.at(index) from None
     except DpledgerError as error:
-        raise VerificationError(getattr(error, "reason", str(error)), index=index) from None
+        raise VerificationError(str(error), index=index) from None
     return after
 
 

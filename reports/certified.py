@@ -6,10 +6,11 @@ A report shows bounds and computes none. Where no theorem gives one the answer i
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
+from typing import assert_never
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -57,12 +58,12 @@ class Engine:
         match claim:
             case PureDP(epsilon=epsilon):
                 return epsilon
-            case ApproxDP(epsilon=epsilon, delta=own) if delta >= own:
-                return epsilon
-            case ApproxDP():
-                return None
-            case _:
+            case ApproxDP(epsilon=epsilon, delta=own):
+                return epsilon if delta >= own else None
+            case ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
                 found = self.epsilon(claim, relation, delta)
+            case _:
+                assert_never(claim)
         upper = decimals.INFINITY if found is None else decimals.round_up(found.upper)
         return None if upper.is_infinite() else upper
 

@@ -19,7 +19,6 @@ from dpledger.errors import DpledgerError, InputError
 from dpledger.schema import plain
 from public_surface import ANSWERS, DOORS, WORDS, Door, doors_wanted, parameters
 
-LONGEST = 480  # characters of a message: the one that lists every kind of leaf and node
 SECONDS = 10.0  # of one call
 
 
@@ -48,7 +47,7 @@ def fault(door: Door, parameter: str, value: object) -> str | None:
             made = door.call(**{**door.good, parameter: value})
     except DpledgerError as error:
         secret = "no secret" if parameter == door.numbers else str(SECRET)
-        return fault_of_message(error, door.names.get(parameter, parameter), secret)
+        return fault_of_message(error, door.names.get(parameter, parameter), secret, door.longest)
     except TookTooLong:
         return f"took more than {SECONDS} s"
     except Exception as error:  # the very thing that is looked for
@@ -56,9 +55,9 @@ def fault(door: Door, parameter: str, value: object) -> str | None:
     return fault_of_object(made)
 
 
-def fault_of_message(error: DpledgerError, name: str, secret: str) -> str | None:
+def fault_of_message(error: DpledgerError, name: str, secret: str, longest: int) -> str | None:
     message = str(error)
-    if len(message) > LONGEST:
+    if len(message) > longest:
         return f"a message of {len(message)} characters: {message[:400]}"
     if not message.isprintable():
         return f"a message of more than one line, or with control characters: {message!r}"

@@ -27,7 +27,7 @@ from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.floating import UNIT, Array, require_assumptions, rounded_out
-from dpledger.accounting.laws.reading import Ingredients
+from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
 

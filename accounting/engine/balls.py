@@ -29,9 +29,9 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.laws.sampled_curve import quadrature_step
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.reading import Ingredients
 from dpledger.errors import CannotCertify, ParameterError, WorkLimit
 
 __all__ = ["checked_delta", "checked_epsilon"]

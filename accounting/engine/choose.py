@@ -64,9 +64,9 @@ from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 
 __all__ = ["LARGEST_EPSILON", "delta_interval", "direct_deltas", "epsilon_interval", "few"]

@@ -1,6 +1,6 @@
 """Upper bounds from Renyi divergences, for leaves that promise no more: zCDP and RDP curves.
 
-A leaf promises K(c) <= c D(1 + c), c > 0; K of a composition is at most the sum. Then delta(eps) <= kappa(c)
+A curve promises K(c) <= c D(1 + c), c > 0; K of a composition is at most the sum. Then delta(eps) <= kappa(c)
 e^{K(c) - c eps}. Source: Canonne-Kamath-Steinke 2020, Proposition 12; Bun-Steinke 2016, Lemma 2.3 and Definition 8.1.
 """
 
@@ -11,8 +11,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -20,32 +18,31 @@ import numpy.typing as npt
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.floating import UNIT, Array
-from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.law import Loss
-from dpledger.decimals import float_down, float_up, multiply, subtract
+from dpledger.accounting.laws.renyi_curves import RenyiCurve
+from dpledger.decimals import float_down, float_up
 from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = ["curve_ladder", "log_finite_of_curves"]
 
-ONE = Decimal(1)
 _GRID = np.geomspace(1e-4, 1e6, 400)
 
 
-def log_finite_of_curves(curves: tuple[tuple[ZCDP | RDP, int], ...]) -> float:
+def log_finite_of_curves(curves: tuple[tuple[RenyiCurve, int], ...]) -> float:
     """log of the mass that the deltas of approximate zCDP leave, rounded down."""
-    missed = [(float_up(leaf.delta), count) for leaf, count in curves if isinstance(leaf, ZCDP)]
+    missed = [(float_up(curve.delta), count) for curve, count in curves]
     if any(delta >= 1 for delta, _ in missed):  # nearer to 1 than any float
         return -math.inf
     return math.fsum(count * math.log1p(-delta) for delta, count in missed) * (1 + 8 * UNIT)
 
 
-def curve_ladder(composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
+def curve_ladder(composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:
     """Chernoff bounds at many orders, of the losses and the curves together."""
     return _ladder_of(None if composed is None else composed.parts, curves)
 
 
 @functools.lru_cache(maxsize=8)
-def _ladder_of(losses: tuple[tuple[Loss, int], ...] | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> CurveLadder:
+def _ladder_of(losses: tuple[tuple[Loss, int], ...] | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> CurveLadder:
     return CurveLadder(None if losses is None else bundled(Composed(losses)), curves)
 
 
@@ -55,12 +52,12 @@ class CurveLadder:
     K of the losses costs the work of a quadrature each, so it is formed only where it may give the best bound: K is
     convex and K(0) = 0, so that lines through known points lie below it beyond them."""
 
-    def __init__(self, composed: Composed | None, curves: tuple[tuple[ZCDP | RDP, int], ...]) -> None:
-        orders = [float_down(order) - 1 for leaf, _ in curves if isinstance(leaf, RDP) for order in leaf.orders]
+    def __init__(self, composed: Composed | None, curves: tuple[tuple[RenyiCurve, int], ...]) -> None:
+        orders = [float_down(order) - 1 for curve, _ in curves for order in curve.orders]
         c = np.unique(np.concatenate([_GRID, np.array([x for x in orders if x > 0])]))
         total = np.zeros_like(c)
-        for leaf, count in curves:
-            total += count * _moments(leaf, c)
+        for curve, count in curves:
+            total += count * curve.moments(c)
         kept = np.isfinite(total)
         if not kept.any():
             raise CannotCertify("no float lies between 1 and the Renyi orders that are stated: state one above 1.0001")
@@ -128,20 +125,3 @@ def _raise(c: Array, least: Array, known: npt.NDArray[np.bool_], left: int, righ
     line = low + (c - start) * ((least[right] - low) / (c[right] - start))
     outside = ~known & ((c < start) | (c > c[right]))
     least[outside] = np.maximum(least[outside], line[outside])
-
-
-def _moments(leaf: ZCDP | RDP, c: Array) -> Array:
-    """Upper bounds of K(c) = c D(1 + c)."""
-    match leaf:
-        case ZCDP(rho=rho):
-            quadratic: Array = c * (c + 1) * (float_up(rho) * (1 + 8 * UNIT))
-            return quadratic
-        case RDP(orders=orders, epsilons=epsilons):
-            at = np.array([0.0, *(float_up(subtract(order, ONE)) for order in orders)])
-            moments = (multiply(subtract(order, ONE), eps) for order, eps in zip(orders, epsilons, strict=True))
-            values = [0.0, *map(float_up, moments)]
-            between = np.interp(c, at, np.array(values), right=math.inf)  # K is convex: chords lie above
-            chords: Array = between * (1 + 16 * UNIT)
-            return chords
-        case _:
-            assert_never(leaf)

@@ -34,7 +34,7 @@ False
 
 from __future__ import annotations
 
-from dpledger.accounting.filters.admission import admits, asked, fullest, left, reading, spent
+from dpledger.accounting.filters.admission import admits, asked, fits, fullest, left, reading, spent
 from dpledger.accounting.filters.charges import (
     Coordinates,
     Sum,
@@ -84,6 +84,7 @@ __all__ = [
     "budget_guarantee",
     "charge",
     "currencies",
+    "fits",
     "fullest",
     "left",
     "names",

@@ -24,8 +24,9 @@ from dpledger.accounting.filters.kinds import (
     renyi_names,
 )
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
+from dpledger.errors import ParameterError
 
-__all__ = ["admits", "asked", "fullest", "left", "reading", "spent"]
+__all__ = ["admits", "asked", "fits", "fullest", "left", "reading", "spent"]
 
 
 def admits(filter_: Filter, sums: Sums) -> bool:
@@ -34,25 +35,26 @@ def admits(filter_: Filter, sums: Sums) -> bool:
     Claim: if every request was admitted before it ran, the transcript meets `budget_guarantee(filter_)`.
     Source: docs/proofs/filters.md, the section of each filter.
     """
-    match filter_:
-        case PureFilter(epsilon=epsilon):
-            return _total(sums, "pure") <= epsilon
-        case BasicFilter(epsilon=epsilon, delta_sum=delta_sum):
-            return _total(sums, "pure") <= epsilon and _total(sums, "delta") <= delta_sum
-        case ZCDPFilter(rho=rho, delta_sum=delta_sum) | AdvancedFilter(rho=rho, delta_sum=delta_sum):
-            return _total(sums, "rho") <= rho and _total(sums, "delta") <= delta_sum
-        case RDPFilter(epsilons=epsilons):
-            totals = _grid_totals(filter_, sums)
-            return all(total <= epsilon for total, epsilon in zip(totals, epsilons, strict=True))
-        case GDPFilter(mu=mu):
-            return _total(sums, "mu_squared") <= multiply(mu, mu)
-        case MixedFilter(epsilon=epsilon, delta_sum=delta_sum):
-            return _mixed_total(filter_, sums) <= epsilon and _total(sums, "delta") <= delta_sum
-        case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
-            carried = _total(sums, "pure") <= epsilon or _mixed_total(filter_, sums) <= epsilon
-            return carried and _total(sums, "delta") <= delta_sum
-        case _:
-            assert_never(filter_)
+    return _within(filter_, _accounts(filter_, sums))
+
+
+def fits(filter_: Filter, sums: Sums, more: Mapping[str, Decimal]) -> bool:
+    """Whether the filter would admit, beside these sums, a request that asks `more` of each account (`asked`).
+
+    Claim: for every charge c, fits(f, s, asked(f, c)) is admits(f, with_charge(f, s, c)): accounts add up as
+    coordinates do. ParameterError unless `more` names exactly the accounts of the filter."""
+    held = _accounts(filter_, sums)
+    if set(more) != set(held):
+        raise ParameterError("asked", ", ".join(sorted(more)) or "nothing", f"the accounts {', '.join(sorted(held))}")
+    return _within(filter_, {account: (add(total, more[account]), limit) for account, (total, limit) in held.items()})
+
+
+def _within(filter_: Filter, accounts: Mapping[str, tuple[Decimal, Decimal]]) -> bool:
+    """Whether every account is within its limit; of `pure` and `mixed`, where there are both, either."""
+    within = {account: total <= limit for account, (total, limit) in accounts.items()}
+    if isinstance(filter_, EitherFilter):
+        return (within["pure"] or within["mixed"]) and within["delta"]
+    return all(within.values())
 
 
 def _total(sums: Sums, name: str) -> Decimal:
@@ -188,7 +190,7 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
         case RDPFilter(epsilons=epsilons):
             totals = zip(_grid_totals(filter_, sums), epsilons, strict=True)
             return dict(zip(renyi_names(filter_), totals, strict=True))
-        case GDPFilter(mu=mu):
+        case GDPFilter(mu=mu):  # a sum of prices has no more digits than the limit is cut to
             return {"mu_squared": (_total(sums, "mu_squared"), round_down(multiply(mu, mu), digits=SQUARE_DIGITS))}
         case MixedFilter(delta_sum=delta_sum):
             return {"mixed": _mixed_account(filter_, sums), "delta": (_total(sums, "delta"), delta_sum)}

@@ -85,8 +85,12 @@ def _burden(filter_: Filter, charged: Coordinates) -> Fraction:
             return max(
                 Fraction(add(amount, charged.get("pure", TOO_LARGE))) / Fraction(most) for amount, most in shares
             )
-        case _:
+        case MixedFilter() | EitherFilter():
             return Fraction(add(charged.get("mixed_pure", TOO_LARGE), charged.get("mixed_rdp", TOO_LARGE)))
+        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter():
+            return Fraction(0)  # one currency: there is no choice
+        case _:
+            assert_never(filter_)
 
 
 def _mixed_currencies(filter_: Boundary, cost: Cost) -> tuple[Coordinates, ...]:

@@ -12,11 +12,11 @@ of tests on one draw of the threshold noise, up to and including its charged tes
 
 Proofs: docs/proofs/sparse_vector.md.
 
+What prices one is here; what plans one, `scales`, is imported by its own name.
+
 >>> from decimal import Decimal
->>> from dpledger.accounting.composition import SparseVectorOutcome
->>> law = sparse_vector_law(Decimal(1), Decimal(0), 1, "basic")
->>> law.threshold_scale, law.query_scale
-(Decimal('2'), Decimal('4'))
+>>> from dpledger.accounting.leaves import SparseVectorLaw, SparseVectorOutcome
+>>> law = SparseVectorLaw("basic", cutoff=1, epsilon=1, delta=0, threshold_scale=2, query_scale=4)
 >>> ex_post_epsilon(law, SparseVectorOutcome(closed_epochs=(), open_epoch=100, halted=False))
 Decimal('0.5')
 """
@@ -32,13 +32,9 @@ from dpledger.accounting.sparse_vectors.losses import (
     target_delta,
 )
 from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
-from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
 
 __all__ = [
-    "MODES",
     "Noise",
-    "SparseVectorMode",
-    "auto_mode",
     "certify",
     "difference_tail",
     "epoch_epsilon",
@@ -47,7 +43,6 @@ __all__ = [
     "kov_delta",
     "pass_probability",
     "require_possible",
-    "sparse_vector_law",
     "svt_alpha",
     "target_delta",
 ]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from dpledger.accounting import outward
-from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.decimals import add, in_own_context, is_whole, multiply, subtract
 from dpledger.errors import ParameterError
 

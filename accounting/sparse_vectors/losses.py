@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
-from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.leaves import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
 from dpledger.decimals import add, round_up
 from dpledger.errors import ClaimTooSmall, ParameterError

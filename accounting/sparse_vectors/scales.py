@@ -1,4 +1,11 @@
-"""The least noise with which a sparse vector keeps a budget, mode by mode; and which mode is the most accurate."""
+"""The least noise with which a sparse vector keeps a budget, mode by mode; and which mode is the most accurate.
+
+Imported by whoever plans a sparse vector, and not with its package: `calls` needs scipy, which pricing one does not.
+
+>>> law = sparse_vector_law(Decimal(1), Decimal(0), 1, "basic")
+>>> law.threshold_scale, law.query_scale
+(Decimal('2'), Decimal('4'))
+"""
 
 from __future__ import annotations
 
@@ -10,8 +17,9 @@ from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import outward
-from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
+from dpledger.accounting.sparse_vectors.calls import fewest_losses
 from dpledger.accounting.sparse_vectors.losses import certify, epoch_epsilon, target_delta
 from dpledger.accounting.sparse_vectors.pure_steps import kov_delta
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
@@ -117,7 +125,6 @@ def _kov_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
 
 def _target_charging(epsilon: Decimal, delta: Decimal, cutoff: int) -> SparseVectorLaw:
     """The least query scale for which some number of calls keeps (epsilon, delta): found in doubles, then certified."""
-    from dpledger.accounting.sparse_vectors.calls import fewest_losses  # scipy, which nothing else here needs
 
     def law_at(scale: Decimal) -> SparseVectorLaw:
         calls = fewest_losses(float(epsilon), float(delta), cutoff, 1 / float(scale))[1]

@@ -8,10 +8,23 @@ limits add up: the whole band holds at once. It is a second statement beside the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
-from dpledger.audit.events import Above, AtMost, Equals, Event, Feature, Outside, Within
+from dpledger.audit.events import (
+    Above,
+    AtMost,
+    Equals,
+    Event,
+    Feature,
+    Headed,
+    Labelled,
+    NotANumber,
+    Outside,
+    Row,
+    Within,
+)
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
 from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.features.value import Counts, ladder
@@ -84,8 +97,10 @@ def plan_cells(event: Event, direction: Direction, left: Outcomes, right: Outcom
             edges = _edges(feature, left, right, (low, high))
         case Equals(feature=feature, value=value):
             edges = _edges(feature, left, right, (float(np.nextafter(value, -np.inf)), value))
-        case _:
+        case Row() | NotANumber() | Labelled() | Headed():
             feature, edges = None, np.empty(0)
+        case _:
+            assert_never(event)
     likelier, rarer = (left, right) if direction is Direction.LEFT else (right, left)
     first, second = _counts(event, feature, edges, likelier), _counts(event, feature, edges, rarer)
     ratios = (first + 0.5) / len(likelier) / ((second + 0.5) / len(rarer))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ __all__ = [
     "made",
     "may_write",
     "remove",
+    "require_free",
     "sync_folder",
 ]
 
@@ -85,23 +87,45 @@ def existing(path: str | os.PathLike[str]) -> Path:
         raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
     if links > 1:
         raise ForeignLedger(f"{file} has more than one hard link: SQLite would not see the other name's journal")
+    for suffix in BESIDE:
+        _require_regular(beside(file, suffix))
     return file
 
 
+def _require_regular(file: Path) -> None:
+    """What SQLite keeps beside a ledger is a file of its own, or not there: nothing that waits, or has no end."""
+    try:
+        mode = os.lstat(file).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreFailure(f"{file} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise ForeignLedger(f"{file} is not a regular file: whoever put it there is not dpledger; remove it")
+
+
+def require_free(file: Path, field: str, expected: str) -> None:
+    """ParameterError if something is at `file`, or a log lies beside it: it is left of another file, and would be read
+    into this one."""
+    for name in (file, *(file.with_name(file.name + suffix) for suffix in BESIDE)):
+        if os.path.lexists(name):
+            raise ParameterError(field, str(name), expected)
+
+
 def made(path: str | os.PathLike[str], field: str, expected: str) -> Path:
-    """A new, empty file, for its owner alone. A log that is left of another file would be read into it: refused."""
+    """A new, empty file, for its owner alone."""
     file = path_of(path, field)
     try:
-        taken = [other for other in (file, *(beside(file, suffix) for suffix in BESIDE)) if os.path.lexists(other)]
-        if not taken:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-            return file
+        require_free(file, field, expected)
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        taken = [file]
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a ring
+        raise ParameterError(field, str(file), expected) from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
         reason = getattr(error, "strerror", None) or str(error)
         raise ParameterError(field, str(file), f"a path that can be written ({reason})") from None
-    raise ParameterError(field, str(taken[0]), expected)
+    return file
 
 
 def sync_folder(file: Path) -> None:

@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
+from dpledger.files import path_of
+from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import BUSY_SECONDS, Connection
 from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
@@ -27,8 +29,6 @@ from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
 
-APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
-LAYOUT = 1  # PRAGMA user_version
 BACKUP_PAGES = 1024  # copied between two reports of progress
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
     {
@@ -45,19 +45,6 @@ _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a led
     }
 )
 
-_TABLES = """
-CREATE TABLE leaves (i INTEGER PRIMARY KEY, leaf BLOB NOT NULL) STRICT;
-CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), checkpoint BLOB NOT NULL) STRICT;
-CREATE TABLE charges (
-    charge TEXT PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('open', 'committed', 'aborted')), ended INTEGER,
-    UNIQUE (scope, key)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE refusals (
-    scope TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL, PRIMARY KEY (scope, key, request)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE kept (charge TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
-"""
 _ROW = "SELECT charge, scope, key, request, status, ended FROM charges"
 
 
@@ -80,10 +67,7 @@ class SQLiteStore:
             with _as_ours(file):
                 connection = _connect(file, "rw")
                 try:
-                    connection.executescript(
-                        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT};"
-                        f"PRAGMA journal_mode = WAL; {_TABLES}"
-                    )
+                    connection.executescript(layout.CREATE)
                     _require_write_ahead(connection, file)
                     connection.require_same_files()
                 except BaseException:
@@ -99,7 +83,7 @@ class SQLiteStore:
     def open(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """An existing ledger file. ParameterError if there is none; ForeignLedger if it is something else, or
         damaged."""
-        file = existing(path)
+        file = _settled(path)
         return cls(_opened(file, "rw"), file)
 
     @classmethod
@@ -108,7 +92,7 @@ class SQLiteStore:
 
         Who may write there shares SQLite's files with the writers, and leaves none behind. Who may not reads beside a
         writer that is there now, or else a file at rest: then a read raises StoreFailure once somebody writes again."""
-        file = existing(path)
+        file = _settled(path)
         if may_write(file):
             return cls(_opened(file, "rw", "PRAGMA query_only = ON"), file)
         at_rest = Rest.of(file)
@@ -119,7 +103,7 @@ class SQLiteStore:
     def backup(self, path: str | os.PathLike[str], *, advance: Advance | None = None) -> Path:
         """Copy the store as it is now into a new file, for its owner alone; whole when this returns. `advance` is
         called with the percent that were copied. ParameterError if something is at `path`, or it cannot be written."""
-        target = made(path, "backup", "a path where nothing is yet")
+        target, expected = path_of(path, "backup"), "a path where nothing is yet"
         done = 0
 
         def report(_: int, remaining: int, total: int) -> None:
@@ -130,19 +114,15 @@ class SQLiteStore:
             self._connection.home.require()  # who is told may have forked
             done = share
 
-        try:
+        with staging.staged(target, "backup", expected) as folder:
+            file = made(folder / target.name, "backup", expected)
             with self.reading() as reader, _as_ours(target):
                 assert reader.size >= 0, "the first read fixes the moment that is copied"
-                copy = _connect(target, "rw")
+                copy = _connect(file, "rw")
                 try:
                     self._connection.backup(copy, pages=BACKUP_PAGES, progress=report)
                 finally:
                     copy.close()
-            sync_folder(target)
-        except BaseException:
-            if self._connection.home.is_here:
-                remove(target)
-            raise
         return target
 
     @contextmanager
@@ -213,16 +193,16 @@ class _Work:
         row = self._connection.execute("SELECT leaf FROM leaves WHERE i = ?", (index,)).fetchone()
         if row is None:
             raise IndexError(index)
-        return bytes(row[0])
+        return _blob(row[0])
 
     def leaves(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         end = self.size if stop is None else stop
         rows = self._connection.execute("SELECT leaf FROM leaves WHERE i >= ? AND i < ? ORDER BY i", (start, end))
-        return (bytes(leaf) for (leaf,) in rows)
+        return (_blob(leaf) for (leaf,) in rows)
 
     def checkpoint(self) -> bytes | None:
         row = self._connection.execute("SELECT checkpoint FROM head").fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else _blob(row[0])
 
     def charges(self) -> Iterator[ChargeRow]:
         return (_charge_row(row) for row in self._connection.execute(f"{_ROW} ORDER BY charge"))
@@ -236,7 +216,7 @@ class _Work:
 
     def value(self, charge: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM kept WHERE charge = ?", (charge,)).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None else _blob(row[0])
 
     def append(self, leaf: bytes) -> int:
         index = self.size
@@ -272,9 +252,22 @@ class _Work:
         return noted.rowcount == 1
 
 
+def _blob(value: object) -> bytes:
+    """What a column of bytes holds. A damaged file may hold a number there, and `bytes(10**9)` would be a gigabyte."""
+    if not isinstance(value, bytes):
+        raise ForeignLedger("the file is damaged: it holds a value of another type where bytes belong")
+    return value
+
+
 def _charge_row(row: tuple[str, str, str, str, Status, int | None]) -> ChargeRow:
     charge, scope, key, request, status, ended = row
     return ChargeRow(charge=charge, scope=scope, key=key, request=request, status=status, ended=ended)
+
+
+def _settled(path: str | os.PathLike[str]) -> Path:
+    """The file at `path`; what a process left that died as it had just made it, is finished first."""
+    staging.settle(path_of(path, "ledger"))
+    return existing(path)
 
 
 def _opened(file: Path, mode: str, *settings: str) -> Connection:
@@ -282,7 +275,7 @@ def _opened(file: Path, mode: str, *settings: str) -> Connection:
     with _as_ours(file):
         connection = _connect(file, mode)
         try:
-            _require_ledger(connection, file)
+            layout.require_ledger(connection, file)
             if "immutable" not in mode:  # there the log is not looked for, and the mode not known
                 _require_write_ahead(connection, file)
                 connection.require_same_files()
@@ -297,24 +290,11 @@ def _opened(file: Path, mode: str, *settings: str) -> Connection:
 def _connect(file: Path, mode: str) -> Connection:
     connection = Connection(file, mode)
     try:
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA trusted_schema = OFF")
+        layout.confine(connection)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _require_ledger(connection: sqlite3.Connection, file: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise ForeignLedger(f"{file} is not a dpledger ledger")
-    if layout != LAYOUT:
-        raise ForeignLedger(f"{file} has layout {layout}; this program reads layout {LAYOUT}")
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise ForeignLedger(f"{file} is damaged: {verdict}")
 
 
 def _require_write_ahead(connection: sqlite3.Connection, file: Path) -> None:
@@ -332,7 +312,7 @@ def _as_ours(file: Path) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise StoreFailure(f"{file} is closed in this process: open the ledger again") from None
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreFailure(f"{file} was held by another writer for {BUSY_SECONDS:.0f} s: try again") from None

@@ -34,7 +34,7 @@ from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
-from dpledger.accounting.sparse_vectors import SparseVectorMode, auto_mode, sparse_vector_law
+from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, Whole, multiply, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy

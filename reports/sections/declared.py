@@ -1,7 +1,7 @@
 """What people declared, and what nobody has said: a fixed list of items, each printed whether or not it was declared.
 
 The layers follow NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). Of several
-declarations of an item the last one counts; it says how many it replaced. Items that are not on the list are printed
+declarations of an item the last one counts; it says how many it replaced. People's own items (`own_...`) are printed
 too.
 """
 
@@ -38,6 +38,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "unit_justification": "Why this is the right unit of privacy",
             "contribution_bounding": "How contributions are bounded",
+            "sensitivity": "Why the sensitivities hold",
             "population_size": "Number of units, if it is public",
             "epoch_policy": "When the bound starts anew, and who bears the sum",
             "parameters_chosen_without_data": "Clipping, bins, hyper-parameters: chosen without the data, or charged",
@@ -74,6 +75,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "around": (
         "Around the releases",
         {
+            "limits": "What this record does not show",
             "non_dp_releases": "Releases from the same data without differential privacy",
             "invariants": "Invariants: published exactly",
             "post_processing": "Post-processing",
@@ -96,7 +98,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
-"""The fixed list: what `Ledger.declare` and `Scope.declare` should be told."""
+"""The fixed list, in the order in which it is printed: the same items as `ledger.declarations.ITEMS`."""
 
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 

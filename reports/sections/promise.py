@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from dpledger import decimals
-from dpledger.accounting.composition import Composition, PoissonSampled, children, planned
+from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import PrivacyFailure
+from dpledger.accounting.outcomes import planned
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState
 from dpledger.reports import explain, words

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting import composition as trees, filters, guarantees as promises
+from dpledger.accounting import composition as trees, filters, guarantees as promises, outcomes
 from dpledger.accounting.filters import (
     AdvancedFilter,
     BasicFilter,
@@ -176,7 +176,7 @@ def _claim(group: Admitted, account: ScopeAccount, engine: Engine) -> Cell:
 
 def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal | None:
     """Epsilon of the claim at the scope's delta, or that of the planned parts where the engine has a smaller one."""
-    planned = trees.planned(one.parts)
+    planned = outcomes.planned(one.parts)
     found = [engine.claimed_epsilon(one.claim, account.relation, account.delta)]
     own = engine.epsilon(planned, account.relation, account.delta)
     if own is not None:

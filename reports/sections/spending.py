@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from dpledger import decimals
 from dpledger.accounting import filters
@@ -14,7 +14,28 @@ from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
 from dpledger.ledger import readings
-from dpledger.ledger.bodies import Aborted, Committed, LevelCharge, Refused, Reserved, ScopeOpened
+from dpledger.ledger.bodies import (
+    Aborted,
+    Audited,
+    Closed,
+    Committed,
+    Declared,
+    Heartbeat,
+    KeyRevoked,
+    KeyRotated,
+    LedgerOpened,
+    LevelCharge,
+    Lost,
+    PlanRegistered,
+    PolicyChanged,
+    Progress,
+    Refused,
+    Reported,
+    Reserved,
+    ScopeOpened,
+    Snapshot,
+    Started,
+)
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState, State
@@ -93,8 +114,9 @@ class Histories:
 
     def _read(self, entry: Entry) -> None:
         match entry.body:
-            case ScopeOpened(path=path, dataset=dataset) if dataset is not None:
-                self._datasets[path[0].scope] = visible(dataset)
+            case ScopeOpened(path=path, dataset=dataset):
+                if dataset is not None:
+                    self._datasets[path[0].scope] = visible(dataset)
             case Reserved() as body:
                 self._reserved[body.charge] = body
                 for level in body.levels:
@@ -108,8 +130,12 @@ class Histories:
                     self._of[level.scope].change(entry.index, before[level.scope], level.amounts, parts)
             case Refused(level=level):
                 self._of[level].refused.append(entry.index)
-            case _:
+            case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():
                 pass
+            case Audited() | Reported() | PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+                pass
+            case _:
+                assert_never(entry.body)
 
     def dataset(self, scope: str) -> str | None:
         """What the scope was opened for, in its own words, if it says."""

@@ -1,10 +1,12 @@
 """Every error that dpledger raises on purpose, as one tree, by whose fault it is.
 
     DpledgerError
-      InputError       the caller's     ParameterError, RelationError, ScopeError, InfeasiblePlan, WorkLimit
+      InputError       the caller's     ParameterError (UnknownWord), RelationError, ScopeError, InfeasiblePlan,
+                                        WorkLimit
       PolicyError      the rules'       BudgetRefused, Halted, AlreadySpent, KeyReused, ChargeInProgress,
                                         ScopeBusy, ContractViolation, ForkedProcess
-      EvidenceError    the record's     VerificationError, StoreBehind, StoreFailure, ForeignLedger
+      EvidenceError    the record's     VerificationError (NewerThanVerifier), StoreBehind, StoreFailure,
+                                        ForeignLedger
       EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall, Contradiction)
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
@@ -13,7 +15,7 @@ A promise that is valid and can hardly be meant is told by a warning, `Implausib
 Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
-ledger), 1 where the answer is no.
+ledger, a record that only a newer version can judge), 1 where the answer is no.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ __all__ = [
     "InfeasiblePlan",
     "InputError",
     "KeyReused",
+    "NewerThanVerifier",
     "NotPredictable",
     "ParameterError",
     "PolicyError",
@@ -49,6 +52,7 @@ __all__ = [
     "StoreBehind",
     "StoreFailure",
     "UnboundedLoss",
+    "UnknownWord",
     "VerificationError",
     "WorkLimit",
     "shortened",
@@ -87,6 +91,10 @@ class ParameterError(InputError, ValueError):
         self.value = value if isinstance(value, str) else shown(value)
         self.expected = expected
         super().__init__(f"{_line(field)}: expected {_line(expected, len(expected))}, got {_line(self.value)}")
+
+
+class UnknownWord(ParameterError):
+    """A word that is not on its closed list: a kind, a relation, a rule that this version does not know."""
 
 
 class RelationError(InputError):
@@ -169,6 +177,23 @@ class VerificationError(EvidenceError):
         super().__init__(reason if index is None else f"entry {index}: {reason}")
         self.index = index
         self.reason = reason
+
+    def at(self, index: int) -> VerificationError:
+        """The same error, told of the entry at `index`."""
+        return type(self)(self.reason, index=index)
+
+
+class NewerThanVerifier(VerificationError):
+    """The record holds what a later version of the format allows: this program can neither accept nor refute it.
+
+    Everything before `index` was checked; nothing from there on was. Upgrade, then verify again."""
+
+    def __init__(self, reason: str, *, index: int | None = None) -> None:
+        told = reason.removesuffix(UPGRADE) + UPGRADE
+        super().__init__(told, index=index)
+
+
+UPGRADE = ": newer than this verifier; upgrade dpledger and verify again"
 
 
 class StoreBehind(EvidenceError):

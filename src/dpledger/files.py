@@ -7,9 +7,9 @@ limit is.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
+from dpledger import bounded
 from dpledger.errors import ParameterError
 
 __all__ = ["path_of", "place_of", "read_whole"]
@@ -45,17 +45,8 @@ def read_whole(path: str | os.PathLike[str], *, limit: int, field: str = "path")
     anything that is not there, cannot be read, is no file, or is longer."""
     name = path_of(path, field)
     try:
-        with open(name, "rb", opener=_without_waiting) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise ParameterError(field, str(name), "a regular file (no folder, pipe or device)")
-            data = stream.read(limit + 1)
+        return bounded.read(name, limit)
     except OSError as error:
-        raise ParameterError(field, str(name), f"a file that can be read ({error.strerror})") from None
-    if len(data) > limit:
-        raise ParameterError(field, str(name), f"at most {limit:,} bytes")
-    return data
-
-
-def _without_waiting(name: str, flags: int) -> int:
-    """A pipe is opened at once, for its kind to be seen."""
-    return os.open(name, flags | os.O_NONBLOCK)
+        raise ParameterError(
+            field, str(name), f"a regular file of at most {limit:,} bytes ({error.strerror})"
+        ) from None

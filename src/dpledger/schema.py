@@ -19,6 +19,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -31,7 +32,7 @@ import pydantic
 from pydantic import Field, TypeAdapter
 
 from dpledger import decimals, files
-from dpledger.errors import ParameterError, shortened, shown
+from dpledger.errors import ParameterError, UnknownWord, shortened, shown
 
 __all__ = [
     "JsonValue",
@@ -146,7 +147,8 @@ def _as_parameter_error(
     what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
 ) -> ParameterError:
     found = error.errors(include_url=False)
-    first = next((one for one in found if one["type"] in _UNKNOWN), found[0])  # what is missing may be misspelt there
+    unknown = next((one for one in found if _is_unknown_word(one)), None)  # what is beside it cannot be judged
+    first = unknown or next((one for one in found if one["type"] in _UNKNOWN), found[0])  # nor what may be misspelt
     loc = first["loc"]
     if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
         loc = (names[loc[0]], *loc[1:])  # an argument given by position
@@ -156,19 +158,36 @@ def _as_parameter_error(
         return ParameterError(field, "nothing", "a value")
     if first["type"] == "union_tag_invalid":
         known = first["ctx"]["expected_tags"]
-        return ParameterError(f"{field}.kind", shown(first["ctx"]["tag"]), f"one of {known}")
+        told = UnknownWord if _is_unknown_word(first) else ParameterError
+        return told(f"{field}.kind", shown(first["ctx"]["tag"]), f"one of {known}")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
-        return ParameterError(own, cause.value, cause.expected)
+        return type(cause)(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _expected(first)
-    return ParameterError(field, _shown_at(root, loc, first["input"]), expected)
+    told = UnknownWord if _is_unknown_word(first) else ParameterError
+    return told(field, _shown_at(root, loc, first["input"]), expected)
 
 
 def _shown_at(root: object, loc: tuple[int | str, ...], value: object) -> str:
     """A value that does not fit, for a message; of an item of an array or table only the type, since it may be data."""
     at = root.get(loc[0]) if isinstance(root, Mapping) and loc else None
     return type(value).__name__ if len(loc) > 1 and hasattr(at, "ndim") else shown(value)
+
+
+_WORD = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+
+
+def _is_unknown_word(error: Mapping[str, Any]) -> bool:
+    """Whether what does not fit is a word, well formed, that is not on its closed list. Told before anything else that
+    does not fit: what stands beside a kind that nobody here knows cannot be judged."""
+    if error["type"] == "union_tag_invalid":
+        word: object = error["input"].get("kind") if isinstance(error["input"], Mapping) else error["ctx"]["tag"]
+    elif error["type"] in {"literal_error", "enum"}:
+        word = error["input"]
+    else:
+        return isinstance(error.get("ctx", {}).get("error"), UnknownWord)
+    return type(word) is str and _WORD.fullmatch(word) is not None
 
 
 def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:

@@ -26,8 +26,10 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
+from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
-from dpledger.accounting.laws.draws import Drawn, JointGaussian, Poisson, Shuffle
+from dpledger.accounting.kinds import JointGaussian
+from dpledger.accounting.laws.draws import Poisson, Shuffle
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 from price_oracles import Real, discrete_laplace, mp, randomized_response, real, renyi

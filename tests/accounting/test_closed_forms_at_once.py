@@ -24,9 +24,9 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.engine import anchors
 from dpledger.accounting.engine.choose import delta_interval
 from dpledger.accounting.engine.closed_forms import crossing
-from dpledger.accounting.laws.reading import read_losses
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import compose
+from dpledger.accounting.reading import read_losses
 from dpledger.relations import Relation
 from engine_oracles import bounded_range_delta, holds_delta, laplace_delta, mp, real, sampled_gaussian_delta
 

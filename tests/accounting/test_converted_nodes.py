@@ -16,9 +16,9 @@ from dpledger.accounting.composition import (
     Sequence,
     children,
     parse_tree,
-    planned,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ParameterError

@@ -1,6 +1,7 @@
 """Losses beside Renyi curves: the best of four hundred Chernoff bounds, of which few are formed."""
 
 import math
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,17 +9,27 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.renyi import CurveLadder, curve_ladder
 from dpledger.accounting.floating import Array
-from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve, RenyiCurve
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
+from dpledger.decimals import ZERO
 from threads import Meeting, together
 
-CURVES = [
-    ((ZCDP("0.01"), 3),),
-    ((RDP(orders=("2", "4", "32"), epsilons=("0.1", "0.15", "0.9")), 2),),
-    ((ZCDP("0.001"), 1), (RDP(orders=("1.5", "8"), epsilons=("0.02", "0.3")), 1)),
+
+def rho(value: str) -> RenyiCurve:
+    return ConcentratedCurve(Decimal(value), ZERO)
+
+
+def exactly(*numbers: str) -> tuple[Decimal, ...]:
+    return tuple(map(Decimal, numbers))
+
+
+CURVES: list[tuple[tuple[RenyiCurve, int], ...]] = [
+    ((rho("0.01"), 3),),
+    ((ListedCurve(exactly("2", "4", "32"), exactly("0.1", "0.15", "0.9")), 2),),
+    ((rho("0.001"), 1), (ListedCurve(exactly("1.5", "8"), exactly("0.02", "0.3")), 1)),
 ]
 LOSSES: list[Loss] = [SampledGaussianLoss(0.01, 1.0, "remove"), LaplaceLoss(0.1), GaussianLoss(0.02)]
 counts = st.lists(st.integers(0, 500), min_size=3, max_size=3).filter(any)
@@ -38,7 +49,7 @@ class Counting:
 @settings(max_examples=20, deadline=None)
 @given(counts, st.sampled_from(CURVES), st.floats(-60, -0.5), st.floats(0, 6))
 def test_the_best_bound_is_found_among_few(
-    times: list[int], curves: tuple[tuple[ZCDP | RDP, int], ...], log_delta: float, epsilon: float
+    times: list[int], curves: tuple[tuple[RenyiCurve, int], ...], log_delta: float, epsilon: float
 ) -> None:
     losses = tuple((loss, count) for loss, count in zip(LOSSES, times, strict=True) if count)
     counting = Counting(Composed(losses))
@@ -55,11 +66,11 @@ def test_the_best_bound_is_found_among_few(
 @pytest.mark.parametrize("runs", [1, 30])
 def test_curves_of_gaussians_beside_gaussians(runs: int) -> None:
     """(mu^2/2)-zCDP is what a Gaussian promises: the bound beside its curve is the Chernoff bound of both."""
-    both = curve_ladder(Composed(((GaussianLoss(0.04), runs),)), ((ZCDP("0.02"), runs),))
-    whole = curve_ladder(None, ((ZCDP("0.02"), 2 * runs),))
+    both = curve_ladder(Composed(((GaussianLoss(0.04), runs),)), ((rho("0.02"), runs),))
+    whole = curve_ladder(None, ((rho("0.02"), 2 * runs),))
     assert both.epsilon(-12.0) == pytest.approx(whole.epsilon(-12.0), rel=1e-9)
-    rho = 0.04 * runs
-    assert whole.epsilon(-12.0) <= rho + 2 * math.sqrt(12 * rho)
+    whole_rho = 0.04 * runs
+    assert whole.epsilon(-12.0) <= whole_rho + 2 * math.sqrt(12 * whole_rho)
 
 
 class Slow(Counting):

@@ -19,8 +19,8 @@ from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.finite import approximate_pair
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
-from dpledger.accounting.laws.reading import Ingredients
 from dpledger.accounting.profile import compose
+from dpledger.accounting.reading import Ingredients
 from engine_oracles import (
     binomial_delta,
     bounded_range_delta,

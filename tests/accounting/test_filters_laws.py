@@ -33,7 +33,7 @@ from dpledger.accounting.filters import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import compose
-from dpledger.decimals import INFINITY
+from dpledger.decimals import INFINITY, parse
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from price_oracles import least, mp, real
@@ -110,6 +110,29 @@ def test_one_charge_more_never_helps(filter_: Filter, trees: list[Composition], 
     assert filters.admits(filter_, before) or not filters.admits(filter_, after)
     for delta in (Decimal("1e-6"), Decimal("0.01")):
         assert filters.reading(filter_, before, delta) <= filters.reading(filter_, after, delta)
+
+
+@every_filter
+@given(trees=st.lists(requests, max_size=5), more=requests)
+@settings(max_examples=40, deadline=None)
+def test_the_accounts_of_a_request_fit_exactly_if_it_is_admitted(
+    filter_: Filter, trees: list[Composition], more: Composition
+) -> None:
+    """What a refusal shows is enough to see that it was one."""
+    before, asked = charged(filter_, trees), filters.charge(filter_, price(filter_, more))
+    shown = {name: parse(total, infinite=True) for name, total in filters.asked(filter_, asked).items()}
+    admitted = filters.admits(filter_, filters.with_charge(filter_, before, asked))
+    assert filters.fits(filter_, before, shown) is admitted
+
+
+@every_filter
+def test_what_a_request_asks_is_told_in_the_accounts_of_the_filter(filter_: Filter) -> None:
+    empty = filters.opening(filter_)
+    nothing = {name: Decimal(0) for name in filters.spent(filter_, empty)}
+    assert filters.fits(filter_, empty, nothing)
+    for wrong in ({}, {**nothing, "gold": Decimal(0)}, dict(list(nothing.items())[1:])):
+        with pytest.raises(ParameterError, match="accounts"):
+            filters.fits(filter_, empty, wrong)
 
 
 @every_filter

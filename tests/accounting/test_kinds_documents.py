@@ -26,9 +26,9 @@ from dpledger.accounting.composition import (
     children,
     parse_document,
     parse_tree,
-    planned,
 )
 from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.outcomes import planned
 from dpledger.errors import ParameterError
 from dpledger.schema import JsonValue, plain, read_json
 

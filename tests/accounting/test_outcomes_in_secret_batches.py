@@ -12,8 +12,8 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     SparseVectorLaw,
     SparseVectorOutcome,
-    planned,
 )
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 

@@ -33,7 +33,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import check, cost
-from dpledger.accounting.sparse_vectors import sparse_vector_law
+from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.decimals import add, multiply, negative
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation

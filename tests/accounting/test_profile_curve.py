@@ -14,8 +14,8 @@ from dpledger.accounting.engine import anchors
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
-from dpledger.accounting.laws.reading import read_losses
 from dpledger.accounting.profile import Bounds, compose
+from dpledger.accounting.reading import read_losses
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from engine_oracles import gaussian_delta, holds_delta, mp, real

@@ -16,7 +16,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.rules import check
-from dpledger.accounting.sparse_vectors import sparse_vector_law
+from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
 

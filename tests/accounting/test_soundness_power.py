@@ -25,7 +25,7 @@ from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.enumeration import Outcomes, ratio
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import upper_steps
-from dpledger.accounting.laws.reading import Ingredients, read_both_ways
+from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally

@@ -10,19 +10,16 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.sparse_vectors import (
-    MODES,
-    SparseVectorMode,
-    auto_mode,
     certify,
     difference_tail,
     ex_post_epsilon,
     few_charges,
     kov_delta,
     pass_probability,
-    sparse_vector_law,
     svt_alpha,
     target_delta,
 )
+from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, WorkLimit
 from price_oracles import binomial_below, composed_delta, mp, real, target_charging_delta
 from sparse_vector_oracle import Law, Noise

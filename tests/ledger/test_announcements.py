@@ -184,7 +184,7 @@ def test_a_store_that_lost_entries_is_told_at_every_try() -> None:
     scope = book.scope("s", budget=PureDP(1), **RULES)
     store.leaves.pop()
     with heard() as log:
-        for attempt in (lambda: scope.release(laplace(), 1), book.refresh, lambda: book.declare("a", "b", by="c")):
+        for attempt in (lambda: scope.release(laplace(), 1), book.refresh, lambda: book.declare("own_a", "b", by="c")):
             with pytest.raises(StoreBehind):
                 attempt()
     told = {"event": "failed", "error": "StoreBehind", "ledger": book.id, "size": 2}

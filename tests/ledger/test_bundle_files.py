@@ -27,7 +27,7 @@ def test_a_bundle_holds_what_was_signed_and_nothing_else(tmp_path: Path) -> None
     folder = book.export(tmp_path / "deep" / "bundle")
     assert {path.name for path in folder.iterdir()} == {"entries.jsonl", "checkpoint", "policy", "keys.json"}
     leaves, head = bundle.read(folder)
-    assert (leaves, head) == (list(book.leaves()), book.head)
+    assert (list(leaves), head) == (list(book.leaves()), book.head)
     assert policy.parse((folder / "policy").read_bytes()).key_of(book.id) == KEY
     assert (folder / "keys.json").read_text() == f'{{"log":"{KEY.text}"}}\n'
 

@@ -203,6 +203,7 @@ def test_a_backup_under_which_the_process_forks_fails_and_leaves_nothing(
     monkeypatch.setattr(sqlite, "BACKUP_PAGES", 1)
     reading, writing = os.pipe()
     parent, told, target = os.getpid(), list[int](), file.with_name("copy.ledger")
+    made = file.with_name(".copy.ledger.unfinished") / target.name
 
     def advance(percent: int) -> None:
         told.append(percent)
@@ -217,13 +218,14 @@ def test_a_backup_under_which_the_process_forks_fails_and_leaves_nothing(
         except BaseException as error:
             if os.getpid() == parent:
                 raise
-            said = (type(error).__name__, len(told), target.exists(), len(open_files(target)) > 0)
+            said = (type(error).__name__, len(told), made.exists(), len(open_files(made)) > 0)
             os.write(writing, repr(said).encode())
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             assert pipe.read() == repr(("ForkedProcess", 1, True, True))
         assert not target.exists()
+        assert not made.parent.exists()
         book.scope("s").release(laplace(), 1)
         book.verify()
 

@@ -110,6 +110,7 @@ class GateMachine(RuleBasedStateMachine):
         self.bodies: list[Body] = opening_bodies()
         self.state: State = fold(self.bodies)
         self.known: dict[tuple[str, str], Earlier] = {}
+        self.refused: set[tuple[str, str, str]] = set()
         self.redeems: dict[str, Redeem] = {}
 
     def append(self, body: Body) -> None:
@@ -173,7 +174,9 @@ class GateMachine(RuleBasedStateMachine):
                 self.known[scope, key] = Earlier(charge=charge, request=body.request, status="open")
                 return [charge]
             case RefusedRequest(body=refused):
-                self.append(refused)
+                if (scope, key, refused.request) not in self.refused:  # as a store keeps them: once
+                    self.refused.add((scope, key, refused.request))
+                    self.append(refused)
                 assert sums_of(self.state) == sums_of(before)
                 assert self.state.open == before.open
                 return []

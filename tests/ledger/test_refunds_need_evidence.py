@@ -28,11 +28,11 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorLaw,
     SparseVectorOutcome,
-    planned,
 )
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from dpledger.accounting.sparse_vectors import sparse_vector_law
-from dpledger.errors import ContractViolation, VerificationError
+from dpledger.accounting.outcomes import planned
+from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
+from dpledger.errors import ContractViolation, Halted, VerificationError
 from dpledger.ledger.bodies import Body, Committed, LevelCharge
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -40,7 +40,7 @@ from dpledger.ledger.state import fold
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
-from ledger_mechanisms import Once, Told, Training, TrainingRun, training
+from ledger_mechanisms import Once, Told, Training, TrainingRun, stream, training
 
 ADD = Relation.ADD_REMOVE
 LAW = sparse_vector_law(Decimal("0.5"), Decimal(0), 2, "basic")
@@ -197,6 +197,14 @@ def test_an_outcome_tells_of_every_answer_or_nothing_comes_back(place: str, test
     body = assert_all_of_it_stands(scope)
     assert body.outside_guarantee
     assert body.parts == planned(parts)
+
+
+def test_an_answer_that_comes_after_its_query_closed_the_interaction_is_not_handed_out(scope: Scope) -> None:
+    run = scope.open(stream("0.5"), None)
+    run.ask(True)
+    with pytest.raises(Halted, match="no part of what was settled"):
+        run.ask(lambda: bool(run.close()))
+    assert ended(scope).rule == "ex_post"
 
 
 def test_outcomes_of_several_leaves_count_together(scope: Scope) -> None:

@@ -13,6 +13,7 @@ import readings_oracle
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.filters import PureFilter, opened_by
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.accounting.outcomes import certain
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation
 from dpledger.ledger import ran, readings
 from dpledger.ledger.ledger import Ledger
@@ -155,5 +156,5 @@ def test_what_has_no_bound_of_its_own_is_not_kept() -> None:
     assert scope._ledger.state.scope("s").ran == ran.NOTHING
     trained(scope, "0.1")
     (kept,) = scope._ledger.state.scope("s").ran
-    assert kept.parts == readings.certain(scope.account().admissions[-1].parts)
+    assert kept.parts == certain(scope.account().admissions[-1].parts)
     assert readings.least(kept.parts, Relation.ADD_REMOVE, Decimal("0.000001")) > 0

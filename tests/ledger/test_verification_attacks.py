@@ -6,9 +6,10 @@ the fold refuses. And what nobody can see who holds no head of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from io import BytesIO
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from dpledger.errors import DpledgerError, VerificationError
 from dpledger.ledger import bundle, verification
 from dpledger.ledger.bodies import (
     Aborted,
+    Audited,
     Body,
     Committed,
     Heartbeat,
@@ -29,6 +31,7 @@ from dpledger.ledger.bodies import (
     Lost,
     Progress,
     Refused,
+    RefutedPoint,
     Reserved,
     ScopeOpened,
     Snapshot,
@@ -37,6 +40,7 @@ from dpledger.ledger.bodies import (
 )
 from dpledger.ledger.keys import SigningKey
 from dpledger.ledger.verification import Verified
+from dpledger.relations import Relation
 from ledger_forger import forged, head_of, signed_head
 from ledger_mechanisms import laplace
 
@@ -48,7 +52,7 @@ LEAVES = tuple(bundle.read(ledger_golden.DATA)[0])
 HEAD = bundle.read(ledger_golden.DATA)[1]
 
 
-def verify(leaves: Sequence[bytes], head: bytes = HEAD, key: SigningKey = KEY) -> Verified:
+def verify(leaves: Iterable[bytes], head: bytes = HEAD, key: SigningKey = KEY) -> Verified:
     return verification.verify(leaves, head, key.public)
 
 
@@ -71,7 +75,7 @@ def assert_every_flip_is_named(leaves: Sequence[bytes], head: bytes, places: ran
     lines = [number for number, leaf in enumerate(leaves) for _ in range(len(leaf) + 1)]
     for place in places:
         with pytest.raises(VerificationError) as refusal:
-            verify(bundle.lines(flipped(data, place)), head)
+            verify(bundle.lines(BytesIO(flipped(data, place))), head)
         assert refusal.value.index == lines[place], (place, str(refusal.value))
 
 
@@ -126,7 +130,7 @@ def test_every_truncation_of_the_file_is_named() -> None:
     data = b"".join(leaf + b"\n" for leaf in LEAVES)
     for size in range(0, len(data), 7):
         with pytest.raises(VerificationError) as refusal:
-            verify(bundle.lines(data[:size]))
+            verify(bundle.lines(BytesIO(data[:size])))
         assert refusal.value.index == data[:size].count(b"\n")
 
 
@@ -241,7 +245,8 @@ def less(levels: tuple[LevelCharge, ...], coordinate: str, factor: str = "0.5") 
     return (LevelCharge(first.scope, amounts), *rest)
 
 
-RESERVED, COMMITTED = at(Reserved), at(Committed)
+RESERVED, COMMITTED, REFUSED, AUDITED = at(Reserved), at(Committed), at(Refused), at(Audited)
+REFUSAL = next(body for body in BODIES if isinstance(body, Refused))
 STREAM = next(i for i, body in enumerate(BODIES) if isinstance(body, Committed) and body.rule == "ex_post")
 TRAINING = next(i for i, body in enumerate(BODIES) if isinstance(body, Committed) and body.rule == "steps")
 TWO_LEVELS = at(Reserved, 1)
@@ -435,9 +440,63 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "before they ran",
     ),
     "a note about a charge that is over": (
-        inserted(COMMITTED + 1, Lost(path=(Step("clinic", 3),), charge=reserved(RESERVED).charge, note="")),
+        inserted(COMMITTED + 1, Lost(path=(Step("clinic", 3),), charge=reserved(RESERVED).charge, note="gone")),
         COMMITTED + 1,
         "not open",
+    ),
+    "a request that is the digest of something else": (changed(RESERVED, request="ab" * 32), RESERVED, "request"),
+    "another mechanism under the digest of what was asked": (
+        changed(RESERVED, mechanism=replace(reserved(RESERVED).mechanism, kind="gaussian")),
+        RESERVED,
+        "request",
+    ),
+    "another form under the digest of what was asked": (changed(RESERVED, form="interaction"), RESERVED, "request"),
+    "a refusal of what would have fit": (changed(REFUSED, asked={"pure": Decimal("0.5")}), REFUSED, "admitted it"),
+    "a refusal of nothing": (changed(REFUSED, asked={"pure": Decimal(0)}), REFUSED, "admitted it"),
+    "a refusal in accounts that its filter does not keep": (
+        changed(REFUSED, asked={"rho": Decimal(9)}),
+        REFUSED,
+        "expected the accounts pure",
+    ),
+    "the same refusal twice": (
+        inserted(REFUSED + 1, replace(REFUSAL, path=moved(REFUSAL.path, 1))),
+        REFUSED + 1,
+        "recorded before",
+    ),
+    "a refusal under a key that was used": (changed(REFUSED, key="mean-age"), REFUSED, "key was used before"),
+    "an audit that names a violation without one": (changed(AUDITED, verdict="violation"), AUDITED, "verdict"),
+    "an audit that hides a violation": (
+        changed(AUDITED, epsilon_lower="0.26", refuted=None),
+        AUDITED,
+        "verdict",
+    ),
+    "an audit in which a point fell and nothing follows": (
+        changed(AUDITED, refuted=RefutedPoint("0.1", "0.01", "0.11")),
+        AUDITED,
+        "verdict",
+    ),
+    "an audit in which the point that fell stands": (
+        changed(AUDITED, verdict="violation", refuted=RefutedPoint("0.1", "0.01", "0.1")),
+        AUDITED,
+        "a bound above the epsilon that fell",
+    ),
+    "an audit of more than its runs can show": (
+        changed(AUDITED, verdict="violation", epsilon_lower="10.4158"),  # ln(100000 / 2.99573...) is 10.4157...
+        AUDITED,
+        "can show",
+    ),
+    "an audit without runs": (changed(AUDITED, trials_left=0, trials_right=0), AUDITED, "can show"),
+    "an audit at delta 1": (changed(AUDITED, delta="1"), AUDITED, "delta"),
+    "an audit under another relation than its scope's": (
+        changed(AUDITED, relation=Relation.REPLACE_ONE),
+        AUDITED,
+        "relation of scope clinic",
+    ),
+    "an audit about a charge that is not there": (changed(AUDITED, charge="ab" * 16), AUDITED, "there is no charge"),
+    "an audit about a charge of other scopes": (
+        changed(AUDITED, charge=reserved(RESERVED).charge, path=(Step("ward-7", 4),)),
+        AUDITED,
+        "about scopes that the charge is charged to",
     ),
     "a refusal that shows other numbers": (changed(at(Refused), left={"pure": "9"}), at(Refused), "left"),
     "a refusal by a level that was not asked": (
@@ -455,7 +514,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "another signing key",
     ),
     "the recovery key is the signing key": (changed(0, recovery_key=KEY.public.text), 0, "recovery key"),
-    "a witness policy that this program does not know": (changed(0, witness="after"), 0, "newer than this program"),
+    "a witness policy that this program does not know": (changed(0, witness="after"), 0, "newer than this verifier"),
 }
 
 

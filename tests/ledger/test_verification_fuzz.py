@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from dpledger.schema import Plain
 from ledger_forger import signed_head
 
 KEY = ledger_golden.KEY
-LEAVES = bundle.read(ledger_golden.DATA)[0]
+LEAVES = list(bundle.read(ledger_golden.DATA)[0])
 PAYLOADS = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in LEAVES]
 NUMBERS = ["0", "1", "-1", "0.1", "inf", "NaN", "1e9", "999999999999999999"]
 WORDS = st.sampled_from([*NUMBERS, "", "clinic", "ward-7", "pure", "repeated", "a" * 64])
@@ -108,7 +109,7 @@ def relinked(index: int, payload: dict[str, Plain]) -> list[bytes]:
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 def test_any_bytes_in_a_bundle_are_refused_by_name(data: bytes) -> None:
     with pytest.raises(VerificationError):
-        verification.verify(bundle.lines(data), (ledger_golden.DATA / "checkpoint").read_bytes(), KEY.public)
+        verification.verify(bundle.lines(BytesIO(data)), (ledger_golden.DATA / "checkpoint").read_bytes(), KEY.public)
 
 
 @settings(max_examples=200, deadline=None)

@@ -44,7 +44,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
-from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, sparse_vector_law, svt_alpha
+from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.cli import app
 from dpledger.ledger import bundle
 from dpledger.ledger.ledger import Ledger
@@ -286,7 +287,7 @@ def _ledgers() -> dict[str, Answer]:
         read = [(one.sums, one.spent) for one in accounts(verified.entries, verified.state)]
         report = Report(build(verified))
         texts = (report.json(), report.markdown(), report.html())
-        return [len(leaves), len(head), read, *(hashlib.sha256(text.encode()).hexdigest() for text in texts)]
+        return [len(list(leaves)), len(head), read, *(hashlib.sha256(text.encode()).hexdigest() for text in texts)]
 
     return {"scopes": scopes, "the golden ledger": golden}
 

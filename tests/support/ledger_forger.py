@@ -9,6 +9,7 @@ from dpledger.ledger.bodies import TIMELESS, Body
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry, format_entry
 from dpledger.ledger.keys import SigningKey
+from dpledger.schema import Plain
 
 TIME = "2026-11-21T12:00:00Z"
 
@@ -26,6 +27,17 @@ def forged(bodies: Iterable[Body], key: SigningKey) -> tuple[list[bytes], bytes]
             time=None if isinstance(body, TIMELESS) else TIME,
         )
         leaf = envelope.seal(wire.dump(format_entry(entry)), key)
+        previous = merkle.leaf_hash(leaf).hex()
+        leaves.append(leaf)
+    return leaves, signed_head(leaves, key)
+
+
+def forged_payloads(payloads: Iterable[dict[str, Plain]], key: SigningKey) -> tuple[list[bytes], bytes]:
+    """Leaves and head of a ledger with these payloads, linked anew: for what this version has no body for."""
+    leaves: list[bytes] = []
+    previous = "0" * 64
+    for payload in payloads:
+        leaf = envelope.seal(wire.dump({**payload, "previous": previous}), key)
         previous = merkle.leaf_hash(leaf).hex()
         leaves.append(leaf)
     return leaves, signed_head(leaves, key)

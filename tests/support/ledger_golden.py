@@ -1,7 +1,8 @@
 """The golden ledger: small, deterministic, with an entry of every kind that this version writes.
 
-`python tests/support/ledger_golden.py` writes it to tests/data/ledger/golden/; a test compares byte for byte. Run it
-when SPEC.md changes, never to make a test pass: a change of these bytes is a change of the format.
+`python tests/support/ledger_golden.py` writes it to tests/data/ledger/golden/, the ledger of `golden_kinds` beside it,
+and the examples and lists of SPEC.md; a test compares byte for byte. Run it when SPEC.md changes, never to make a test
+pass: a change of these bytes is a change of the format.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+import golden_kinds
+import ledger_spec
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import BudgetRefused, ContractViolation
 from dpledger.ledger import wire
@@ -41,10 +44,13 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.relations import Relation
 from ledger_mechanisms import Once, laplace, stream, training
 
+KINDS_DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden_kinds"
 DATA = Path(__file__).parents[1] / "data" / "ledger" / "golden"
 LEDGER_ID = "example.org/clinic/000102030405060708090a0b0c0d0e0f"
 KEY = SigningKey.from_seed(LEDGER_ID, bytes(range(32)))
 RECOVERY = SigningKey.from_seed(LEDGER_ID, bytes(range(32, 64)))
+KINDS_KEY = SigningKey.from_seed("example.org/kinds/000102030405060708090a0b0c0d0e0f", bytes(range(32)))
+KINDS_RECOVERY = SigningKey.from_seed(KINDS_KEY.public.name, bytes(range(32, 64)))
 SNAPSHOT_EVERY = 16
 
 
@@ -84,6 +90,14 @@ def build() -> Ledger:
         _reserve(book)
         _note(book)
     return book
+
+
+def build_kinds() -> Ledger:
+    """The golden ledger of kinds."""
+    book = Ledger.begin(
+        MemoryStore(), KINDS_KEY, KINDS_RECOVERY.public, clock=ticking(), entropy=seeded(1), draw=counted("kinds")
+    )
+    return golden_kinds.build(book)
 
 
 def _open_scopes(book: Ledger) -> None:
@@ -175,11 +189,16 @@ def reserved_kinds() -> bytes:
     return b"".join(wire.dump(format_entry(entry)) + b"\n" for entry in entries)
 
 
-def files(book: Ledger) -> dict[str, bytes]:
-    """The golden files by name: the bundle, the kinds that are not written yet, what the first snapshot digests."""
+def bundled(book: Ledger) -> dict[str, bytes]:
+    """The files of a ledger's bundle by name."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = book.export(Path(folder) / "bundle")
-        found = {file.name: file.read_bytes() for file in sorted(bundle.iterdir())}
+        return {file.name: file.read_bytes() for file in sorted(bundle.iterdir())}
+
+
+def files(book: Ledger) -> dict[str, bytes]:
+    """The golden files by name: the bundle, the kinds that are not written yet, what the first snapshot digests."""
+    found = bundled(book)
     state = EMPTY
     for entry in book.entries():
         if entry.body.kind == "snapshot":
@@ -190,6 +209,9 @@ def files(book: Ledger) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    DATA.mkdir(parents=True, exist_ok=True)
-    for name, content in files(build()).items():
-        (DATA / name).write_bytes(content)
+    golden = files(build())
+    for data, contents in ((DATA, golden), (KINDS_DATA, bundled(build_kinds()))):
+        data.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            (data / name).write_bytes(content)
+    ledger_spec.SPEC.write_text(ledger_spec.refreshed(ledger_spec.SPEC.read_text("utf-8"), golden), "utf-8")

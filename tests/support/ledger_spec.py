@@ -1,17 +1,18 @@
-"""The examples in ledger/SPEC.md are entries of the golden ledger.
+"""The examples in ledger/SPEC.md are entries of the golden ledger, and its lists of kinds are those of the code.
 
-`python tests/support/ledger_spec.py` writes them anew, after `ledger_golden.py`; a test compares. An example is a block
-of JSON below a line that says which entry it is.
+`python tests/support/ledger_golden.py` writes both anew; a test compares. An example is a block of JSON below a line
+that says which entry it is; the lists are those of `spec_kinds`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import ledger_golden
+import spec_kinds
 from dpledger.ledger import bundle, envelope
 
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
@@ -29,8 +30,8 @@ def shown(payload: dict[str, Any]) -> str:
 
 
 def refreshed(text: str, files: dict[str, bytes]) -> str:
-    """The text of SPEC.md with its examples taken from the golden files. `files`: by name."""
-    leaves = bundle.lines(files["entries.jsonl"])
+    """The text of SPEC.md with its examples taken from the golden files, its lists from the code. `files`: by name."""
+    leaves = list(bundle.lines(BytesIO(files["entries.jsonl"])))
     later = files["reserved_kinds.jsonl"].splitlines()
 
     def example(found: re.Match[str]) -> str:
@@ -40,7 +41,7 @@ def refreshed(text: str, files: dict[str, bytes]) -> str:
             payload = files["snapshot_state.json"] if found["line"] is None else later[int(found["line"])]
         return f"{found['says']}\n\n{shown(json.loads(payload))}"
 
-    return _EXAMPLE.sub(example, text)
+    return spec_kinds.refreshed(_EXAMPLE.sub(example, text))
 
 
 def kinds_shown(text: str) -> set[str]:
@@ -49,6 +50,7 @@ def kinds_shown(text: str) -> set[str]:
     return {kind for kind, section in headings if _EXAMPLE.search(section) and f'"kind": "{kind}"' in section}
 
 
-if __name__ == "__main__":
-    golden = {path.name: path.read_bytes() for path in ledger_golden.DATA.iterdir()}
-    SPEC.write_text(refreshed(SPEC.read_text("utf-8"), golden), "utf-8")
+def rules_of(text: str, kind: str) -> dict[str, str]:
+    """What section 6 says binds each member of a kind: the last column of its table."""
+    section = text.split(f"### `{kind}`\n")[1].split("\n##")[0]
+    return dict(re.findall(r"^\| `([a-z_]+)`.* \| ([^|]+) \|$", section, re.MULTILINE))

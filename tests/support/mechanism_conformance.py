@@ -26,8 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import parse_tree, planned
+from dpledger.accounting.composition import parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError

@@ -26,13 +26,15 @@ __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 class Door:
     """A public callable. `good`: arguments that work, by parameter; `names`: by what else a message may
     name a parameter, where it checks several together; `left`: parameters that are not given bad values, and why.
-    `numbers`: a parameter that is a list of numbers, which a message may show."""
+    `numbers`: a parameter that is a list of numbers, which a message may show. `longest`:
+    characters of a message; a list of all kinds is long, one of all declarations longer."""
 
     call: Callable[..., object]
     good: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     numbers: str = ""
+    longest: int = 480
 
 
 LEAF = dpl.LaplaceLaw("0.1")
@@ -230,7 +232,7 @@ DOORS: dict[str, Door] = {
         },
         {"name": "scope", "parents": "parents|scope"},
     ),
-    "Ledger.declare": Door(of(kept, "declare"), {"item": "purpose", "text": "words", "by": "me"}),
+    "Ledger.declare": Door(of(kept, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
     "Ledger.end": Door(of(kept, "end"), {"reason": "done"}),
     "Ledger.entries": Door(lambda **given: list(kept().entries(**given)), {"stop": 1}),
     "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),
@@ -239,7 +241,7 @@ DOORS: dict[str, Door] = {
     "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
     "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
     "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
-    "Scope.declare": Door(of(scope, "declare"), {"item": "purpose", "text": "words", "by": "me"}),
+    "Scope.declare": Door(of(scope, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
     "Scope.end": Door(of(scope, "end"), {"reason": "done"}),
     "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
     "Scope.open": Door(

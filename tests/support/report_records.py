@@ -275,7 +275,7 @@ def hostile() -> Record:
     """The sample's kinds of entries with HOSTILE in every text field."""
     record = Record()
     record.scope("patients", ApproxDP(3, "1e-6"), dataset=HOSTILE)
-    for item in ("product_name", "intended_use", "something_else"):
+    for item in ("product_name", "intended_use", "own_words"):
         record.declare(item, HOSTILE, HOSTILE, scope="patients", envelope=HOSTILE)
         record.declare(item, HOSTILE, HOSTILE)
     record.release("patients", Laplace(sensitivity=1, epsilon=1, justification=HOSTILE), library=HOSTILE)

@@ -6,7 +6,7 @@ Only `init` signs. All others look: they need the right to read the file, no key
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpledger.ledger.recomposition import ScopeAccount
     from dpledger.ledger.verification import Verified
 
-__all__ = ["backup", "export", "init", "scopes", "show", "signed_source", "spent", "verify"]
+__all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -114,18 +114,19 @@ def verify(
 ) -> None:
     """Verify a ledger or a bundle offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
-        from dpledger.ledger import verification
+        from dpledger.ledger import checkpoint, sources, verification
         from dpledger.ledger.keyfiles import read_public_key
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
         remembered = [] if since is None else [_remembered(since, trusted)]
-        leaves, head = signed_source(source)
-        with bar("verifying", len(leaves)) as advance:
-            if quick:
-                found = verification.verify_quick(leaves, head, trusted, since=remembered)
-            else:
-                found = verification.verify(leaves, head, trusted, since=remembered, advance=advance)
+        with sources.opened(source) as record:
+            size = checkpoint.verify(record.head, trusted).size
+            with bar("verifying", size) as advance:
+                if quick:
+                    found = verification.verify_quick(record.leaves, record.head, trusted, since=remembered)
+                else:
+                    found = verification.verify(record.leaves, record.head, trusted, since=remembered, advance=advance)
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
@@ -185,31 +186,13 @@ def _accounts(path: Path) -> tuple[ScopeAccount, ...]:
         return accounts(book.entries(), book.state)
 
 
-def signed_source(path: Path) -> tuple[list[bytes], bytes]:
-    """The leaves and the head of a ledger file or a bundle, as they are: verification judges them."""
-    from dpledger.errors import ForeignLedger
-    from dpledger.ledger import bundle
-    from dpledger.ledger.stores.sqlite import SQLiteStore
-
-    if path.is_dir():
-        return bundle.read(path)
-    store = SQLiteStore.look(path)
-    try:
-        with store.reading() as reader:
-            head, leaves = reader.checkpoint(), list(reader.leaves())
-        if head is None:
-            raise ForeignLedger(f"{path} holds no signed head: it was never a whole ledger, or it was truncated")
-        return leaves, head
-    finally:
-        store.close()
-
-
 def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
+    from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
     from dpledger.ledger import checkpoint
 
     try:
-        return checkpoint.verify(path.read_bytes(), trusted)
+        return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
     except OSError as error:
         raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
     except VerificationError as error:
@@ -290,7 +273,27 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> str:
-    from dpledger.ledger.bodies import Audited, Committed, Declared, Progress, Refused, Reserved, ScopeOpened
+    from dpledger.ledger.bodies import (
+        Aborted,
+        Audited,
+        Closed,
+        Committed,
+        Declared,
+        Heartbeat,
+        KeyRevoked,
+        KeyRotated,
+        LedgerOpened,
+        Lost,
+        PlanRegistered,
+        PolicyChanged,
+        Progress,
+        Refused,
+        Reported,
+        Reserved,
+        ScopeOpened,
+        Snapshot,
+        Started,
+    )
 
     match entry.body:
         case ScopeOpened(path=path, budget=budget):
@@ -305,5 +308,9 @@ def _summary(entry: Entry) -> str:
             return f"{mechanism.kind}: {verdict}"
         case Declared(item=item, by=by):
             return f"{item}, by {by}"
-        case _:
+        case LedgerOpened() | Started() | Aborted() | Lost() | Reported() | Snapshot() | Heartbeat() | Closed():
             return ""
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            return ""
+        case _:
+            assert_never(entry.body)

@@ -24,16 +24,15 @@ def report(
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
     with speaking(as_json) as voice:
-        from dpledger.cli.ledgers import signed_source
-        from dpledger.ledger import verification
+        from dpledger.ledger import checkpoint, sources, verification
         from dpledger.ledger.keyfiles import KeyFiles, read_public_key
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
-        leaves, head = signed_source(source)
-        trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
-        with bar("verifying", len(leaves)) as advance:
-            verified = verification.verify(leaves, head, trusted, advance=advance)
+        with sources.opened(source) as record:
+            trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
+            with bar("verifying", checkpoint.verify(record.head, trusted).size) as advance:
+                verified = verification.verify(record.leaves, record.head, trusted, advance=advance)
         made = reported(verified)
         for path in output:
             made.save(path)

@@ -14,7 +14,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpledger.errors import DpledgerError, EngineError, ForeignLedger, InputError, StoreBehind, StoreFailure
+from dpledger.errors import (
+    DpledgerError,
+    EngineError,
+    ForeignLedger,
+    InputError,
+    NewerThanVerifier,
+    StoreBehind,
+    StoreFailure,
+)
 
 __all__ = ["AsJson", "Commands", "Voice", "bounds_in_words", "number", "share_above", "share_below", "speaking"]
 
@@ -111,8 +119,9 @@ def _heard() -> Iterator[None]:
 
 
 def _status(error: DpledgerError) -> int:
-    """A file that is no ledger, or not whole, is bad input; a ledger that contradicts its signatures is a finding."""
-    if isinstance(error, (InputError, EngineError, ForeignLedger, StoreBehind, StoreFailure)):
+    """A file that is no ledger, or not whole, or that only a newer version can judge, is bad input; a ledger that
+    contradicts its signatures is a finding."""
+    if isinstance(error, (InputError, EngineError, ForeignLedger, NewerThanVerifier, StoreBehind, StoreFailure)):
         return BAD_INPUT
     return REFUSED
 

@@ -2,7 +2,7 @@
 
 A tree says one list of leaves, each on a batch, or several where units are dealt to parallel parts: then the profile is
 the largest of the lists'. A leaf with a dominating pair becomes a loss (`drawn`); a leaf that promises only Renyi
-divergences (`zcdp`, `rdp`) becomes a curve. A list that holds a leaf whose pair is known from above and from below only
+divergences becomes a curve. A list that holds a leaf whose pair is known from above and from below only
 is read twice. What has no theorem here is CannotCertify, never a guess. docs/proofs/engine.md, section 7.
 """
 
@@ -19,10 +19,9 @@ from typing import TypeAlias, assert_never
 from dpledger.accounting.composition import (
     Composition,
     Converted,
-    ExponentialLaw,
     Filtered,
-    GaussianLaw,
     Group,
+    Leaf,
     Parallel,
     PoissonSampled,
     PostProcessed,
@@ -34,24 +33,12 @@ from dpledger.accounting.composition import (
     children,
 )
 from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, BoundedRange
-from dpledger.accounting.laws.drawn import losses_of, range_below
-from dpledger.accounting.laws.draws import (
-    EVERYONE,
-    Allocation,
-    Draw,
-    Drawn,
-    JointGaussian,
-    Poisson,
-    Shuffle,
-    Subset,
-    mirrors_itself,
-    mu_ratio_of,
-    mu_squared_of,
-)
+from dpledger.accounting.drawn import Drawn, losses_of, mirrors_itself, range_below
+from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
+from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.grouped import grouped
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
@@ -60,19 +47,6 @@ from dpledger.relations import Relation
 __all__ = ["Ingredients", "read_both_ways", "read_losses"]
 
 MOST_LISTS = 64
-_NODES = (
-    PoissonSampled,
-    SampledWithoutReplacement,
-    RandomAllocation,
-    Shuffled,
-    Parallel,
-    Group,
-    Converted,
-    Filtered,
-    Repeated,
-    Sequence,
-    PostProcessed,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +59,7 @@ class Ingredients:
     worse, so that the tree's upper bound must not be below this list's."""
 
     losses: tuple[tuple[Loss, int], ...]
-    curves: tuple[tuple[ZCDP | RDP, int], ...]
+    curves: tuple[tuple[RenyiCurve, int], ...]
     failure: Fraction
     attained: bool = True
     approached: bool = False
@@ -118,6 +92,8 @@ Leaves: TypeAlias = dict[Drawn, int]
 
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
     """Every list of leaves that one unit may meet."""
+    if isinstance(tree, Leaf):
+        return [{Drawn(tree): 1}]
     match tree:
         case Repeated() | Sequence() | PostProcessed():
             return _of_runs(tree, relation)
@@ -141,7 +117,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case Filtered():
             return [{Drawn(admitted_guarantee(tree, relation)): 1}]
         case _:
-            return [{Drawn(tree): 1}]
+            assert_never(tree)
 
 
 def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
@@ -149,7 +125,7 @@ def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
     alone: Leaves = {}
     several: list[list[Leaves]] = []
     for part, times in _runs(tree, 1):
-        if not isinstance(part, _NODES):
+        if isinstance(part, Leaf):
             drawn = Drawn(part)
             alone[drawn] = alone.get(drawn, 0) + times
             continue
@@ -165,13 +141,21 @@ def _of_runs(tree: Composition, relation: Relation) -> list[Leaves]:
 def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
     """The parts of what runs one after another, with counts; equal parts of a sequence as one: a long list of the same
     is read once."""
-    if isinstance(tree, Repeated):
-        return _runs(tree.of, times * tree.times)
-    if isinstance(tree, PostProcessed):
-        return _runs(tree.of, times)
-    if not isinstance(tree, Sequence):
+    if isinstance(tree, Leaf):
         return ((tree, times),)
-    return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(tree.of).items())
+    match tree:
+        case Repeated(of=of, times=more):
+            return _runs(of, times * more)
+        case PostProcessed(of=of):
+            return _runs(of, times)
+        case Sequence(of=parts):
+            return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(parts).items())
+        case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Parallel():
+            return ((tree, times),)
+        case Group() | Converted() | Filtered():
+            return ((tree, times),)
+        case _:
+            assert_never(tree)
 
 
 def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
@@ -187,20 +171,38 @@ def _for_steps(leaves: Leaves, tree: Group) -> Leaves:
     for drawn, count in leaves.items():
         if drawn.how != EVERYONE:
             raise CannotCertify("a group in a secret batch has no certified bound: state the guarantee of the batch")
-        leaf = Drawn(grouped(drawn.leaf, tree.k, tree.relation))
+        leaf = Drawn(_grouped(drawn.leaf, tree.k, tree.relation))
         changed[leaf] = changed.get(leaf, 0) + count
     return changed
 
 
+def _grouped(leaf: AnyLeaf, k: int, relation: Relation) -> AnyLeaf:
+    """The leaf for `k` steps of `relation`, the one that `leaf` is stated under: another leaf, under any relation.
+
+    Claim: dominates `leaf` on datasets k steps apart. Source: Vadhan 2017, Lemma 2.2 (epsilon, delta);
+    Bun-Steinke 2016, Proposition 1.9 (zCDP); Dong-Roth-Su 2022, Theorem 2.14 (GDP); docs/proofs/engine.md, section 7
+    (longer shifts).
+    """
+    rules = rules_of(leaf)
+    if k == 1 and not rules.relative:
+        return leaf
+    larger: AnyLeaf = rules.grouped(leaf, k, relation)
+    return larger
+
+
 def _deals_units(tree: Composition) -> bool:
     """Whether two units may be in different parallel parts, equal ones too: a change of both is seen in both."""
+    if isinstance(tree, Leaf | Converted | Filtered):  # a promise about the whole
+        return False
     match tree:
-        case Parallel(of=parts) if len(parts) > 1:
-            return True
-        case Converted() | Filtered():  # a promise about the whole
-            return False
+        case Parallel(of=parts):
+            return len(parts) > 1 or any(map(_deals_units, parts))
+        case Sequence() | Repeated() | PoissonSampled() | SampledWithoutReplacement() | RandomAllocation():
+            return any(map(_deals_units, children(tree)))
+        case Shuffled() | Group() | PostProcessed():
+            return any(map(_deals_units, children(tree)))
         case _:
-            return any(_deals_units(part) for part in children(tree))
+            assert_never(tree)
 
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
@@ -218,6 +220,8 @@ def _require_relation(how: Draw, relation: Relation) -> None:
             word, covered = "poisson_sampled and random_allocation", (Relation.ADD_REMOVE, Relation.ZERO_OUT)
         case Subset() | Shuffle():
             word, covered = "sampled_without_replacement and shuffled", (Relation.REPLACE_ONE,)
+        case _:
+            assert_never(how)
     if relation not in covered:
         names = " and ".join(sorted(one.value for one in covered))
         raise CannotCertify(f"{word} are certified under {names}, not under {relation.value}")
@@ -232,11 +236,14 @@ def _one_batch(leaves: Leaves, how: Draw, relation: Relation) -> Leaves:
         return {Drawn(drawn.leaf, _nested(drawn.how, how)): 1}
     squares = Fraction(0)
     for drawn, count in leaves.items():
-        if drawn.how != EVERYONE or not isinstance(drawn.leaf, GaussianLaw | GDP | JointGaussian):
+        rules = rules_of(drawn.leaf)
+        if drawn.how != EVERYONE or rules.gaussian is None:
             raise CannotCertify("one secret batch read several times is certified for Gaussian noise only")
-        if isinstance(drawn.leaf, GDP) and relation is Relation.ZERO_OUT:
-            raise CannotCertify("a secret batch under zero_out is certified for Gaussian noise only, not for gdp")
-        squares += count * mu_squared_of(drawn.leaf, relation)
+        if relation is Relation.ZERO_OUT and not rules.null_is_absence:
+            raise CannotCertify(
+                f"a secret batch under zero_out is certified for Gaussian noise only, not for {drawn.leaf.kind}"
+            )
+        squares += count * Fraction(*rules.gaussian(drawn.leaf, relation))
     return {Drawn(JointGaussian(squares), how): 1}
 
 
@@ -291,28 +298,16 @@ def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
 def _is_supremum(drawn: Drawn, runs: int) -> bool:
     """Whether the profile above is a supremum over mechanisms that no single one attains at any epsilon: that of a
     bounded range, unless it is run once, on everyone or on a sample."""
-    return isinstance(drawn.leaf, BoundedRange | ExponentialLaw) and (runs > 1 or isinstance(drawn.how, Allocation))
+    return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
 def _attained(drawn: Drawn, position: float, direction: Direction) -> Loss | None:
     """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
     delta is further up, the fewer runs."""
-    leaf = drawn.leaf
-    assert isinstance(leaf, BoundedRange | ExponentialLaw)
-    eta = leaf.eta if isinstance(leaf, BoundedRange) else leaf.epsilon
+    range_of = rules_of(drawn.leaf).range
+    assert range_of is not None, "asked only of what `_is_supremum` found"
+    eta = range_of(drawn.leaf)
     return range_below(eta, drawn.how, position, direction) if eta else None
-
-
-def _shows_nothing(leaf: ZCDP | RDP) -> bool:
-    """Whether a Renyi divergence is 0, which is so of equal distributions only. Source: van Erven-Harremoes 2014,
-    Theorem 8."""
-    match leaf:
-        case ZCDP(rho=rho, delta=delta):
-            return not (rho or delta)
-        case RDP(epsilons=epsilons):
-            return not min(epsilons)
-        case _:
-            assert_never(leaf)
 
 
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
@@ -320,20 +315,21 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
     ranges: list[tuple[Drawn, int]] = []
-    curves: list[tuple[ZCDP | RDP, int]] = []
+    curves: list[tuple[RenyiCurve, int]] = []
     top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
     approached = True
     for drawn, count in leaves.items():
-        leaf, everyone = drawn.leaf, drawn.how == EVERYONE
-        match leaf:
-            case ZCDP() | RDP() if everyone:
-                if not _shows_nothing(leaf):
-                    curves.append((leaf, count))
-                    failure += count * Fraction(leaf.delta if isinstance(leaf, ZCDP) else 0)
+        if drawn.how == EVERYONE:
+            leaf, rules = drawn.leaf, rules_of(drawn.leaf)
+            if rules.renyi is not None:
+                curve = rules.renyi(leaf)
+                if curve is not None:
+                    curves.append((curve, count))
+                    failure += count * rules.failure(leaf, direction)
                 continue
-            case GaussianLaw() | GDP() | JointGaussian() if everyone:
-                over, under = mu_ratio_of(leaf, relation)
+            if rules.gaussian is not None:
+                over, under = rules.gaussian(leaf, relation)
                 top, bottom = top * under + count * over * bottom, bottom * under
                 continue
         losses = losses_of(drawn, relation, direction)

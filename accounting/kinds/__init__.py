@@ -1,0 +1,76 @@
+"""The kinds of leaves, each with one object of rules: what a leaf costs, what it shows, how it settles.
+
+A module a family of kinds; `leaf_rules` says which facts a kind must state, and `rules_of` finds them. The table is
+checked against the union `composition.Leaf` when this is imported: a kind of the union without rules, and rules of a
+kind that is not in it, are a TypeError.
+
+>>> from dpledger.accounting.leaves import LaplaceLaw
+>>> rules_of(LaplaceLaw(1)).loss_fields
+frozenset({'epsilon'})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, get_args
+
+from dpledger.accounting.composition import Leaf
+from dpledger.accounting.kinds.bounded_range import BOUNDED_RANGE, EXPONENTIAL
+from dpledger.accounting.kinds.discrete_gaussian import DISCRETE_GAUSSIAN
+from dpledger.accounting.kinds.discrete_laplace import DISCRETE_LAPLACE
+from dpledger.accounting.kinds.gaussian import GAUSSIAN, GDP_RULES, JOINT_GAUSSIAN, JointGaussian
+from dpledger.accounting.kinds.laplace import LAPLACE
+from dpledger.accounting.kinds.leaf_rules import ExPost, LeafRules
+from dpledger.accounting.kinds.pmf import PMF
+from dpledger.accounting.kinds.privacy_curve import PRIVACY_CURVE
+from dpledger.accounting.kinds.randomized_response import RANDOMIZED_RESPONSE
+from dpledger.accounting.kinds.renyi import RDP_RULES, ZCDP_RULES
+from dpledger.accounting.kinds.sparse_vector import SPARSE_VECTOR
+from dpledger.accounting.kinds.worst_case import APPROX_DP, PURE_DP
+
+__all__ = ["EVERY_KIND", "AnyLeaf", "ExPost", "JointGaussian", "LeafRules", "rules_of", "table"]
+
+AnyLeaf: TypeAlias = Leaf | JointGaussian
+"""A leaf of a tree, or what several of them are together."""
+
+
+def table(*every: LeafRules[Any], leaves: frozenset[type]) -> Mapping[type, LeafRules[Any]]:
+    """The rules by kind. TypeError unless there is exactly one object of rules for each of `leaves`, and no field is
+    noise in one kind and loss in another: a document says "free" of a field by its name."""
+    found = {rules.kind: rules for rules in every}
+    missing, unknown = leaves - found.keys(), found.keys() - leaves
+    if missing or unknown or len(found) < len(every):
+        names = ", ".join(sorted(kind.__name__ for kind in missing | unknown)) or "a kind stated twice"
+        raise TypeError(f"accounting/kinds and the union composition.Leaf differ in: {names}")
+    noise = {name for rules in every for name in rules.noise_fields}
+    loss = {name for rules in every for name in rules.loss_fields}
+    if noise & loss:
+        raise TypeError(f"noise in one kind and loss in another: {', '.join(sorted(noise & loss))}")
+    return MappingProxyType(found)
+
+
+EVERY_KIND: Final = table(
+    PURE_DP,
+    APPROX_DP,
+    ZCDP_RULES,
+    GDP_RULES,
+    RDP_RULES,
+    BOUNDED_RANGE,
+    PRIVACY_CURVE,
+    LAPLACE,
+    GAUSSIAN,
+    DISCRETE_LAPLACE,
+    DISCRETE_GAUSSIAN,
+    RANDOMIZED_RESPONSE,
+    EXPONENTIAL,
+    PMF,
+    SPARSE_VECTOR,
+    JOINT_GAUSSIAN,
+    leaves=frozenset({*get_args(Leaf), JointGaussian}),
+)
+
+
+def rules_of(leaf: AnyLeaf) -> LeafRules[Any]:
+    """What the kind of `leaf` says about itself."""
+    return EVERY_KIND[type(leaf)]

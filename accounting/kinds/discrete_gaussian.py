@@ -1,0 +1,105 @@
+"""Gaussian noise on the integers: the law `discrete_gaussian`."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting import outward
+from dpledger.accounting.kinds.gaussian import divergence_of_both, sampled_divergences
+from dpledger.accounting.kinds.leaf_rules import (
+    LeafRules,
+    Orders,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    no_theorem,
+    states_no_orders,
+)
+from dpledger.accounting.kinds.renyi import zcdp_cost
+from dpledger.accounting.laws.cells import Bracket, discrete_gaussian_bracket
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
+from dpledger.accounting.laws.draws import Draw, Poisson, Subset
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.leaves import DiscreteGaussianLaw
+from dpledger.accounting.prices import Cost, gaussian_mu_squared
+from dpledger.decimals import float_up, multiply, round_up, subtract
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = ["DISCRETE_GAUSSIAN"]
+
+HALF = Decimal("0.5")
+
+
+def _cost(leaf: DiscreteGaussianLaw, _relation: Relation, orders: Orders) -> Cost:
+    """Source: Canonne-Kamath-Steinke 2020, Theorem 4."""
+    return zcdp_cost(round_up(multiply(gaussian_mu_squared(leaf.sensitivity, leaf.sigma), HALF)), orders)
+
+
+def _whole(sensitivity: Decimal) -> int:
+    """The shift of one whole number. A vector of them has no pair here: its l2 norm need not be whole."""
+    if sensitivity != int(sensitivity):
+        raise CannotCertify("the pair of discrete_gaussian is that of one whole number: state a vector as zcdp")
+    return int(sensitivity)
+
+
+def _bracket(leaf: DiscreteGaussianLaw, _relation: Relation) -> Bracket | None:
+    return discrete_gaussian_bracket(float(leaf.sigma), _whole(leaf.sensitivity))
+
+
+def _alone(leaf: DiscreteGaussianLaw, _relation: Relation, _direction: Direction) -> Loss | None:
+    return DiscreteGaussianLoss(float(leaf.sigma), _whole(leaf.sensitivity))
+
+
+def _on_batch(leaf: DiscreteGaussianLaw, how: Draw, _relation: Relation, order: Decimal) -> Decimal | None:
+    """The chord of (a - 1) D_a between the whole orders around `order`, where the moments E_Q W^j, j = 0..a, of a
+    discrete Gaussian are at most those of a Gaussian. Source: docs/proofs/amplification.md, section 9."""
+    if not isinstance(how, Poisson | Subset):
+        return None
+    mu = float_up(leaf.sensitivity) / float(leaf.sigma)
+    low, high = math.floor(order), math.ceil(order)
+    values = [_whole_order(mu, how, whole) if whole > 1 else 0.0 for whole in (low, high)]
+    if low == high:
+        found = values[0] / (low - 1)
+    else:
+        share = float_up(subtract(order, Decimal(low)))
+        chord = values[0] + share * max(0.0, values[1] - values[0])
+        found = chord / float(subtract(order, Decimal(1))) * (1 + 1e-14)
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+
+
+def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:
+    """At least (a - 1) D_a of both directions, a = `order`: of a symmetric pair removing is the worse one."""
+    rate = how.rate if isinstance(how, Poisson) else Fraction(how.batch, how.population)
+    _, removing = sampled_divergences(rate, mu * mu * (1 + 1e-15), Decimal(order))
+    worst = removing if isinstance(how, Poisson) else divergence_of_both((removing, removing), Decimal(order))
+    return worst * (order - 1) * (1 + 1e-15)
+
+
+DISCRETE_GAUSSIAN = LeafRules(
+    kind=DiscreteGaussianLaw,
+    price=_cost,
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset({"sigma"}),
+    loss_fields=frozenset(),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=_alone,
+    sampled=None,
+    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for discrete_gaussian"),
+    quick=False,
+    null_is_absence=False,
+    grouped=lambda leaf, k, _: DiscreteGaussianLaw(leaf.sigma, multiply(leaf.sensitivity, k)),
+    relative=False,
+    gaussian=None,
+    renyi=None,
+    range=None,
+    batch_divergence=_on_batch,
+    reason=None,
+)

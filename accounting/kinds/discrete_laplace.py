@@ -1,0 +1,93 @@
+"""Laplace noise on the integers: the law `discrete_laplace`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+
+from dpledger.accounting import prices
+from dpledger.accounting.conversions import mu_squared_of_pure
+from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.kinds.leaf_rules import (
+    LeafRules,
+    Orders,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    states_no_orders,
+)
+from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.finite import FinitePair, discrete_laplace_pair
+from dpledger.accounting.laws.shuffled import shuffled_pairs
+from dpledger.accounting.laws.shuffling import agreeing_below
+from dpledger.accounting.leaves import DiscreteLaplaceLaw
+from dpledger.accounting.prices import Cost, discrete_laplace_epsilon
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = ["DISCRETE_LAPLACE"]
+
+MOST_ATOMS = 1 << 13
+
+
+def _cost(leaf: DiscreteLaplaceLaw, _relation: Relation, orders: Orders) -> Cost:
+    """GDP at the price of any mechanism with this epsilon: the scalar law's own does not hold in many dimensions."""
+    epsilon = discrete_laplace_epsilon(leaf.scale, leaf.sensitivity)
+    return Cost(
+        pure=epsilon,
+        rho=prices.discrete_laplace_rho(leaf.scale, leaf.sensitivity),
+        mu_squared=mu_squared_of_pure(epsilon),
+        rdp={order: prices.discrete_laplace_rdp(leaf.scale, leaf.sensitivity, order) for order in orders},
+    )
+
+
+def _bracket(leaf: DiscreteLaplaceLaw, _relation: Relation) -> Bracket | None:
+    if leaf.sensitivity >= MOST_ATOMS:
+        raise CannotCertify(f"discrete_laplace with a sensitivity of {MOST_ATOMS} or more: state it as pure_dp")
+    if not int(leaf.sensitivity):
+        return None
+    pair = discrete_laplace_pair(float(leaf.scale), int(leaf.sensitivity))
+    return Bracket(pair, pair)
+
+
+def _shuffled(leaf: DiscreteLaplaceLaw, users: int) -> Bracket | None:
+    epsilon = discrete_laplace_epsilon(leaf.scale, Decimal(int(leaf.sensitivity)))
+    return shuffled_pairs(epsilon, 2, users, functools.partial(_agreeing, leaf))
+
+
+def _agreeing(leaf: DiscreteLaplaceLaw, _epsilon: float, users: int) -> FinitePair:
+    step = math.exp(-1 / float(leaf.scale))
+    rare = math.exp(-float(leaf.sensitivity) / float(leaf.scale)) / (1 + step)
+    return agreeing_below(rare, (step / (1 + step), 1 / (1 + step)), users)
+
+
+def _grouped(leaf: DiscreteLaplaceLaw, k: int, _relation: Relation) -> DiscreteLaplaceLaw | PureDP:
+    whole = int(leaf.sensitivity)
+    return DiscreteLaplaceLaw(leaf.scale, Decimal(whole * k)) if whole else PureDP(0)
+
+
+DISCRETE_LAPLACE = LeafRules(
+    kind=DiscreteLaplaceLaw,
+    price=_cost,
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset({"scale"}),
+    loss_fields=frozenset(),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=None,
+    sampled=None,
+    shuffled=_shuffled,
+    quick=False,
+    null_is_absence=False,
+    grouped=_grouped,
+    relative=False,
+    gaussian=None,
+    renyi=None,
+    range=None,
+    batch_divergence=None,
+    reason=None,
+)

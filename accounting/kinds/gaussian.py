@@ -1,0 +1,284 @@
+"""Gaussian noise: the law `gaussian`, the guarantee `gdp`, and several of them on one batch as one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from dpledger.accounting import outward
+from dpledger.accounting.floating import UNIT
+from dpledger.accounting.guarantees import GDP
+from dpledger.accounting.kinds.leaf_rules import (
+    LeafRules,
+    Orders,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    no_theorem,
+    states_no_orders,
+)
+from dpledger.accounting.laws.cells import Bracket, gaussian_bracket
+from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
+from dpledger.accounting.laws.gaussian import GaussianLoss
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
+from dpledger.accounting.leaves import GaussianLaw
+from dpledger.accounting.prices import Cost, gaussian_mu_squared
+from dpledger.decimals import float_up, multiply, round_down, round_up, subtract
+from dpledger.relations import Relation
+
+__all__ = [
+    "GAUSSIAN",
+    "GDP_RULES",
+    "JOINT_GAUSSIAN",
+    "JointGaussian",
+    "divergence_of_both",
+    "sampled_divergences",
+    "sampled_gaussian_rdp",
+    "shift_of",
+]
+
+HALF = Decimal("0.5")
+
+
+@dataclass(frozen=True, slots=True)
+class JointGaussian:
+    """Several Gaussians on one batch: mu^2 of all together. Found in trees, never written in one."""
+
+    mu_squared: Fraction
+    kind: str = "gaussian"
+
+
+Gaussian: TypeAlias = GaussianLaw | GDP | JointGaussian
+
+
+def shift_of(relation: Relation) -> int:
+    """By how many contributions of one unit the mean moves: by one when a unit comes, goes or becomes null, by two when
+    it is exchanged."""
+    match relation:
+        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
+            return 1
+        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
+            return 2
+        case _:
+            assert_never(relation)
+
+
+# ---- what it costs --------------------------------------------------------------------------------------------------
+
+
+def gdp_cost(mu_squared: Decimal, orders: Orders) -> Cost:
+    """mu-GDP: mu^2/2-zCDP. Source: Dong-Roth-Su 2022, Corollary B.6."""
+    half = multiply(mu_squared, HALF)
+    rdp = {order: round_up(multiply(half, order)) for order in orders}
+    return Cost(pure=None, rho=round_up(half), mu_squared=mu_squared, rdp=rdp)
+
+
+def _law_cost(leaf: GaussianLaw, relation: Relation, orders: Orders) -> Cost:
+    return gdp_cost(gaussian_mu_squared(shift_of(relation), leaf.noise_multiplier), orders)
+
+
+# ---- its pair -------------------------------------------------------------------------------------------------------
+
+
+def _law_ratio(leaf: GaussianLaw, relation: Relation) -> tuple[int, int]:
+    top, bottom = leaf.noise_multiplier.as_integer_ratio()
+    shift, sigma = shift_of(relation) * bottom, top
+    return shift * shift, sigma * sigma
+
+
+def _gdp_ratio(leaf: GDP, _relation: Relation) -> tuple[int, int]:
+    shift, sigma = leaf.mu.as_integer_ratio()
+    return shift * shift, sigma * sigma
+
+
+def _joint_ratio(leaf: JointGaussian, _relation: Relation) -> tuple[int, int]:
+    return leaf.mu_squared.as_integer_ratio()
+
+
+def _mu_squared(leaf: Gaussian, relation: Relation) -> Fraction:
+    match leaf:
+        case GaussianLaw():
+            return Fraction(*_law_ratio(leaf, relation))
+        case GDP():
+            return Fraction(*_gdp_ratio(leaf, relation))
+        case JointGaussian():
+            return leaf.mu_squared
+        case _:
+            assert_never(leaf)
+
+
+def _bracket(leaf: Gaussian, relation: Relation) -> Bracket | None:
+    mu_squared = _mu_squared(leaf, relation)
+    return gaussian_bracket(float(mu_squared)) if mu_squared else None
+
+
+def _alone(leaf: Gaussian, relation: Relation, _direction: Direction) -> Loss | None:
+    mu_squared = _mu_squared(leaf, relation)
+    return GaussianLoss(float(mu_squared)) if mu_squared else None
+
+
+def _sampled_law(leaf: GaussianLaw, rate: float, relation: Relation, direction: Direction) -> Loss:
+    return SampledGaussianLoss(rate, float(leaf.noise_multiplier) / shift_of(relation), direction)
+
+
+def _sampled(leaf: Gaussian, rate: float, relation: Relation, direction: Direction) -> Loss | None:
+    mu_squared = _mu_squared(leaf, relation)
+    if not mu_squared:
+        return None
+    sigma = (mu_squared.denominator / mu_squared.numerator) ** 0.5
+    return SampledGaussianLoss(rate, sigma, direction)
+
+
+def _grouped(leaf: Gaussian, k: int, relation: Relation) -> JointGaussian:
+    """Source: Dong-Roth-Su 2022, Theorem 2.14."""
+    return JointGaussian(_mu_squared(leaf, relation) * k * k)
+
+
+_NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
+
+
+# ---- the Renyi divergence of a secret batch -------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1024)
+def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
+    """The Renyi divergence of a Poisson-sampled Gaussian, or the whole one's where that is smaller: a sample mixes runs
+    with the unit and runs without it, and the divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13).
+
+    Claim: (order, result)-RDP under add_remove. Source: laws.subsampled.rdp_upper.
+    """
+    whole = round_up(multiply(multiply(gaussian_mu_squared(1, noise_multiplier), HALF), order))
+    sampled = Decimal.from_float(rdp_upper(rate, noise_multiplier, order))
+    return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
+
+
+def _law_on_batch(leaf: GaussianLaw, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+    if isinstance(how, Poisson) and shift_of(relation) == 1:
+        return sampled_gaussian_rdp(how.rate, leaf.noise_multiplier, order)
+    return _on_batch(leaf, how, relation, order)
+
+
+def _gdp_on_batch(leaf: GDP, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+    """A mu-GDP mechanism is dominated by a Gaussian, and so is its sample. Source: Zhu-Dong-Wang 2022, Theorem 11."""
+    if isinstance(how, Poisson) and leaf.mu:
+        return sampled_gaussian_rdp(how.rate, round_down(1 / Fraction(leaf.mu)), order)
+    return _on_batch(leaf, how, relation, order)
+
+
+def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+    """A Poisson sample at the larger of both directions, D; without replacement log(I_remove + I_add - 1)/(a - 1), I =
+    e^{(a - 1) D}. Source: docs/proofs/amplification.md, section 9."""
+    mu_squared = float(_mu_squared(leaf, relation))
+    match how:
+        case Poisson(rate=rate):
+            found = max(sampled_divergences(rate, mu_squared, order))
+        case Subset(population=population, batch=batch):
+            share = Fraction(batch, population)
+            found = divergence_of_both(sampled_divergences(share, mu_squared, order), order)
+        case Allocation() | Shuffle():
+            return None
+        case _:
+            assert_never(how)
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+
+
+def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, order: Decimal) -> tuple[float, float]:
+    """Of a Poisson-sampled Gaussian: adding the unit, removing it. A mean that does not move tells nothing."""
+    if not mu_squared:
+        return 0.0, 0.0
+    rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
+    if rounded >= 1:
+        return math.inf, math.inf
+    above = float_up(order)
+    adding, removing = (SampledGaussianLoss(rounded, sigma, side).rdp_upper(above) for side in ("add", "remove"))
+    return adding, removing
+
+
+def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
+    """log(I + I' - 1)/(a - 1), rounded up: log(1 + x + y) with x, y = e^{(a-1) D} - 1."""
+    more = float_up(subtract(order, Decimal(1)))
+    exponents = [more * divergence for divergence in both]
+    if max(exponents) > 600:
+        return math.inf
+    return math.log1p(math.fsum(map(math.expm1, exponents)) * (1 + 1e-14)) / more * (1 + 1e-14)
+
+
+GAUSSIAN = LeafRules(
+    kind=GaussianLaw,
+    price=_law_cost,
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset({"noise_multiplier"}),
+    loss_fields=frozenset(),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=_alone,
+    sampled=_sampled_law,
+    shuffled=no_theorem(_NO_SHUFFLE.format("gaussian")),
+    quick=True,
+    null_is_absence=True,
+    grouped=_grouped,
+    relative=True,
+    gaussian=_law_ratio,
+    renyi=None,
+    range=None,
+    batch_divergence=_law_on_batch,
+    reason=None,
+)
+
+GDP_RULES = LeafRules(
+    kind=GDP,
+    price=lambda leaf, _, orders: gdp_cost(multiply(leaf.mu, leaf.mu), orders),
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset(),
+    loss_fields=frozenset({"mu"}),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=_alone,
+    sampled=_sampled,
+    shuffled=no_theorem(_NO_SHUFFLE.format("gdp")),
+    quick=True,
+    null_is_absence=False,
+    grouped=_grouped,
+    relative=False,
+    gaussian=_gdp_ratio,
+    renyi=None,
+    range=None,
+    batch_divergence=_gdp_on_batch,
+    reason=None,
+)
+
+JOINT_GAUSSIAN = LeafRules(
+    kind=JointGaussian,
+    price=lambda leaf, _, orders: gdp_cost(round_up(leaf.mu_squared), orders),
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset(),
+    loss_fields=frozenset(),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=_alone,
+    sampled=_sampled,
+    shuffled=no_theorem(_NO_SHUFFLE.format("several gaussians")),
+    quick=True,
+    null_is_absence=True,
+    grouped=_grouped,
+    relative=False,
+    gaussian=_joint_ratio,
+    renyi=None,
+    range=None,
+    batch_divergence=_on_batch,
+    reason=None,
+)

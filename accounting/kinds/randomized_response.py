@@ -1,0 +1,98 @@
+"""One of k values, the true one likelier: the law `randomized_response`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+
+from dpledger.accounting import outward
+from dpledger.accounting.kinds.leaf_rules import (
+    LeafRules,
+    Orders,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    states_no_orders,
+)
+from dpledger.accounting.kinds.worst_case import pure_cost
+from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.concentration import rho_of
+from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
+from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
+from dpledger.accounting.laws.shuffling import shuffled_bracket
+from dpledger.accounting.leaves import RandomizedResponseLaw
+from dpledger.accounting.prices import Cost
+from dpledger.decimals import float_up
+from dpledger.relations import Relation
+
+__all__ = ["RANDOMIZED_RESPONSE"]
+
+
+def _cost(leaf: RandomizedResponseLaw, _relation: Relation, orders: Orders) -> Cost:
+    """The prices of an epsilon, or the divergences of its own pair where these are less."""
+    whole = pure_cost(leaf.epsilon, orders)
+    if not leaf.epsilon:
+        return whole
+    rdp = {order: _rdp(leaf, order) for order in orders}
+    return whole.or_better(Cost(pure=None, rho=_rho(leaf), mu_squared=None, rdp=rdp))
+
+
+@functools.lru_cache(maxsize=1024)
+def _rdp(leaf: RandomizedResponseLaw, order: Decimal) -> Decimal | None:
+    found = _pair(leaf).loss().rdp_upper(float_up(order))
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+
+
+@functools.lru_cache(maxsize=256)
+def _rho(leaf: RandomizedResponseLaw) -> Decimal | None:
+    found = rho_of(_pair(leaf).loss())
+    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+
+
+def _pair(leaf: RandomizedResponseLaw) -> FinitePair:
+    return randomised_response_pair(float(leaf.epsilon), leaf.k)
+
+
+def _bracket(leaf: RandomizedResponseLaw, _relation: Relation) -> Bracket | None:
+    if not leaf.epsilon:
+        return None
+    pair = _pair(leaf)
+    return Bracket(pair, pair)
+
+
+def _shuffled(leaf: RandomizedResponseLaw, users: int) -> Bracket | None:
+    """Responses on three values and more are seen whole."""
+    return shuffled_pairs(leaf.epsilon, leaf.k, users, functools.partial(_agreeing, leaf.k))
+
+
+def _agreeing(categories: int, epsilon: float, users: int) -> FinitePair:
+    if categories > 2:
+        return shuffled_bracket(epsilon, categories, users).below
+    return likely_responses(math.exp(-epsilon), users)
+
+
+RANDOMIZED_RESPONSE = LeafRules(
+    kind=RandomizedResponseLaw,
+    price=_cost,
+    failure=never_fails,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset(),
+    loss_fields=frozenset({"epsilon"}),
+    mirrors=mirrors_itself,
+    bracket=_bracket,
+    alone=None,
+    sampled=None,
+    shuffled=_shuffled,
+    quick=False,
+    null_is_absence=False,
+    grouped=lambda leaf, *_: leaf,  # its pair is that of any two values
+    relative=False,
+    gaussian=None,
+    renyi=None,
+    range=None,
+    batch_divergence=None,
+    reason=None,
+)

@@ -1,0 +1,195 @@
+"""A second golden ledger: a reserved charge for every kind of leaf, node and outcome, a scope for every kind of filter,
+a claim in every kind of guarantee. What a kind means is said elsewhere; here its bytes are.
+
+`ledger_golden.py` writes it beside the golden ledger. A kind of the union without an example here fails a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from dpledger.accounting.composition import Composition, SparseVectorLaw, parse_tree
+from dpledger.accounting.filters import (
+    BasicFilter,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    MixedFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+    advanced,
+    opened_by,
+)
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    AccuracyFailure,
+    ApproxDP,
+    BoundedRange,
+    Failure,
+    Guarantee,
+    PrivacyCurve,
+    PrivacyFailure,
+    PureDP,
+)
+from dpledger.ledger.bodies import Audited, MechanismNote, RefutedPoint
+from dpledger.ledger.ledger import Ledger
+from dpledger.mechanisms.protocol import Release
+from dpledger.relations import Relation
+from dpledger.schema import JsonValue
+from ledger_mechanisms import Once, stream
+
+LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}
+GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "10"}
+EITHER = opened_by(ApproxDP(100, "0.001"))
+assert isinstance(EITHER, EitherFilter)
+
+FILTERS: Mapping[str, Filter] = {
+    "pure": PureFilter(1),
+    "basic": BasicFilter(1, "0.000001"),
+    "zcdp": ZCDPFilter("0.5", "0.000001"),
+    "rdp": RDPFilter(("2", "8"), ("1", "4")),
+    "gdp": GDPFilter(1),
+    "advanced": advanced(3, "0.000001", "0.000001"),
+    "mixed": MixedFilter(100, "0.0005", "0.0005", EITHER.order_minus_one, EITHER.offset),
+    "either": EITHER,
+}
+"""A scope of each is opened, named after it, under `add_remove`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A tree of this kind, a claim that follows from it, and the scope in which it is reserved."""
+
+    tree: Mapping[str, JsonValue]
+    claim: Guarantee
+    scope: str = "either"
+    causes: tuple[Failure, ...] = ()
+
+
+QUARTER = PureDP("0.25")
+TENTH_OF_MU = GDP("0.1")
+MILLIONTH = (PrivacyFailure("0.000001", "approximation"), AccuracyFailure("0.05", "off by more than 10"))
+
+EXAMPLES: Mapping[str, Example] = {
+    "pure_dp": Example(tree={"epsilon": "0.25"}, claim=QUARTER, scope="pure"),
+    "approx_dp": Example(
+        tree={"epsilon": "0.25", "delta": "0.000001"},
+        claim=ApproxDP("0.25", "0.000001"),
+        scope="basic",
+        causes=MILLIONTH,
+    ),
+    "zcdp": Example(tree={"rho": "0.005"}, claim=ZCDP("0.005"), scope="zcdp"),
+    "gdp": Example(tree={"mu": "0.1"}, claim=TENTH_OF_MU, scope="gdp"),
+    "rdp": Example(
+        tree={"orders": ["2", "8"], "epsilons": ["0.01", "0.04"]},
+        claim=RDP(("2", "8"), ("0.01", "0.04")),
+        scope="rdp",
+    ),
+    "bounded_range": Example(tree={"eta": "0.25"}, claim=BoundedRange("0.25"), scope="advanced"),
+    "privacy_curve": Example(
+        tree={"epsilons": ["0", "0.25"], "deltas": ["0.125", "0"]},
+        claim=PrivacyCurve(("0", "0.25"), ("0.125", "0")),
+        scope="mixed",
+    ),
+    "laplace": Example(tree=LAPLACE, claim=QUARTER),
+    "gaussian": Example(tree=GAUSSIAN, claim=TENTH_OF_MU),
+    "discrete_laplace": Example(tree={"scale": "4", "sensitivity": "1"}, claim=QUARTER),
+    "discrete_gaussian": Example(tree={"sigma": "10", "sensitivity": "1"}, claim=ZCDP("0.005")),
+    "randomized_response": Example(tree={"epsilon": "0.25", "k": 5}, claim=QUARTER),
+    "exponential": Example(tree={"epsilon": "0.25"}, claim=BoundedRange("0.25")),
+    "pmf": Example(tree={"left": ["0.6", "0.4"], "right": ["0.4", "0.6"]}, claim=PureDP("0.5")),
+    "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
+    "sequence": Example(tree={"of": [LAPLACE, {"kind": "laplace", "epsilon": "0.125"}]}, claim=PureDP("0.375")),
+    "repeated": Example(tree={"of": GAUSSIAN, "times": 4}, claim=ZCDP("0.02")),
+    "poisson_sampled": Example(tree={"of": LAPLACE, "rate": "0.5"}, claim=QUARTER),
+    "sampled_without_replacement": Example(
+        tree={"of": LAPLACE, "population": 1000, "batch": 50}, claim=QUARTER, scope="replacing"
+    ),
+    "shuffled": Example(tree={"of": LAPLACE, "users": 1000}, claim=QUARTER, scope="replacing"),
+    "random_allocation": Example(tree={"of": LAPLACE, "steps": 3}, claim=QUARTER),
+    "group": Example(tree={"of": LAPLACE, "k": 2, "relation": "add_remove"}, claim=PureDP("0.5")),
+    "parallel": Example(tree={"of": [LAPLACE, LAPLACE]}, claim=QUARTER),
+    "post_processed": Example(tree={"of": LAPLACE}, claim=QUARTER),
+    "converted": Example(
+        tree={"of": LAPLACE, "to": {"kind": "zcdp", "rho": "0.03125"}, "relation": "add_remove"},
+        claim=ZCDP("0.03125"),
+    ),
+    "filtered": Example(tree={"filter": {"kind": "pure", "epsilon": "0.5"}, "of": [LAPLACE]}, claim=PureDP("0.5")),
+}
+"""By the kind of the tree's top. The sparse vector is run, so that its outcome is recorded too."""
+
+
+def tree_of(kind: str, example: Example) -> Composition:
+    """The tree of an example."""
+    if kind == SparseVectorLaw.__dataclass_fields__["kind"].default:
+        return stream("0.5", 2).parts()
+    return parse_tree({"kind": kind, **example.tree})
+
+
+def build(book: Ledger) -> Ledger:
+    """Fill an empty ledger with all examples."""
+    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
+        for name, rule in FILTERS.items():
+            book.scope(name, unit="patient", relation="add_remove", budget=rule)
+        book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
+        for kind, example in EXAMPLES.items():
+            _record(book, kind, example)
+        _note(book)
+        book.end("every kind was shown")
+    return book
+
+
+def _record(book: Ledger, kind: str, example: Example) -> None:
+    scope = book.scope(example.scope)
+    tree = tree_of(kind, example)
+    if isinstance(tree, SparseVectorLaw):
+        with scope.open(stream("0.5", 2), None, key=kind) as answers:
+            for query in (True, False):
+                answers.ask(query)
+        return
+    told = Once(claimed=example.claim, made_of=tree, kind="told", causes=example.causes, run=_nothing)
+    scope.reserve(told, key=kind)
+
+
+def _note(book: Ledger) -> None:
+    """An audit with every member that may be absent: about a charge, and a point that fell."""
+    charge = next(name for name, open_ in sorted(book.state.open.items()) if open_.key == "gaussian")
+    book.scope("either").record(
+        Audited(
+            mechanism=MechanismNote("told", {}, "dpledger 0.1.0"),
+            claim=TENTH_OF_MU,
+            relation=Relation.ADD_REMOVE,
+            verdict="violation",
+            epsilon_lower="0.25",
+            delta="0.00001",
+            confidence="0.95",
+            trials_left=100_000,
+            trials_right=100_000,
+            event="output >= 3",
+            method="threshold",
+            refuted=RefutedPoint(epsilon="0.125", delta="0.0078125", epsilon_lower="0.1875"),
+            charge=charge,
+        )
+    )
+    book.declare("own_reading_room", "The record is shown to visitors.", by="The archive")
+
+
+def _nothing(data: Any, parts: Composition) -> Release[Any]:
+    return Release(value=None, parts=parts)
+
+
+def kinds_in(value: object) -> Iterator[str]:
+    """Every `kind` that stands in a payload, at any depth."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("kind"), str):
+            yield value["kind"]
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from kinds_in(item)

@@ -1,0 +1,251 @@
+"""Kinds of leaves that an outsider adds: the edits that CONTRIBUTING asks for, in a copy of the package.
+
+A `Kind` is the text of its edits, place by place. `house` makes the copy, with any of them left out; `ran` runs a
+script in it, in a fresh process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+__all__ = ["BIT", "COUNTED", "Kind", "facts", "house", "ran", "without"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """`name`: of the record. `record`: its class, in `leaves`. `union`: its line in the union. `rules`: the module of
+    `kinds`, `module` its name and `constant` the object in it. `table`: its line in the table."""
+
+    name: str
+    record: str
+    union: str
+    module: str
+    rules: str
+    constant: str
+    table: str
+
+
+def house(folder: Path, kind: Kind) -> Path:
+    """A copy of the package with the edits of a kind made in it."""
+    package = folder / "dpledger"
+    shutil.copytree(ROOT / "src" / "dpledger", package, ignore=shutil.ignore_patterns("__pycache__"))
+    accounting = package / "accounting"
+    _append(accounting / "leaves.py", kind.record)
+    composition, table = accounting / "composition.py", accounting / "kinds" / "__init__.py"
+    _insert(composition, "from dpledger.accounting.leaves import (\n", f"    {kind.name},\n")
+    _insert(composition, "Leaf: TypeAlias = (\n    PureDP\n", kind.union)
+    (accounting / "kinds" / f"{kind.module}.py").write_text(kind.rules)
+    if kind.table:
+        imported = f"from dpledger.accounting.kinds.{kind.module} import {kind.constant}\n"
+        _insert(table, "from dpledger.accounting.composition import Leaf\n", imported)
+    _insert(table, "EVERY_KIND: Final = table(\n", kind.table)
+    return folder
+
+
+def _append(file: Path, text: str) -> None:
+    file.write_text(file.read_text() + text)
+
+
+def _insert(file: Path, after: str, text: str) -> None:
+    source = file.read_text()
+    assert source.count(after) == 1, f"{file.name} no longer has: {after}"
+    file.write_text(source.replace(after, after + text))
+
+
+def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """The script in a fresh process that imports the copy, and the tests' support."""
+    path = os.pathsep.join([str(folder), str(ROOT / "tests" / "support")])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+def facts(kind: Kind) -> list[str]:
+    """The facts that its rules state, one a line."""
+    stated = kind.rules.partition("= LeafRules(\n")[2].partition("\n)")[0]
+    return [line.strip().partition("=")[0] for line in stated.splitlines() if line.startswith("    ")]
+
+
+def without(kind: Kind, fact: str) -> Kind:
+    """The same, with one fact left out."""
+    lines = kind.rules.splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(f"    {fact}=")]
+    assert len(kept) == len(lines) - 1
+    return replace(kind, rules="".join(kept))
+
+
+BIT = Kind(
+    name="BitLaw",
+    record='''
+
+@record
+class BitLaw:
+    """A bit: 1 with probability `present` where the unit is there, with probability `absent` where it is not."""
+
+    present: Probability
+    absent: Probability
+    kind: Literal["bit"] = tag(default="bit")
+''',
+    union="    | BitLaw\n",
+    module="bit",
+    constant="BIT",
+    table="    BIT,\n",
+    rules='''"""One bit, likelier with the unit than without it: the law `bit`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting import prices
+from dpledger.accounting.kinds.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
+from dpledger.accounting.kinds.worst_case import approximate_cost
+from dpledger.accounting.laws.cells import Bracket
+from dpledger.accounting.laws.finite import listed_pair
+from dpledger.accounting.leaves import BitLaw
+
+
+def _sides(leaf):
+    return (leaf.present, 1 - leaf.present), (leaf.absent, 1 - leaf.absent)
+
+
+def _price(leaf, relation, orders):
+    left, right = _sides(leaf)
+    return approximate_cost(prices.pmf_epsilon(left, right), prices.pmf_failure(left, right), orders)
+
+
+def _bracket(leaf, relation):
+    pair = listed_pair(*_sides(leaf))
+    return Bracket(pair, pair)
+
+
+def _failure(leaf, direction):
+    left, right = _sides(leaf) if direction == "remove" else _sides(leaf)[::-1]
+    return sum((Fraction(p) for p, q in zip(left, right) if not q), Fraction(0))
+
+
+BIT = LeafRules(
+    kind=BitLaw,
+    price=_price,
+    failure=_failure,
+    outcome=None,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset(),
+    loss_fields=frozenset(),
+    mirrors=lambda _: "not",
+    bracket=_bracket,
+    alone=None,
+    sampled=None,
+    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for bit"),
+    quick=False,
+    null_is_absence=False,
+    grouped=no_group("bit"),
+    relative=False,
+    gaussian=None,
+    renyi=None,
+    range=None,
+    batch_divergence=None,
+    reason=None,
+)
+''',
+)
+"""Its two directions differ: of 0.9 and 0.5 removing the unit shows log 1.8, adding it log 5."""
+
+
+COUNTED = Kind(
+    name="CountedLaw",
+    record='''
+
+@record
+class CountedOutcome:
+    """How many questions were asked."""
+
+    asked: Tally
+    kind: Literal["counted_outcome"] = tag(default="counted_outcome")
+
+
+@record
+class CountedLaw:
+    """Up to `most` adaptively chosen questions, each answered with `epsilon`-DP; it publishes how many were asked."""
+
+    epsilon: Exact
+    most: Count
+    outcome: CountedOutcome | None = given(default=None)
+    kind: Literal["counted"] = tag(default="counted")
+''',
+    union="    | CountedLaw\n",
+    module="counted",
+    constant="COUNTED",
+    table="    COUNTED,\n",
+    rules='''"""Questions that are counted: the law `counted`, of which a run that asks fewer costs less."""
+
+from __future__ import annotations
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.kinds.leaf_rules import (
+    ExPost,
+    LeafRules,
+    may_overlap,
+    mirrors_itself,
+    never_fails,
+    no_theorem,
+    states_no_orders,
+)
+from dpledger.accounting.kinds.worst_case import approximate_bracket, pure_cost
+from dpledger.accounting.leaves import CountedLaw
+from dpledger.decimals import ZERO, multiply
+from dpledger.errors import ParameterError
+
+
+def _whole(leaf):
+    return multiply(leaf.epsilon, leaf.most)
+
+
+def _require_possible(leaf):
+    if leaf.outcome.asked > leaf.most:
+        raise ParameterError("CountedOutcome.asked", leaf.outcome.asked, f"at most {leaf.most}")
+
+
+EX_POST = ExPost(
+    known=lambda leaf: leaf.outcome is not None,
+    planned=lambda leaf: CountedLaw(leaf.epsilon, leaf.most),
+    answers=lambda leaf: leaf.outcome.asked,
+    require_possible=_require_possible,
+    loss=lambda leaf: multiply(leaf.epsilon, leaf.outcome.asked),
+)
+
+COUNTED = LeafRules(
+    kind=CountedLaw,
+    price=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
+    failure=never_fails,
+    outcome=EX_POST,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    noise_fields=frozenset(),
+    loss_fields=frozenset({"epsilon"}),
+    mirrors=mirrors_itself,
+    bracket=lambda leaf, relation: approximate_bracket(_whole(leaf), ZERO),
+    alone=None,
+    sampled=None,
+    shuffled=no_theorem("shuffled is certified for pure local randomisers, not for counted"),
+    quick=False,
+    null_is_absence=False,
+    grouped=lambda leaf, k, relation: PureDP(multiply(_whole(leaf), k)),
+    relative=False,
+    gaussian=None,
+    renyi=None,
+    range=None,
+    batch_divergence=None,
+    reason=None,
+)
+''',
+)
+"""Questions asked past `most` are no outcome that it can have."""
