@@ -24,6 +24,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
+from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.infinite_mass import finite_part
@@ -34,12 +35,12 @@ from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.profile import Bounds, Composable, Profile, compose, tree_of
+from dpledger.accounting.profile import Bounds, Profile, compose
 from dpledger.accounting.reading import Ingredients, read_both_ways, read_losses
-from dpledger.decimals import Number, float_down, float_up, read, text
+from dpledger.decimals import Number, float_down, float_up, read, text, whole
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, plain
+from dpledger.schema import JsonValue, one_of, plain
 
 __all__ = ["Accountant"]
 
@@ -61,8 +62,8 @@ class Accountant:
         self.delta = read(delta, field="delta")
         if not 0 < self.delta < 1:
             raise ParameterError("delta", self.delta, "a number in (0, 1)")
-        if direction not in (None, "add", "remove"):
-            raise ParameterError("direction", direction, "'add', 'remove' or nothing")
+        if direction is not None:
+            one_of(direction, ("add", "remove"), field="direction")
         require_assumptions()
         self.relation, self.direction = Relation.read(relation), direction
         self._lock = threading.RLock()
@@ -109,6 +110,8 @@ class Accountant:
         """The bounds of epsilon for everything of both, which is appended here.
 
         Claim: as `append`. Raises ParameterError where delta differs, RelationError where relation or direction do."""
+        if not isinstance(other, Accountant):
+            raise ParameterError("other", other, "an accountant")
         if other.delta != self.delta:
             raise ParameterError("delta", other.delta, f"{self.delta}, as here")
         if (other.relation, other.direction) != (self.relation, self.direction):
@@ -129,18 +132,21 @@ class Accountant:
         self._bounds = self._largest() if self._contours else self.profile().epsilon(self.delta)
         return self._bounds
 
-    def _require(self, count: int, item: _Item | None) -> None:
-        if type(count) is not int or not 1 <= count <= MOST_RUNS - (item.count if item else 0):
-            raise ParameterError("count", count, "a whole number from 1 on, at most 10^12 runs of one mechanism in all")
+    def _require(self, count: object, item: _Item | None) -> int:
+        """The count, if as many runs of the item may follow: 10^12 of one mechanism in all."""
+        so_far = item.count if item else 0
+        if so_far == MOST_RUNS:
+            raise ParameterError("count", count, "no more runs of this mechanism: there are 10^12")
+        return whole(count, field="count", least=1, most=MOST_RUNS - so_far)
 
     def _add(self, what: Composable, count: int) -> Composition:
         """The tree that was added."""
         tree = cast(Composition, what)
-        item = self._items.get(tree) if isinstance(what, Hashable) else None
+        item = self._items.get(tree) if isinstance(what, Hashable) and hasattr(what, "kind") else None
         if item is None:
             tree = self._tree(what)
             item = None if tree is what else self._items.get(tree)
-        self._require(count, item)
+        count = self._require(count, item)
         if item is None:
             item = self._items[tree] = self._read(tree)
             self._contours = self._contours and item.losses is not None
@@ -164,13 +170,13 @@ class Accountant:
         """The whole profile of everything so far."""
         if not self._items:
             raise ParameterError("Accountant", "nothing appended yet", "at least one mechanism")
-        return compose(self._whole(), self.relation, direction=self.direction)
+        return compose(self._whole(), relation=self.relation, direction=self.direction)
 
     def _whole(self) -> Composition:
         return Sequence(tuple(Repeated(tree, times=count) for tree, count in self._counts()))
 
     def _tree(self, what: Composable) -> Composition:
-        tree, _, direction = tree_of(what, self.relation)
+        tree, _, direction = tree_of(what, relation=self.relation)
         if direction not in (None, self.direction):
             raise RelationError(f"the document is for {direction}, the accountant for {self.direction or 'both'}")
         return tree

@@ -3,11 +3,11 @@
 `make(value)` says what would be run; the search asks the engine, or the price rules, whether that provably meets the
 target, and returns a value only if it was checked itself, on the certified side. Nothing is interpolated.
 
->>> from dpledger.accounting.composition import GaussianLaw, Repeated
->>> noise = calibrate(lambda z: Repeated(GaussianLaw(z), times=100), ApproxDP(1, "1e-6"))
+>>> from dpledger.accounting.composition import GaussianLaw
+>>> noise = calibrate(lambda z: (GaussianLaw(z), 100), ApproxDP(1, "1e-6"))
 >>> noise
 Decimal('42.2468')
->>> calibrate_count(lambda steps: Repeated(GaussianLaw(noise), times=steps), ApproxDP(1, "1e-6"))
+>>> calibrate_count(lambda steps: (GaussianLaw(noise), steps), ApproxDP(1, "1e-6"))
 100
 """
 
@@ -18,15 +18,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 from dpledger.accounting import rules
+from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.conversions import epsilon_of
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.profile import Composable, compose, tree_of
-from dpledger.decimals import Number, add, multiply, read, round_down, round_up, subtract, text
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Guarantee,
+    PrivacyCurve,
+    PureDP,
+    warn_where_implausible,
+)
+from dpledger.accounting.profile import compose
+from dpledger.decimals import Number, add, multiply, read, round_down, round_up, subtract, text, whole
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
+from dpledger.schema import one_of
 
 __all__ = ["Seek", "calibrate", "calibrate_count", "meets"]
 
@@ -48,9 +60,9 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
     """
     match target:
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return Decimal.from_float(compose(what, relation).epsilon(delta).upper) <= epsilon
+            return Decimal.from_float(compose(what, relation=relation).epsilon(delta).upper) <= epsilon
         case PureDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            tree, under, direction = tree_of(what, relation)
+            tree, under, direction = tree_of(what, relation=relation)
             if direction is not None:
                 raise ParameterError("direction", direction, f"both directions, for a target of {target.kind}")
             try:
@@ -59,7 +71,7 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
                 return False
             return True
         case _:
-            assert_never(target)
+            raise ParameterError("target", target, "a guarantee, like ApproxDP(1, '1e-6')")
 
 
 def calibrate(
@@ -73,17 +85,20 @@ def calibrate(
 ) -> Decimal:
     """The least (or most) value, to `digits` significant digits, for which `make(value)` provably meets `target`.
 
+    `make` gets a Decimal, which Python does not multiply by a float: write `2 * z`, `Decimal("0.5") * z` or `float(z)`.
     `within`: where it may lie, both ends above 0. Claim: `make(result)` meets the target, and for the next value of as
     many digits on the other side that could not be shown, or it is outside `within`. Assumes, for the second half
     only: more noise (a smaller rate) never costs more. Source: `meets`, at the result itself.
-    Raises InfeasiblePlan where no value within does; whatever `make` raises.
+    Raises InfeasiblePlan where no value within does, ParameterError where the other way of seeking would be right;
+    whatever `make` raises, but a TypeError, which is its cause.
     """
-    low, high = (read(end, field="within") for end in within)
+    low, high = (read(end, field="within") for end in _ends(within))
     if not 0 < low <= high:
         raise ParameterError("within", f"{text(low)}, {text(high)}", "two numbers above 0, the smaller one first")
-    if type(digits) is not int or not 1 <= digits <= MOST_DIGITS:
-        raise ParameterError("digits", digits, f"a whole number from 1 to {MOST_DIGITS}")
-    search = _Search(lambda value: meets(make(value), target, relation=relation), _Decimals(digits), seek)
+    warn_where_implausible(target, "target")
+    values = _Decimals(whole(digits, field="digits", least=1, most=MOST_DIGITS))
+    made = _asked(make, "a function of one Decimal: 2 * z, Decimal('0.5') * z, float(z), but no float times z")
+    search = _Search(lambda value: meets(made(value), target, relation=relation), values, _seek(seek))
     return search.run(low, high, target)
 
 
@@ -99,11 +114,45 @@ def calibrate_count(
 
     Claim, Assumes, Raises: as `calibrate`.
     """
-    low, high = within
-    if type(low) is not int or type(high) is not int or not 1 <= low <= high:
-        raise ParameterError("within", f"{low}, {high}", "two whole numbers from 1 on, the smaller one first")
-    search = _Search(lambda value: meets(make(int(value)), target, relation=relation), _Wholes(), seek)
+    low, high = (whole(end, field="within", least=1, most=10**17) for end in _ends(within))
+    if not low <= high:
+        raise ParameterError("within", f"{low}, {high}", "two whole numbers, the smaller one first")
+    warn_where_implausible(target, "target")
+    made = _asked(make, "a function of one int")
+    search = _Search(lambda value: meets(made(int(value)), target, relation=relation), _Wholes(), _seek(seek))
     return int(search.run(Decimal(low), Decimal(high), target))
+
+
+Value = TypeVar("Value", Decimal, int)
+
+
+def _asked(make: Callable[[Value], Composable], expected: str) -> Callable[[Value], Composable]:
+    """`make`, a TypeError in which is told as what it is nearly always: a number of the wrong type."""
+    if not callable(make):
+        raise ParameterError("make", make, expected)
+
+    def asked(value: Value) -> Composable:
+        try:
+            made = make(value)
+        except TypeError as error:
+            raise ParameterError("make", "one that raised a TypeError", expected) from error
+        if isinstance(made, (float, int, str)) or made is None:
+            raise ParameterError(
+                "make", f"one that returns {type(made).__name__}", "a function whose value can be composed"
+            )
+        return made
+
+    return asked
+
+
+def _ends(within: object) -> tuple[Any, Any]:
+    if not isinstance(within, (tuple, list)) or len(within) != 2:
+        raise ParameterError("within", within, "two numbers, the smaller one first")
+    return within[0], within[1]
+
+
+def _seek(seek: object) -> Seek:
+    return "least" if one_of(seek, ("least", "most"), field="seek") == "least" else "most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,21 +199,31 @@ class _Search:
     seek: Seek
 
     def run(self, low: Decimal, high: Decimal, target: Guarantee) -> Decimal:
-        good, bad = (high, low) if self.seek == "least" else (low, high)
+        private, costly = (high, low) if self.seek == "least" else (low, high)
+        good, bad = private, costly
         start = self._start(low, high)
         if self.holds(start):
             good, bad = self._walk(start, bad, found=True)
         else:
             bad, good = self._walk(start, good, found=False)
         if not self.holds(good):
+            if self.holds(costly):
+                raise self._other_way(private, costly)
             raise InfeasiblePlan(
                 f"no value from {text(low)} to {text(high)} meets {_words(target)}: {text(good)} does not either"
             )
+        if good == bad == costly != private and not self.holds(private):
+            raise self._other_way(private, costly)
         if good == bad:
             return good
         while (middle := self.values.between(min(good, bad), max(good, bad))) is not None:
             good, bad = (middle, bad) if self.holds(middle) else (good, middle)
         return good
+
+    def _other_way(self, private: Decimal, costly: Decimal) -> ParameterError:
+        other = "most" if self.seek == "least" else "least"
+        expected = f"{other!r}: {text(costly)} meets the target and {text(private)} does not"
+        return ParameterError("seek", self.seek, expected)
 
     def _start(self, low: Decimal, high: Decimal) -> Decimal:
         return min(max(ONE, low), high)

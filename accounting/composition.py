@@ -11,8 +11,10 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, assert_never, overload
+from numbers import Number
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, assert_never, overload
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -31,10 +33,10 @@ from dpledger.accounting.leaves import (
     SparseVectorOutcome,
     Tally,
 )
-from dpledger.decimals import Rate
+from dpledger.decimals import Rate, Whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, complete, given, record, tag, validated
+from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
     "Composition",
@@ -64,6 +66,7 @@ __all__ = [
     "SparseVectorOutcome",
     "as_tree",
     "children",
+    "is_pair",
     "leaves",
     "parse_document",
     "parse_tree",
@@ -71,7 +74,8 @@ __all__ = [
 
 
 class HasParts(Protocol):
-    """What a node takes beside a tree: a mechanism, which is replaced by its parts."""
+    """What a node takes beside a tree: a mechanism, which is replaced by its parts. In a pair with a count it stands
+    for its `repeated`: `Sequence((a, (b, 1000)))`."""
 
     def parts(self) -> Composition: ...
 
@@ -86,7 +90,9 @@ if TYPE_CHECKING:
         @overload
         def __get__(self, instance: object, owner: type) -> Composition: ...
         def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: Composition | HasParts) -> None: ...
+        def __set__(
+            self, instance: object, value: Composition | HasParts | tuple[Composition | HasParts, int]
+        ) -> None: ...
 
     class Parts:
         """A field that holds a tuple of trees and takes any sequence of trees or of things that have `parts()`."""
@@ -96,12 +102,22 @@ if TYPE_CHECKING:
         @overload
         def __get__(self, instance: object, owner: type) -> tuple[Composition, ...]: ...
         def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: tuple[Composition | HasParts, ...]) -> None: ...
+        def __set__(
+            self, instance: object, value: tuple[Composition | HasParts | tuple[Composition | HasParts, int], ...]
+        ) -> None: ...
 
 
 def _parts_of(value: object) -> object:
-    parts = getattr(value, "parts", None)
+    if is_pair(value):
+        part, times = value
+        return Repeated(part, times=times)
+    parts = None if isinstance(value, type) else getattr(value, "parts", None)
     return parts() if callable(parts) else value
+
+
+def is_pair(value: object) -> TypeGuard[tuple[Any, Any]]:
+    """Whether `value` is a pair of something and how often it ran: two items, of which the second is a number."""
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Number)
 
 
 if not TYPE_CHECKING:
@@ -162,7 +178,7 @@ class Shuffled:
     published, in random order. replace_one; `of` must be pure."""
 
     of: Part
-    users: Annotated[int, Field(strict=True, ge=1, le=10**9)]
+    users: Annotated[Whole, Field(strict=True, ge=1, le=10**9)]
     kind: Literal["shuffled"] = tag(default="shuffled")
 
 
@@ -171,7 +187,7 @@ class RandomAllocation:
     """Each unit is dealt, secretly and uniformly, to one of `steps` batches; `of` runs on each batch in turn."""
 
     of: Part
-    steps: Annotated[int, Field(strict=True, ge=1, le=10**6)]
+    steps: Annotated[Whole, Field(strict=True, ge=1, le=10**6)]
     kind: Literal["random_allocation"] = tag(default="random_allocation")
 
 
@@ -181,7 +197,7 @@ class Group:
     a step is k inner ones (replace_one is two steps of add_remove or of zero_out; label_flip is one of replace_one)."""
 
     of: Part
-    k: Annotated[int, Field(strict=True, ge=1, le=10**6)]
+    k: Annotated[Whole, Field(strict=True, ge=1, le=10**6)]
     relation: Relation
     kind: Literal["group"] = tag(default="group")
 
@@ -282,6 +298,15 @@ class Document:
     entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
     direction: Literal["add", "remove"] | None = given(default=None)
 
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Document:
+        """The document in the JSON file at `path`: UTF-8, with a byte order mark or without, at most 64 MiB.
+
+        ParameterError, naming the file and the place in it, for a file that cannot be read or says something else."""
+        value = read_json_file(path)
+        with naming(path):
+            return parse_document(value)
+
     def tree(self) -> Composition:
         """The tree that the entries say."""
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
@@ -314,9 +339,15 @@ def parse_tree(value: JsonValue | Mapping[str, object]) -> Composition:
 
 
 def as_tree(value: object) -> Composition:
-    """`value`, if it is a tree; ParameterError naming its type for anything else."""
-    if not hasattr(value, "kind"):
-        raise ParameterError("tree", type(value).__name__, "a tree (like LaplaceLaw(1)), a mechanism or a document")
+    """`value`, if it is a tree, or a pair of one and a count; ParameterError naming its type for anything else."""
+    if is_pair(value):
+        return Repeated(value[0], times=value[1])
+    if isinstance(value, type) or not hasattr(value, "kind"):
+        raise ParameterError(
+            "tree",
+            value if isinstance(value, type) else type(value).__name__,
+            "a tree (like LaplaceLaw(1)), a mechanism or a document",
+        )
     return validated(_TREE, value, "tree")
 
 

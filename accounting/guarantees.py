@@ -13,13 +13,15 @@ dpledger.errors.ParameterError: PureDP.epsilon: expected a number that is not ne
 
 from __future__ import annotations
 
+import warnings
 from decimal import Decimal
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Exacts, Number, OpenProbability, Probability
+from dpledger.decimals import Exact, Exacts, Number, OpenProbability, Probability, text
+from dpledger.errors import ImplausiblePromise
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "PureDP",
     "one_epsilon_an_order",
     "rising_orders",
+    "warn_where_implausible",
 ]
 
 
@@ -180,6 +183,23 @@ Guarantee: TypeAlias = PureDP | ApproxDP | ZCDP | GDP | RDP | BoundedRange | Pri
 
 if not TYPE_CHECKING:
     Guarantee = Annotated[Guarantee, Field(discriminator="kind")]
+
+
+LARGEST_DELTA = Decimal("0.01")
+"""A delta of as much is hardly meant: (0, delta)-DP allows to publish each unit's data whole with probability delta."""
+
+
+def warn_where_implausible(promise: Guarantee, field: str) -> None:
+    """Warn (`ImplausiblePromise`) of a delta at which the promise protects hardly anybody."""
+    match promise:
+        case ApproxDP(delta=delta) | ZCDP(delta=delta) if delta >= LARGEST_DELTA:
+            words = (
+                f"{field}: a delta of {text(delta)} allows to publish the data of each unit, whole, with that "
+                "probability; what is usual is far below one over the number of units, like 1e-6"
+            )
+            warnings.warn(words, ImplausiblePromise, stacklevel=3)
+        case _:
+            pass
 
 
 @record

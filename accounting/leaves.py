@@ -14,12 +14,11 @@ dpledger.errors.ParameterError: PmfPair.left: expected probabilities that add up
 from __future__ import annotations
 
 from decimal import Decimal
-from numbers import Integral
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Exacts, Noise, Positive, Probability, total
+from dpledger.decimals import Exact, Exacts, Noise, Positive, Probability, Whole, total
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -38,18 +37,11 @@ __all__ = [
 ]
 
 
-def _whole(value: object) -> object:
-    """A whole number of another library as Python's own; anything else as it is."""
-    return (
-        value if type(value) is int or isinstance(value, bool | str) or not isinstance(value, Integral) else int(value)
-    )
-
-
-Count = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=1, le=10**12)]
+Count = Annotated[Whole, Field(strict=True, ge=1, le=10**12)]
 """How many times something is run: 1 to 10^12."""
-Tally = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=0, lt=2**53)]
+Tally = Annotated[Whole, Field(strict=True, ge=0, lt=2**53)]
 """How many times something happened."""
-Categories = Annotated[int, Field(strict=True, ge=2, le=10**12)]
+Categories = Annotated[Whole, Field(strict=True, ge=2, le=10**12)]
 """How many values a randomised answer chooses from: 2 to 10^12."""
 MOST_OUTCOMES = 4096
 """Outcomes that a pair of distributions may list."""
@@ -166,7 +158,7 @@ class SparseVectorLaw:
     `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
 
     mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
-    cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+    cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
     epsilon: Positive
     delta: Probability
     threshold_scale: Exact

@@ -3,9 +3,9 @@
 Every answer is a `Bounds`: the truth for the tree that was composed lies between, truncation, discretisation and
 rounding included. Both directions of a neighbour pair are composed, and the larger counts.
 
->>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+>>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
 >>> step = PoissonSampled(GaussianLaw(noise_multiplier=1), rate="0.01")
->>> spent = compose(Repeated(step, times=1000)).epsilon("1e-5")
+>>> spent = compose((step, 1000)).epsilon("1e-5")
 >>> round(spent.lower, 6), round(spent.upper, 6)
 (1.828237, 1.828237)
 """
@@ -13,15 +13,15 @@ rounding included. Both directions of a neighbour pair are composed, and the lar
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
-from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree
+from dpledger.accounting.composable import Composable, tree_of
+from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
@@ -31,17 +31,15 @@ from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.accounting.reasons import reasons
-from dpledger.decimals import Number, float_down, float_up, own_context
-from dpledger.errors import Contradiction, ParameterError, RelationError
-from dpledger.relations import Relation, Unit
+from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
+from dpledger.errors import Contradiction, ParameterError
+from dpledger.relations import Relation
+from dpledger.schema import listed, one_of
 
-__all__ = ["Bounds", "Composable", "Profile", "compose", "tree_of"]
+__all__ = ["Bounds", "Profile", "compose"]
 
-Composable: TypeAlias = "Composition | HasParts | Document | Mapping[Composition | HasParts, int]"
-"""What can be composed: a tree, a mechanism, a document, or counts of trees and mechanisms."""
 Verify: TypeAlias = Literal["arb"]
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?", re.ASCII)
 _POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
 _MANY = 8  # answers that are worth contours for the whole profile
@@ -58,8 +56,13 @@ class Bounds:
     upper: float
 
     def __post_init__(self) -> None:
+        for name, outward in (("lower", float_down), ("upper", float_up)):
+            given = getattr(self, name)
+            if not isinstance(given, float):
+                number = exact(given, field=f"Bounds.{name}")
+                object.__setattr__(self, name, math.nan if number.is_nan() else outward(number))
         if not self.lower <= self.upper:
-            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, the lower one first")
+            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, lower and upper, in this order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,7 @@ class Profile:
 
     def curve(self, count: int = 33) -> tuple[tuple[float, Bounds], ...]:
         """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12."""
-        if type(count) is not int or not 2 <= count <= 100_000:
-            raise ParameterError("count", count, "a whole number from 2 to 100000")
+        count = whole(count, field="count", least=2, most=100_000)
         epsilons = np.array([self._reach() * i / (count - 1) for i in range(count)])
         lower, upper = self._deltas_at(Points(epsilons), self.cases)
         points = zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True)
@@ -152,7 +154,7 @@ class Profile:
 
         Claim: each lower <= delta(epsilon) <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        asked = list(epsilons)
+        asked = listed(epsilons, field="epsilons")
         near: Array = np.array([_nearest(epsilon, "epsilons") for epsilon in asked], dtype=np.float64)
         order = np.argsort(near, kind="stable")
         points = Points(near[order], lambda i: _around(_exact(asked[order[i]], "epsilons", None)))
@@ -182,7 +184,7 @@ class Profile:
 
         Claim: each lower <= epsilon <= upper. Source: docs/proofs/engine.md, sections 1 and 8.
         """
-        exact = [_exact(delta, "deltas", Decimal(1)) for delta in deltas]
+        exact = [_exact(delta, "deltas", Decimal(1)) for delta in listed(deltas, field="deltas")]
         if len(exact) < _MANY or self.verify is not None:
             return tuple(self.epsilon(delta) for delta in exact)
         lower, upper = np.zeros(len(exact)), np.zeros(len(exact))
@@ -216,7 +218,7 @@ class Profile:
 
     def tradeoffs(self, alphas: Iterable[Number]) -> tuple[Bounds, ...]:
         """`tradeoff` at each alpha: many at once, for little more than one. Claim, Source: those of `tradeoff`."""
-        found = self._powers([_exact(alpha, "alpha", Decimal(1)) for alpha in alphas])
+        found = self._powers([_exact(alpha, "alpha", Decimal(1)) for alpha in listed(alphas, field="alphas")])
         ends = ((math.nextafter(1 - power.upper, 0.0), math.nextafter(1 - power.lower, 2.0)) for power in found)
         return tuple(Bounds(max(0.0, low), min(1.0, high)) for low, high in ends)
 
@@ -262,23 +264,24 @@ class Profile:
 
 
 def compose(
-    what: Composable,
+    *what: Composable,
     relation: Relation | str | None = None,
-    *,
     direction: Direction | None = None,
     verify: Verify | None = None,
 ) -> Profile:
-    """The certified profile of `what` under `relation` (default: the document's or the mechanism's own, or add_remove).
+    """The certified profile of all of `what`, under `relation` (default: that of its documents or mechanisms, or
+    add_remove).
 
-    `direction`: only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve)
-    is confirmed in ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it;
-    CannotCertify where it cannot be. Raises RelationError where a document names another relation, CannotCertify where
-    no theorem covers the tree.
+    `what`: trees, mechanisms and documents, each by itself or in a pair with a count (`compose(a, (b, 1000))`), or one
+    list of these; also a dict of counts, of whose equal keys Python keeps one (`accounting.composable`). `direction`:
+    only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
+    ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
+    cannot be. Raises RelationError where different relations are named, CannotCertify where no theorem covers the tree.
     """
-    if verify not in (None, "arb"):
-        raise ParameterError("verify", verify, "'arb' or nothing")
+    if verify is not None:
+        one_of(verify, ("arb",), field="verify")
     try:
-        tree, given, direction = tree_of(what, relation, direction)
+        tree, given, direction = tree_of(*what, relation=relation, direction=direction)
         removed, added = _cases(tree, given)
     except RecursionError:
         raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
@@ -307,51 +310,6 @@ def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ..
     return removed, added
 
 
-def tree_of(
-    what: Composable, relation: Relation | str | None = None, direction: Direction | None = None
-) -> tuple[Composition, Relation, Direction | None]:
-    """The tree that `what` says, with the relation and the direction that stand beside it. Raises as `compose`."""
-    given = None if relation is None else Relation.read(relation)
-    if isinstance(what, Document):
-        if given not in (None, what.relation):
-            raise RelationError(f"the document is {what.relation.value}, not {given.value if given else None}")
-        if direction is not None and what.direction not in (None, direction):
-            raise RelationError(f"the document is for {what.direction}, not {direction}")
-        given, direction, tree = what.relation, direction or what.direction, what.tree()
-    else:
-        given = given or _own_relation(what)
-        tree = _tree(what, given)
-    if direction not in (None, "add", "remove"):
-        raise ParameterError("direction", direction, "'add', 'remove' or nothing")
-    return tree, given, direction
-
-
-def _own_relation(what: Composition | HasParts | Mapping[Composition | HasParts, int]) -> Relation:
-    """The relation that the mechanisms name themselves; add_remove where none does. RelationError where two differ."""
-    items = what if isinstance(what, Mapping) else (what,)
-    named = {own for own in (getattr(item, "relation", None) for item in items) if isinstance(own, Relation)}
-    if len(named) > 1:
-        raise RelationError("the mechanisms are for " + " and ".join(sorted(own.value for own in named)))
-    return named.pop() if named else Relation.ADD_REMOVE
-
-
-def _tree(what: Composition | HasParts | Mapping[Composition | HasParts, int], relation: Relation) -> Composition:
-    if isinstance(what, Mapping):
-        if not what:
-            raise ParameterError("compose", "an empty mapping", "at least one mechanism")
-        return Sequence(tuple(Repeated(_parts(item, relation), times=count) for item, count in what.items()))
-    return _parts(what, relation)
-
-
-def _parts(item: Composition | HasParts, relation: Relation) -> Composition:
-    """The tree of a mechanism, fixed under the relation where it can be; a tree is itself."""
-    under = getattr(item, "under", None)
-    if callable(under):
-        item = under(relation, getattr(item, "unit", None) or Unit())
-    parts = getattr(item, "parts", None)
-    return as_tree(parts() if callable(parts) else item)
-
-
 def _nearest(value: Number, name: str) -> float:
     """The float nearest to a number that is not negative; one of infinite size is refused, as by `_exact`."""
     return value if type(value) is float and 0 <= value < math.inf else float(_exact(value, name, None))
@@ -363,22 +321,7 @@ def _around(number: Decimal) -> tuple[float, float]:
 
 def _exact(value: Number, name: str, most: Decimal | None) -> Decimal:
     """The exact number that `value` says, not negative and at most `most`; of any size, unlike a promise."""
-    number: Decimal
-    match value:
-        case bool() | np.bool_():
-            raise ParameterError(name, value, "a number")
-        case Decimal():
-            number = value
-        case float() | np.floating():
-            number = Decimal(repr(float(value)))
-        case str():
-            if not _NUMBER.fullmatch(value):
-                raise ParameterError(name, value, "a number, like 1e-6")
-            number = Decimal(value)
-        case int() | np.integer():
-            number = Decimal(int(value))
-        case _:
-            raise ParameterError(name, value, "a number")
+    number = exact(value, field=name)
     if number.is_nan():
         raise ParameterError(name, value, "a number (this is not one)")
     if not number.is_finite() or number < 0 or (most is not None and number > most):

@@ -69,7 +69,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return
-    delta = Decimal.from_float(compose(tree, relation).delta(claim.epsilon).upper)
+    delta = Decimal.from_float(compose(tree, relation=relation).delta(claim.epsilon).upper)
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
@@ -77,7 +77,7 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     """At each of its points by the engine; a leaf that states the same curve keeps it."""
     if tree == claim:
         return
-    found = compose(tree, relation).deltas(claim.epsilons)
+    found = compose(tree, relation=relation).deltas(claim.epsilons)
     reached = (Decimal.from_float(bounds.upper) for bounds in found)
     points = zip(claim.epsilons, claim.deltas, reached, strict=True)
     _require(claim, *((f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))

@@ -27,34 +27,41 @@ FEWEST_SELECTION = 1_000  # runs, where outputs are so wide that the limit above
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Counts of one side: runs, hits of each look, runs in each cell. They add up over chunks."""
+    """Counts of one side: runs, hits of each look, runs in each cell. They add up over chunks. `sole`: what all of
+    them gave, if all gave the same."""
 
     runs: int
     looks: Counts
     cells: Counts
+    sole: bytes | str | None
 
     def __add__(self, other: Hits) -> Hits:
-        return Hits(self.runs + other.runs, self.looks + other.looks, self.cells + other.cells)
+        sole = self.sole if self.sole == other.sole else None
+        return Hits(self.runs + other.runs, self.looks + other.looks, self.cells + other.cells, sole)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the estimation part says. `trials`: all runs, left and right, those of the selection part among them."""
+    """What the estimation part says. `trials`: all runs, left and right, those of the selection part among them.
+    `constant`: every one of them gave the same output."""
 
     looks: tuple[Look, ...]
     cells: CellCounts
     selected_on: tuple[int, int]
     trials: tuple[int, int]
+    constant: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that is fixed before the estimation part. `shown`: where the event of the drawn curve is likelier."""
+    """Everything that is fixed before the estimation part. `shown`: where the event of the drawn curve is likelier.
+    `sole`: what every run of the selection part gave, if all gave the same."""
 
     looks: tuple[PlannedLook, ...]
     cells: Cells
     shown: Direction
     selected_on: tuple[int, int]
+    sole: bytes | str | None
 
     @classmethod
     def on(cls, left: Outcomes, right: Outcomes, aim: Target, alpha: Fraction) -> Plan:
@@ -62,7 +69,8 @@ class Plan:
         looks = plan_looks(left, right, aim, alpha)
         best = max((look for look in looks if look.point == aim.point), key=lambda look: look.rank)
         cells = plan_cells(best.event, best.direction, left, right)
-        return cls(looks, cells, best.direction, (len(left), len(right)))
+        sole = left.sole if left.sole == right.sole else None
+        return cls(looks, cells, best.direction, (len(left), len(right)), sole)
 
     @classmethod
     def split(cls, left: Outcomes, right: Outcomes, aim: Target, alpha: Fraction) -> tuple[Plan, Outcomes, Outcomes]:
@@ -74,7 +82,7 @@ class Plan:
     def hits(self, outcomes: Outcomes) -> Hits:
         """What some runs of one side count for."""
         counts = np.array([look.event.count(outcomes) for look in self.looks], dtype=np.int64)
-        return Hits(len(outcomes), counts, self.cells.counts(outcomes))
+        return Hits(len(outcomes), counts, self.cells.counts(outcomes), outcomes.sole)
 
     def evidence(self, left: Hits, right: Hits) -> Evidence:
         """The looks, taken on the counts of an estimation part."""
@@ -88,6 +96,7 @@ class Plan:
             cells=CellCounts(self.cells.ordered(likelier.cells), self.cells.ordered(rarer.cells), self.shown),
             selected_on=self.selected_on,
             trials=(self.selected_on[0] + left.runs, self.selected_on[1] + right.runs),
+            constant=self.sole is not None and self.sole == left.sole == right.sole,
         )
 
 

@@ -41,13 +41,14 @@ from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
-from dpledger.schema import Plain, validated
+from dpledger.schema import Plain, flag, one_text, validated
 
 __all__ = ["audit_mechanism", "audit_outputs"]
 
 _CLAIM: TypeAdapter[Guarantee] = TypeAdapter(Guarantee)
 FEWEST_TRIALS = 100
 MOST_TRIALS = 10**12
+ALL_CORES = -1  # of `jobs`, as joblib says it
 PROBE = 64  # runs of each side that show how many numbers an output is
 
 
@@ -85,6 +86,7 @@ def audit_mechanism(
     Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
     """
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
+    batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     relation, unit = Relation.read(relation), Unit.read(unit)
     runner, note, claim, parts = _subject(mechanism, claim, relation, unit, batched)
     _inspect(runner, left, right)
@@ -125,11 +127,13 @@ def audit_outputs(
     """
     settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
-        if not isinstance(outputs, (Sequence, np.ndarray)) or isinstance(outputs, (str, bytes)):
+        is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
+        if not is_list or isinstance(outputs, (str, bytes)):
             raise ParameterError(field, type(outputs).__name__, "a list or array, one run an item")
         if len(outputs) < FEWEST_TRIALS:
             raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
     relation, started = Relation.read(relation), time.perf_counter()
+    name = one_text(name, field="name")
     aim = target(_guarantee(claim), None, relation, settings.delta)
     width = usual_width([*left_outputs[:PROBE], *right_outputs[:PROBE]])
     plan, left, right = Plan.split(encode(left_outputs, width), encode(right_outputs, width), aim, settings.alpha)
@@ -176,6 +180,7 @@ def _result(
         selected_on=evidence.selected_on,
         trials_left=evidence.trials[0],
         trials_right=evidence.trials[1],
+        constant=evidence.constant,
         seconds=seconds,
         seed=seed,
     )
@@ -213,24 +218,18 @@ class _Settings:
 
     @classmethod
     def read(cls, *, trials: int, confidence: Number, delta: Number | None, seed: int | None, jobs: int) -> _Settings:
-        _check_whole("trials", trials, FEWEST_TRIALS, MOST_TRIALS)
-        if seed is not None:
-            _check_whole("seed", seed, 0, 2**53 - 1)
-        if jobs != -1:
-            _check_whole("jobs", jobs, 1, 4096)
+        trials = decimals.whole(trials, field="trials", least=FEWEST_TRIALS, most=MOST_TRIALS)
+        chosen = secrets.randbits(53) if seed is None else decimals.whole(seed, field="seed", most=2**53 - 1)
+        workers = decimals.whole(jobs, field="jobs", least=ALL_CORES, most=4096)
+        if not workers:
+            raise ParameterError("jobs", workers, "a whole number from 1 to 4096, or -1 for every core")
         level = decimals.read(confidence, field="confidence")
         if not 0 < level < 1:
             raise ParameterError("confidence", str(level), "a number in (0, 1)")
         at = None if delta is None else decimals.read(delta, field="delta")
         if at is not None and at >= 1:
             raise ParameterError("delta", str(at), "a number in [0, 1)")
-        chosen = secrets.randbits(53) if seed is None else int(seed)
-        return cls(trials=int(trials), confidence=level, delta=at, seed=chosen, jobs=int(jobs))
-
-
-def _check_whole(field: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
-        raise ParameterError(field, value, f"a whole number from {low} to {high}")
+        return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
 def _guarantee(claim: object) -> Guarantee:

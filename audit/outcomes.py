@@ -49,6 +49,17 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def sole(self) -> bytes | str | None:
+        """What all runs gave, numbers or label, if all gave the same; None if they differ, or there are none."""
+        if not len(self):
+            return None
+        if self.labels is not None and self.labels[0]:
+            return str(self.labels[0]) if (self.labels == self.labels[0]).all() else None
+        numbers = np.ascontiguousarray(self.values).view(np.uint64)  # bit for bit: NaN is NaN
+        is_one = bool((numbers == numbers[0]).all()) and (self.labels is None or not self.labels.any())
+        return self.values[0].tobytes() if is_one else None
+
     def where(self, chosen: npt.NDArray[np.bool_]) -> Outcomes:
         """The chosen runs: bool[runs]."""
         return Outcomes(self.values[chosen], None if self.labels is None else self.labels[chosen])

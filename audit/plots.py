@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from dpledger.audit.claims import Point
 from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.outcomes import Floats
 from dpledger.errors import ParameterError
+from dpledger.files import place_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def claimed_ceiling(false_alarms: Floats, points: tuple[Point, ...]) -> Floats:
 
 def check_destination(path: str | PathLike[str]) -> None:
     """Raise ParameterError unless a picture can be drawn and written to `path`: before an audit runs for it."""
-    where = Path(path)
+    where = place_of(path, "plot")
     if where.suffix.lower() not in SUFFIXES:
         raise ParameterError("plot", str(where), f"a file name that ends in {', '.join(SUFFIXES)}")
     if where.is_dir() or not where.parent.is_dir():

@@ -30,6 +30,10 @@ __all__ = ["SCHEMA", "AuditResult"]
 
 SCHEMA = "dpledger.audit.v1"
 METHOD = "threshold"
+CONSTANT = (
+    "every run gave the same output, on both datasets: a function that releases nothing keeps every promise; "
+    "see that it returns its answer"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +41,9 @@ class AuditResult:
     """The result of one audit. `epsilon_lower` at `delta` and the verdict hold together with `confidence`.
 
     `looks`: every test that was made, each with its share of the error budget; `selected_on`: runs a side spent on
-    choosing them, which count in no bound. `width`: how many numbers an output usually is. `seed`: None where the
-    runs were collected by somebody else.
+    choosing them, which count in no bound. `constant`: every run, on both sides, gave the same output; what releases
+    nothing keeps every promise, so the verdict says nothing of the code that was meant. `width`: how many numbers an
+    output usually is. `seed`: None where the runs were collected by somebody else.
     """
 
     mechanism: MechanismNote
@@ -54,6 +59,7 @@ class AuditResult:
     selected_on: tuple[int, int]
     trials_left: int
     trials_right: int
+    constant: bool
     seconds: float
     seed: int | None
 
@@ -121,6 +127,7 @@ class AuditResult:
         tally = look.tally
         return [
             head,
+            *([CONSTANT] if self.constant else ()),
             f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
             f"(confidence {percent}, {runs}, {self.seconds:.1f} s)",
             f"event: {self.event.words}, in {tally.left:,} of {tally.runs_left:,} runs on the left data "
@@ -192,6 +199,7 @@ class AuditResult:
                 "seconds": f"{self.seconds:.3f}",
                 "power": self.power,
                 "seed": self.seed,
+                "constant": self.constant,
                 "looks": [_look_document(look) for look in self.looks],
                 "cells": {
                     "likelier_on": self.cells.side,

@@ -2,11 +2,11 @@
 
 import dpledger as dpl
 
-run = {
-    dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.004"): 5_000,
-    dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier="0.8"), rate="0.002"): 2_000,
-    dpl.LaplaceLaw(epsilon="0.05"): 10,
-}
+run = [
+    (dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.004"), 5_000),
+    (dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier="0.8"), rate="0.002"), 2_000),
+    (dpl.LaplaceLaw(epsilon="0.05"), 10),
+]
 profile = dpl.compose(run)
 for delta in ("1e-5", "1e-8", "1e-12"):
     bounds = profile.epsilon(delta)

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from dpledger import bounded
 from dpledger.errors import ForeignLedger, ParameterError, VerificationError
+from dpledger.files import place_of
 from dpledger.ledger import checkpoint, envelope, policy, verification, wire
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.keys import VerifyingKey
@@ -35,7 +36,7 @@ KEYS = "keys.json"
 
 def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes, key: VerifyingKey) -> Path:
     """Write a bundle into `folder`, which is made; ParameterError if it is there and not empty."""
-    target = Path(folder)
+    target = place_of(folder, "folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ParameterError("bundle", str(target), "a folder that is empty or not there yet")
     try:

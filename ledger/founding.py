@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dpledger.files import path_of
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.keys import SigningKey, VerifyingKey, new_ledger_id
 from dpledger.ledger.stores import sqlite, staging
-from dpledger.ledger.stores.files import path_of
 
 __all__ = ["Founded", "founded"]
 

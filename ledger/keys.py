@@ -242,8 +242,8 @@ class SigningKey:
 def new_ledger_id(label: str) -> str:
     """A fresh ledger id, `<label>/<128 random bits in hex>`. The label, 1 to 95 of `a-z 0-9 . / _ -`, is for people."""
     if type(label) is not str or not 1 <= len(label) <= _LABEL_CHARACTERS:
-        raise ParameterError("label", label, f"1 to {_LABEL_CHARACTERS} of a-z 0-9 . / _ -")
-    return wire.check_ledger_id(f"{label}/{secrets.token_hex(16)}", "ledger id")
+        raise ParameterError("name", label, f"1 to {_LABEL_CHARACTERS} of a-z 0-9 . / _ -")
+    return wire.check_ledger_id(f"{label}/{secrets.token_hex(16)}", "name")
 
 
 _OPEN_PREFIX: Final = "PRIVATE+KEY+"

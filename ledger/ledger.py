@@ -19,6 +19,7 @@ from typing import NoReturn, Self
 
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee, PureDP
+from dpledger.decimals import whole
 from dpledger.errors import (
     ParameterError,
     PolicyError,
@@ -46,6 +47,7 @@ from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
+from dpledger.schema import listed
 
 __all__ = ["Clock", "Draw", "Ledger", "PureDP"]
 
@@ -212,7 +214,8 @@ class Ledger:
 
     def leaves(self, *, stop: int | None = None) -> Iterator[bytes]:
         """The envelopes, byte for byte as they were signed: all there are now, or the first `stop`."""
-        return self._leaves(len(self) if stop is None else stop)
+        size = len(self)
+        return self._leaves(size if stop is None else min(whole(stop, field="stop"), size))
 
     def _leaves(self, stop: int) -> Iterator[bytes]:
         for start in range(0, stop, BATCH):
@@ -223,18 +226,16 @@ class Ledger:
     def entries(self, *, stop: int | None = None) -> Table[Entry]:
         """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
         pandas DataFrame (`ledger.tables` lists its columns). Not a verification: see `verify`."""
-        size = len(self) if stop is None else min(stop, len(self))
+        size = len(self) if stop is None else min(whole(stop, field="stop"), len(self))
         return entries_table(lambda: map(entry_of, self._leaves(size)), size)
 
     def entry(self, index: int) -> Entry:
         """The entry at `index`, its signature verified; that the entries before it are those that it follows, `verify`
         shows. ParameterError beyond the end."""
-        try:
-            with self._reading() as reader:
-                leaf = reader.leaf(index)
-        except IndexError:
-            raise ParameterError("index", index, f"a whole number from 0 to {len(self) - 1}") from None
-        return signed_entry(leaf, self.public_key, index)
+        place = whole(index, field="index", most=len(self) - 1)
+        with self._reading() as reader:
+            leaf = reader.leaf(place)
+        return signed_entry(leaf, self.public_key, place)
 
     def scopes(self) -> tuple[str, ...]:
         """The ids of the scopes, in id order."""
@@ -256,9 +257,14 @@ class Ledger:
     ) -> verification.Verified:
         """Verify the whole ledger, bytes first, against `key` (default: its own; then this shows that the file is
         consistent, not whose it is). Raises VerificationError with the index and the reason."""
+        if key is not None and not isinstance(key, keys.VerifyingKey):
+            raise ParameterError("key", type(key).__name__, "a VerifyingKey (VerifyingKey.parse reads its text)")
+        remembered = listed(since, field="since")
+        if not all(isinstance(head, Checkpoint) for head in remembered):
+            raise ParameterError("since", type(since).__name__, "a list of checkpoints (Checkpoint.parse reads one)")
         head, leaves = self._signed_part()
         own = key if key is not None else self.public_key
-        return verification.verify(leaves, head, own, since=since, advance=advance)
+        return verification.verify(leaves, head, own, since=remembered, advance=advance)
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
         """Write a bundle that anyone can verify offline with the public key: see `ledger.bundle`."""

@@ -18,6 +18,7 @@ from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.bodies import Audited, Declared, Note
 from dpledger.ledger.standing import State, next_steps
 from dpledger.ledger.stores.protocol import Reader
+from dpledger.schema import words
 
 __all__ = ["check", "check_audited", "placed", "require_about"]
 
@@ -38,7 +39,7 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
     an audit that is not about them: under another relation, or about a charge that is not in them."""
     if not isinstance(note, (Declared, Audited)):
         return note
-    names = tuple(sorted({*about, *(level.scope for level in note.path)}))
+    names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
     for name in names:
         if name not in state.scopes or state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is not open in this ledger")

@@ -18,12 +18,23 @@ from dpledger.accounting.filters import (
     RDPFilter,
     ZCDPFilter,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Guarantee,
+    PrivacyCurve,
+    PureDP,
+    warn_where_implausible,
+)
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation, Unit
+from dpledger.schema import words
 
 __all__ = ["Keep", "Rules"]
 
@@ -60,7 +71,7 @@ class Rules:
             relation=None if relation is None else Relation.read(relation),
             budget=budget,
             keep=keep,
-            parents=None if parents is None else tuple(sorted(set(parents))),
+            parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
         )
 
@@ -84,6 +95,7 @@ class Rules:
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
         rule, promise = _rule_and_promise(self.budget)
+        warn_where_implausible(promise, "budget")
         return ScopeOpened(
             path=(Step(self.name, 0),),
             unit=UnitNote(self.unit.name, self.unit.max_contributions),

@@ -14,7 +14,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.outcomes import certain
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read, text
-from dpledger.errors import Contradiction, EngineError, InputError
+from dpledger.errors import Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
@@ -33,6 +33,8 @@ def spent(scope: ScopeState, delta: Number) -> Bounds:
     Source: docs/proofs/filters.md. Raises Contradiction where lower is above upper: something recorded is not true.
     """
     at = read(delta, field="delta")
+    if at >= 1:
+        raise ParameterError("delta", delta, "a number in [0, 1): at 1 every mechanism is private")
     upper = float_up(filters.reading(scope.filter, scope.sums, at))
     lower = max((_engine_lower(known.parts, scope.relation, at) for known in scope.ran), default=0.0)
     if lower > upper:
@@ -54,7 +56,7 @@ def least(parts: Composition, relation: Relation, delta: Decimal) -> float:
 @lru_cache(maxsize=REMEMBERED)
 def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> float:
     try:
-        return compose(parts, relation).epsilon(delta).lower
+        return compose(parts, relation=relation).epsilon(delta).lower
     except Contradiction:
         raise
     except (InputError, EngineError):  # too much work, or no theorem: nothing is known from below

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_
 from dpledger.accounting import rules
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import Number
+from dpledger.decimals import Number, read
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
 from dpledger.ledger import gate, readings, recomposition, values, wire
 from dpledger.ledger.attempts import Attempt, Receipt
@@ -101,6 +101,8 @@ class Scope:
     def quote(self, mechanism: Described) -> gate.Decision:
         """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
         but returns a refusal instead of raising BudgetRefused."""
+        if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
+            raise ParameterError("mechanism", _kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
         _, request = self._request(mechanism, None)
         return gate.decide(self._ledger.refresh(), request, None)
 
@@ -108,7 +110,7 @@ class Scope:
 
     @unrecorded()
     def release(
-        self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: float = 0.0
+        self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: Number = 0.0
     ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
@@ -122,12 +124,13 @@ class Scope:
         that was used; VerificationError for a kept value that is not what the ledger signed; PolicyError while the
         noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
         contract: then the full charge stands."""
-        if not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once (else use `open`)")
+        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once (else use `open`)")
+        seconds = float(read(wait, field="wait", infinite=True))
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
         redeem = self._redeem()
-        decision = self._enter(replace(request, redeem=redeem.digest), wait)
+        decision = self._enter(replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
             return self._replay(request, decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
@@ -138,8 +141,8 @@ class Scope:
     ) -> Session[Query, Answer, Value]:
         """Open an interaction: use it as a context, `ask` inside. Its cap is charged now; its outcome settles it at
         close. Raises as `release` does; the answers of an interaction are not kept, so a used key is AlreadySpent."""
-        if not isinstance(mechanism, Interactive):
-            raise ParameterError("mechanism", type(mechanism).__name__, "an interaction (else use `release`)")
+        if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
+            raise ParameterError("mechanism", _kind_of(mechanism), "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key)
         _inspect(ready, data)
         redeem = self._redeem()
@@ -158,8 +161,8 @@ class Scope:
         """Hold the charge of `mechanism` without reading data yet: release it later, or abort it and get all of it
         back. It counts at its cap until then, also if the process dies. Raises as `release` does; a used key is
         AlreadySpent."""
-        if not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", type(mechanism).__name__, "one that answers once")
+        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once")
         ready, request = self._request(mechanism, key)
         if isinstance(self._enter(request, wait=0.0), Replayed):
             raise AlreadySpent(
@@ -182,7 +185,7 @@ class Scope:
         ScopeError if it is not open."""
 
         def lost(state: State, _: Transaction) -> Sequence[Body]:
-            found = state.open.get(charge)
+            found = state.open.get(charge) if isinstance(charge, str) else None
             if found is None or found.scope != self.name:
                 raise ParameterError("charge", charge, f"a charge that is open in scope {self.name!r}")
             return [Lost(path=next_steps(state, found.path), charge=charge, note=note)]
@@ -342,6 +345,10 @@ class Reservation(Generic[Data, Value]):
 
 def _earlier(row: ChargeRow) -> Earlier:
     return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
+
+
+def _kind_of(value: object) -> str:
+    return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
 
 
 def _inspect(mechanism: Described, data: object) -> None:

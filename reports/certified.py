@@ -40,7 +40,7 @@ class Engine:
             if len(self._profiles) >= MOST:
                 return None
             try:
-                self._profiles[key] = compose(tree, relation)
+                self._profiles[key] = compose(tree, relation=relation)
             except CannotCertify:
                 self._profiles[key] = None
         return self._profiles[key]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ParameterError
+from dpledger.files import path_of
 from dpledger.ledger.bodies import Reported
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verification import Verified
@@ -55,9 +56,7 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix, or
         where it cannot be written."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise ParameterError("path", type(path).__name__, "the path of a file")
-        target = Path(path)
+        target = path_of(path, "path")
         forms = {".html": self.html, ".json": self.json, ".md": self.markdown}
         form = forms.get(target.suffix.lower())
         if form is None:
@@ -65,9 +64,8 @@ class Report:
         text = form()
         try:
             target.write_text(text, encoding="utf-8", newline="\n")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ParameterError("path", str(target), f"a path that can be written ({reason})") from None
+        except OSError as error:
+            raise ParameterError("path", str(target), f"a path that can be written ({error.strerror})") from None
         return target
 
     def _repr_html_(self) -> str:

@@ -71,7 +71,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 def test_composing_loads_no_statistics_no_tables_and_no_ledger() -> None:
     code = (
         "import dpledger as d, sys\n"
-        "d.compose({d.PoissonSampled(d.GaussianLaw(1), rate='0.01'): 1000}).epsilon('1e-5')\n"
+        "d.compose((d.PoissonSampled(d.GaussianLaw(1), rate='0.01'), 1000)).epsilon('1e-5')\n"
         "print(*sys.modules)"
     )
     loaded = in_fresh_process(code).split()

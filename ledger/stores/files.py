@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure
+from dpledger.files import path_of
 
 __all__ = [
     "Identity",
@@ -17,7 +18,6 @@ __all__ = [
     "identity",
     "made",
     "may_write",
-    "path_of",
     "remove",
     "require_free",
     "sync_folder",
@@ -74,16 +74,6 @@ def may_write(file: Path) -> bool:
     """Whether this process may write `file`, and make other files beside it."""
     real, effective = file.resolve(), os.access in os.supports_effective_ids
     return all(os.access(place, os.W_OK, effective_ids=effective) for place in (real, real.parent))
-
-
-def path_of(path: object, field: str) -> Path:
-    """`path` as a path with a name; ParameterError, naming `field`, for anything else."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(field, type(path).__name__, "the path of a file")
-    file = Path(path)
-    if not file.name:
-        raise ParameterError(field, str(path), "the path of a file")
-    return file
 
 
 def existing(path: str | os.PathLike[str]) -> Path:

@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
+from dpledger.files import path_of
 from dpledger.ledger.stores import layout, staging
 from dpledger.ledger.stores.connections import BUSY_SECONDS, Connection
-from dpledger.ledger.stores.files import Rest, existing, made, may_write, path_of, remove, sync_folder
+from dpledger.ledger.stores.files import Rest, existing, made, may_write, remove, sync_folder
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Refusal, Status, Transaction
 from dpledger.progress import Advance
 

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import GDP
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multiply, round_down, round_up
+from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import (
@@ -63,7 +63,7 @@ class Gaussian(Vouched):
     noise_multiplier: OptionalPositive = given(default=None)
     sigma: OptionalPositive = given(default=None)
     sensitivity: Positive = given(default=1)
-    dimension: Annotated[int, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
+    dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)

@@ -22,7 +22,7 @@ from pydantic import Field
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import ZCDP, PureDP
 from dpledger.accounting.prices import gaussian_mu_squared
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, multiply, round_down, round_up
+from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
@@ -34,7 +34,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 __all__ = ["Geometric", "IntegerGaussian", "geometric_scale", "share_of"]
 
 _ONE = Decimal(1)
-_Whole = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+_PositiveWhole = Annotated[Whole, Field(strict=True, ge=1, lt=2**53)]
 
 
 def geometric_scale(sensitivity: int, epsilon: Decimal) -> Decimal:
@@ -112,7 +112,7 @@ class Geometric(_WholeNumber):
 
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
 
-    sensitivity: _Whole = given(default=1)
+    sensitivity: _PositiveWhole = given(default=1)
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
@@ -167,7 +167,7 @@ class IntegerGaussian(_WholeNumber):
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
 
     sigma: Positive
-    sensitivity: _Whole = given(default=1)
+    sensitivity: _PositiveWhole = given(default=1)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
     justification: ShortText = given(default=UNSAID)

@@ -35,7 +35,7 @@ from pydantic import Field, StringConstraints
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
 from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
-from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, multiply, read
+from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, Whole, multiply, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
@@ -62,13 +62,13 @@ class SparseVector:
     """
 
     epsilon: Positive
-    cutoff: Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+    cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
     threshold: Signed
     delta: Probability = given(default=0)
     sensitivity: Positive = given(default=1)
     mode: SparseVectorMode | Literal["auto"] = given(default="auto")
     grid: OptionalPositive = given(default=None)
-    max_queries: Annotated[int, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
+    max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: ThresholdSide = given(default="below")
     missing: ThresholdSide = given(default="below")
     justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(default=UNSAID)

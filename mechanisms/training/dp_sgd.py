@@ -39,7 +39,7 @@ from pydantic import Field
 from dpledger.accounting import rules
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
-from dpledger.decimals import Noise, OptionalPositive, Positive, Rate, multiply, read, round_up
+from dpledger.decimals import Noise, OptionalPositive, Positive, Rate, Whole, multiply, read, round_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
@@ -93,13 +93,13 @@ class DPSGD:
     """
 
     rate: Rate
-    steps: Annotated[int, Field(strict=True, ge=1, le=10**12)]
+    steps: Annotated[Whole, Field(strict=True, ge=1, le=10**12)]
     noise_multiplier: Noise
     clip_norm: Positive
-    dimension: Annotated[int, Field(strict=True, ge=1, le=2**31)]
+    dimension: Annotated[Whole, Field(strict=True, ge=1, le=2**31)]
     expected_batch_size: Positive
     grid: OptionalPositive = given(default=None)
-    microbatch: Annotated[int, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
+    microbatch: Annotated[Whole, Field(strict=True, ge=1, le=2**31)] | None = given(default=None)
     grouped: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.training.batches import Positions
 from dpledger.mechanisms.training.gradients import BrokenShape, Gradients, probe, unit_rows
@@ -64,8 +65,8 @@ def check_batch_invariance(
     units = Units.of(made_up_rows)
     if len(units) < 2:
         raise ParameterError("made_up_rows", f"{len(units)} rows", "at least two: a gradient alone, and one in company")
-    if microbatch is not None and (type(microbatch) is not int or microbatch < 1):
-        raise ParameterError("microbatch", microbatch, "a whole number from 1 on, or None")
+    if microbatch is not None:
+        microbatch = whole(microbatch, field="microbatch", least=1, most=2**31)
     dimension = probe(gradients, units)
     alone = np.concatenate([_tried(gradients, units, one, dimension, microbatch) for one in _each(len(units))])
     batches = 0

@@ -14,13 +14,15 @@ from dpledger.accounting.calibration import calibrate
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.decimals import Number, read, round_up, text
+from dpledger.decimals import Number, read, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 
 __all__ = ["TrainingPlan", "dpsgd_plan"]
 
 MOST_STEPS = 10**12
+MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
+MOST_ENTRIES = 2**31  # of a gradient, as in `DPSGD`
 CLEAR, LOST = 1.0, 0.05  # ratios of the mean gradient's bound to the norm of the noise on it
 
 
@@ -74,9 +76,8 @@ def dpsgd_plan(
     Claim: `parts()` meets `target` under add_remove. Source: calibration.calibrate. Raises ParameterError naming the
     field, InfeasiblePlan where no noise does.
     """
-    for name, value in (("n_public", n_public), ("dimension", dimension)):
-        if type(value) is not int or value < 1:
-            raise ParameterError(name, value, "a whole number from 1 on")
+    n_public = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
+    dimension = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
     size, rounds = read(batch, field="batch"), read(epochs, field="epochs")
     if not 0 < size <= n_public:
         raise ParameterError("batch", size, f"a number above 0, at most n_public = {n_public}")
@@ -88,7 +89,9 @@ def dpsgd_plan(
         raise ParameterError("epochs", rounds, f"at most {MOST_STEPS} steps in all")
     noise = calibrate(lambda z: Repeated(PoissonSampled(GaussianLaw(z), rate=rate), times=steps), target)
     plan = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
-    rule = scope_filter or filters.opened_by(target)
+    rule = filters.opened_by(target) if scope_filter is None else scope_filter
+    if type(rule) not in filters.KINDS:
+        raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
     charged = filters.charge(rule, rules.cost(plan, Relation.ADD_REMOVE, orders=filters.orders(rule)))
     return TrainingPlan(
         rate=rate,

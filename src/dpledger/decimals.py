@@ -2,7 +2,14 @@
 
 A promise (epsilon, delta, rho, a noise multiplier) is a decimal number below 10^18 with at most 60 digits after the
 point. Its one text is `(0|[1-9][0-9]{0,17})(\\.[0-9]{0,59}[1-9])?`, with a leading `-` only where a field is signed and
-`inf` only where a field says so. Sums are exact. A float is read as its shortest decimal, so 0.1 is one tenth.
+`inf` only where a field says so. Sums are exact.
+
+A number is taken in every type, exactly, or refused: text with or without an exponent; int, Decimal and Fraction as
+they are; a float (and numpy's float64, which is one) as its shortest decimal, so 0.1 is one tenth; any other number of
+numpy's (float16, float32, longdouble, whole numbers) as the binary value that it holds, so float32(0.1) is
+0.100000001490116119384765625. What has no finite decimal (a third) or more digits than the profile is refused: whoever
+writes it knows which way to round. A truth value is no number, and neither is an array of one. Where a number must be
+whole it is an int or numpy's; a float is none, even where its value is.
 
 No number depends on the caller's decimal context, nor on `decimal.DefaultContext`: whatever rounds does so in an
 `own_context`, or in a function `in_own_context`, which such code alone calls. tests/support/decimal_contexts.py, a
@@ -36,9 +43,13 @@ from decimal import (
     localcontext,
 )
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, SupportsIndex, TypeAlias, TypeVar, overload
+from numbers import Integral, Rational, Real
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
 
 from dpledger.errors import ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "INFINITY",
@@ -55,7 +66,9 @@ __all__ = [
     "Probability",
     "Rate",
     "Signed",
+    "Whole",
     "add",
+    "exact",
     "float_down",
     "float_up",
     "in_own_context",
@@ -71,9 +84,10 @@ __all__ = [
     "subtract",
     "text",
     "total",
+    "whole",
 ]
 
-Number = Decimal | str | int | float
+Number: TypeAlias = "Decimal | str | int | float | Fraction | np.integer[Any] | np.floating[Any]"
 
 DIGITS_AFTER_POINT = 60
 DIGITS_BEFORE_POINT = 18
@@ -82,8 +96,10 @@ ZERO = Decimal(0)
 INFINITY = Decimal("Infinity")
 
 _WIRE = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{0,59}[1-9])?", re.ASCII)
-_INPUT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-_LONGEST_INPUT = 200
+_INPUT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?", re.ASCII)
+_LONGEST_INPUT = 1000
+_MOST_BITS = 1 << 15  # of a numerator or a denominator: a longdouble has 2^14
+_ANY = "a number (text, int, float, Decimal, Fraction, or a scalar of numpy)"
 
 
 def own_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
@@ -112,12 +128,12 @@ _WIDE = own_context(4000)  # wide enough that no sum or product in range is roun
 
 
 def read(value: Number, *, field: str = "number", signed: bool = False, infinite: bool = False) -> Decimal:
-    """The exact decimal that `value` says: text with or without an exponent, int, Decimal, or a float as its shortest
-    decimal. Raises ParameterError, naming `field` and the value, for NaN, for an infinity unless `infinite`, for a
-    negative unless `signed`, for more digits than the profile holds, and for anything that is not a number."""
+    """The exact decimal that `value` says, if a promise may be so. Raises ParameterError, naming `field` and the value,
+    for NaN, for an infinity unless `infinite`, for a negative unless `signed`, for more digits than the profile holds,
+    and for anything that is not a number."""
     if type(value) is float and 1e-40 < value < 1e17:  # at most 17 digits: of the profile, whatever the field
         return Decimal(repr(value)).normalize(_WIDE)
-    number = _as_decimal(value, field, infinite)
+    number = INFINITY if infinite and _is_inf(value) else exact(value, field=field)
     if number.is_nan():
         raise ParameterError(field, value, "a number (this is not one)")
     if number.is_infinite():
@@ -129,23 +145,81 @@ def read(value: Number, *, field: str = "number", signed: bool = False, infinite
     return _in_profile(number, field, value)
 
 
-def _as_decimal(value: Number, field: str, infinite: bool) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
-    if isinstance(value, float):
-        return Decimal(repr(float(value)))
-    if not isinstance(value, (str, bool)) and isinstance(value, SupportsIndex):
-        value = operator.index(value)  # numpy's whole numbers as well
-        if abs(value) >= 10**DIGITS_BEFORE_POINT:
-            raise ParameterError(field, str(value)[:40], "a number below 10^18")
-        return Decimal(value)
-    if not isinstance(value, str):
-        raise ParameterError(field, value, "a decimal number (text, int, float or Decimal)")
-    if infinite and value == "inf":
-        return INFINITY
-    if len(value) > _LONGEST_INPUT or not _INPUT.fullmatch(value):
-        raise ParameterError(field, value, "a decimal number, like 0.5 or 1e-6")
-    return Decimal(value)
+def _is_inf(value: Number) -> bool:
+    return isinstance(value, str) and value == "inf"
+
+
+def exact(value: Number, *, field: str = "number") -> Decimal:
+    """The exact decimal that `value` says, of any size and sign; NaN and the infinities of float and Decimal too.
+    Raises ParameterError, naming `field` and the value, for anything that is no number or has no finite decimal."""
+    match value:
+        case bool():
+            raise ParameterError(field, value, _ANY)
+        case Decimal():
+            return value
+        case float():
+            return Decimal(repr(float(value)))
+        case str():
+            if len(value) > _LONGEST_INPUT or not _INPUT.fullmatch(value):
+                raise ParameterError(field, value, "a decimal number, like 0.5 or 1e-6")
+            return Decimal(value)
+        case int() if value.bit_length() <= _MOST_BITS:
+            return Decimal(value)
+        case Real():
+            return _of_ratio(value, field)
+        case _:
+            raise ParameterError(field, value, _ANY)
+
+
+def _of_ratio(value: Real, field: str) -> Decimal:
+    """The decimal of a whole number, a fraction, or a binary floating-point number of any width."""
+    try:
+        numerator, denominator = _ratio(value)
+    except Exception:  # NaN and infinity have none, and a class that calls itself a number may fail in its own way
+        word = str(value).lower() if type(value).__module__ == "numpy" else ""
+        if word in {"nan", "inf", "-inf"}:
+            return Decimal(word)
+        raise ParameterError(field, type(value).__name__, _ANY) from None
+    if max(numerator.bit_length(), denominator.bit_length()) > _MOST_BITS:
+        raise ParameterError(field, value, "a number that can be written in some thousand digits")
+    twos = (denominator & -denominator).bit_length() - 1
+    rest, fives = denominator >> twos, 0
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        raise ParameterError(field, value, "a finite decimal (round a cost up, a cap down: nothing is rounded here)")
+    places = max(twos, fives)
+    sign, digits, _ = Decimal(numerator * 2 ** (places - twos) * 5 ** (places - fives)).as_tuple()
+    return Decimal((sign, digits, -places))
+
+
+def _ratio(value: Real) -> tuple[int, int]:
+    if isinstance(value, Integral):
+        return operator.index(value), 1
+    if isinstance(value, Rational):
+        return operator.index(value.numerator), operator.index(value.denominator)
+    numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]  # numpy's floats have it
+    return operator.index(numerator), operator.index(denominator)
+
+
+def whole(value: object, *, field: str = "number", least: int = 0, most: int | None = None) -> int:
+    """`value` as Python's own int: an int or a whole number of numpy's. ParameterError, naming `field`, for any other
+    type (a float is none, even where its value is whole), and unless least <= value <= most."""
+    number = _index(value)
+    if number is None or number < least or (most is not None and number > most):
+        raise ParameterError(
+            field, value, f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}"
+        )
+    return number
+
+
+def _index(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    try:
+        return operator.index(value)
+    except Exception:  # numpy's time spans call themselves whole numbers
+        return None
 
 
 def _in_profile(number: Decimal, field: str, given: object) -> Decimal:
@@ -319,6 +393,7 @@ if TYPE_CHECKING:
     Rate: TypeAlias = Exact
     Probability: TypeAlias = Exact
     OpenProbability: TypeAlias = Exact
+    Whole: TypeAlias = int
 else:
     from pydantic import AfterValidator, BeforeValidator
 
@@ -341,3 +416,4 @@ else:
     Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
     Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
     OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]
+    Whole = Annotated[int, BeforeValidator(lambda value: value if (number := _index(value)) is None else number)]

@@ -9,13 +9,20 @@
                                         ForeignLedger
       EngineError      ours             CannotCertify (UnboundedLoss, NotPredictable, ClaimTooSmall, Contradiction)
 
-A message says what was expected, what came, and what to do next; the operands are attributes. No message
-holds data, outputs or keys. The command line exits 2 where something cannot be used (an
-`InputError`, an `EngineError`, a file that is no whole ledger, a record that only a newer version can judge), 1 where
-the answer is no.
+A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
+outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
+A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`.
+Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
+
+The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
+ledger, a record that only a newer version can judge), 1 where the answer is no.
 """
 
 from __future__ import annotations
+
+from enum import Enum
+from numbers import Number
+from typing import Any
 
 __all__ = [
     "AlreadySpent",
@@ -31,6 +38,7 @@ __all__ = [
     "ForeignLedger",
     "ForkedProcess",
     "Halted",
+    "ImplausiblePromise",
     "InfeasiblePlan",
     "InputError",
     "KeyReused",
@@ -47,11 +55,24 @@ __all__ = [
     "UnknownWord",
     "VerificationError",
     "WorkLimit",
+    "shortened",
+    "shown",
 ]
+
+LONGEST = 120  # characters of what was given, in a message
 
 
 class DpledgerError(Exception):
     """The root: catch this to catch everything that dpledger raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its message and its attributes: the arguments of a constructor are not those of every other."""
+        return _unraised, (type(self), self.args), self.__dict__
+
+
+def _unraised(cls: type[DpledgerError], args: tuple[object, ...]) -> DpledgerError:
+    """An error as it was before it was raised, its attributes still missing."""
+    return cls.__new__(cls, *args)
 
 
 class InputError(DpledgerError):
@@ -61,14 +82,15 @@ class InputError(DpledgerError):
 class ParameterError(InputError, ValueError):
     """A parameter out of range, of the wrong type or shape, unknown, or not a number.
 
-    `field` names the parameter, `value` is what was given (as text).
+    `field` names the parameter, `value` is what was given, as text: a text given here is taken for the words that
+    describe it, everything else is `shown`. The message is one line, whatever was given.
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         self.field = field
-        self.value = value if isinstance(value, str) else repr(value)
+        self.value = value if isinstance(value, str) else shown(value)
         self.expected = expected
-        super().__init__(f"{field}: expected {expected}, got {shortened(self.value)}")
+        super().__init__(f"{_line(field)}: expected {_line(expected, len(expected))}, got {_line(self.value)}")
 
 
 class UnknownWord(ParameterError):
@@ -89,6 +111,10 @@ class InfeasiblePlan(InputError):
 
 class WorkLimit(InputError):
     """The request needs more work than the stated limit."""
+
+
+class ImplausiblePromise(UserWarning):
+    """A warning: a budget or a target that is valid, and that hardly anybody means."""
 
 
 class PolicyError(DpledgerError):
@@ -210,6 +236,33 @@ class ClaimTooSmall(CannotCertify):
     """The parts of a mechanism do not compose to at most its claim."""
 
 
-def shortened(text: str, limit: int = 120) -> str:
+def shortened(text: str, limit: int = LONGEST) -> str:
     """`text`, cut to `limit` characters for a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shown(value: object) -> str:
+    """What was given, for a message: a scalar as it is written (so is a tuple of scalars, which is how parameters with
+    several numbers are kept); of anything else the type, since it may hold data. One line, at most 120 characters."""
+    if type(value) is tuple and value and all(map(_is_scalar, value)):
+        inside = ", ".join(map(_written, value[:LONGEST]))
+        return shortened(f"({inside})" if len(value) > 1 else f"({inside},)")
+    if isinstance(value, type):
+        return shortened(f"the class {_line(value.__name__)}")
+    return _written(value) if _is_scalar(value) else _line(type(value).__name__)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, (str, Number, Enum))
+
+
+def _written(value: object) -> str:
+    try:
+        return _line(repr(value[: LONGEST + 1] if isinstance(value, str) else value))
+    except Exception:  # a number too long to be written, or the object's own code
+        return _line(type(value).__name__)
+
+
+def _line(text: str, limit: int = LONGEST) -> str:
+    """`text` in one line, nothing in it that a terminal obeys."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened(text, limit))

@@ -14,14 +14,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, EnumType
+from typing import Any, NoReturn
 
+from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 
 __all__ = ["Relation", "Unit"]
 
 
-class Relation(Enum):
+class _Named(EnumType):
+    """Members are found by their word alone: nothing else is compared with one, since that may run code of its own."""
+
+    def __call__(cls, value: object, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, (str, cls)):
+            raise ParameterError("relation", value, "one of " + ", ".join(cls.__members__).lower())
+        return super().__call__(value, *args, **kwargs)
+
+
+class Relation(Enum, metaclass=_Named):
     """Neighbouring relations; the value is the word on the wire.
 
     ADD_REMOVE: one unit inserted or deleted. REPLACE_ONE: one unit's data exchanged, the number of units fixed and
@@ -36,12 +47,11 @@ class Relation(Enum):
     @classmethod
     def read(cls, value: Relation | str) -> Relation:
         """The relation named by `value`; ParameterError if there is none of that name."""
-        if isinstance(value, cls):
-            return value
-        for relation in cls:
-            if value == relation.value:
-                return relation
-        raise ParameterError("relation", value, "one of " + ", ".join(r.value for r in cls))
+        return cls(value)
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ParameterError("relation", value, "one of " + ", ".join(cls.__members__).lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +65,8 @@ class Unit:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", self.name):
             raise ParameterError("unit", self.name, "a name of letters, digits and . _ : / @ -")
-        if type(self.max_contributions) is not int or not 1 <= self.max_contributions < 2**53:
-            raise ParameterError("max_contributions", self.max_contributions, "a whole number of at least 1")
+        rows = whole(self.max_contributions, field="max_contributions", least=1, most=2**53 - 1)
+        object.__setattr__(self, "max_contributions", rows)
 
     @classmethod
     def read(cls, value: Unit | str) -> Unit:

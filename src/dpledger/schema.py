@@ -18,19 +18,40 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from enum import Enum
+from itertools import islice
+from numbers import Number
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 import pydantic
 from pydantic import Field, TypeAdapter
 
-from dpledger import decimals
-from dpledger.errors import ParameterError, UnknownWord, shortened
+from dpledger import decimals, files
+from dpledger.errors import ParameterError, UnknownWord, shortened, shown
 
-__all__ = ["JsonValue", "Plain", "complete", "given", "plain", "read_json", "record", "tag", "validated"]
+__all__ = [
+    "JsonValue",
+    "Plain",
+    "complete",
+    "flag",
+    "given",
+    "listed",
+    "naming",
+    "one_of",
+    "one_text",
+    "plain",
+    "read_json",
+    "read_json_file",
+    "record",
+    "tag",
+    "validated",
+    "words",
+]
 
 T = TypeVar("T")
 
@@ -39,6 +60,8 @@ Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
 JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
 """What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
 
+_UNORDERED = (Set, Iterator)  # what pydantic would make a tuple of, although it is not the list that was meant
+LARGEST_FILE = 64 * 2**20  # bytes of a JSON file
 DEEPEST = 32  # levels of nesting that a document may have, as in the ledger's byte profile
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
@@ -76,13 +99,40 @@ def _speak_of_parameters(cls: Any) -> None:
 
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        plain_args = [_asked(cls, name, value) for name, value in zip(names, args, strict=False)]
+        plain_kwargs = {name: _asked(cls, name, value) for name, value in kwargs.items()}
         try:
-            construct(self, *args, **kwargs)
+            construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
         except pydantic.ValidationError as error:
-            given = dict(zip(names, args, strict=False)) | kwargs
             raise _as_parameter_error(cls.__name__, error, given, names) from None
 
     cls.__init__ = initialise
+
+
+def _asked(cls: Any, name: str, value: object) -> object:
+    """A value as it may be asked whether it fits: an array of one axis as the list of its items.
+
+    ParameterError for what is no list although it could be read as one, and for what runs code of its own when it is
+    compared or written."""
+    axes: int = getattr(value, "ndim", 0)
+    if isinstance(value, _UNORDERED) or axes > 1:
+        expected = "a list or tuple (a set keeps equal items once, an iterator may have no end, a table has no order)"
+        raise ParameterError(f"{cls.__name__}.{name}", value, expected)
+    if axes == 1:
+        value = list(value)  # type: ignore[call-overload]
+    if _is_strange(value):
+        raise ParameterError(f"{cls.__name__}.{name}", value, "a value of a type that this parameter takes")
+    return value
+
+
+def _is_strange(value: object) -> bool:
+    """Whether a value is no scalar, list, mapping, record or mechanism."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_strange, value))
+    if value is None or isinstance(value, (str, bytes, Number, Enum, Mapping)) or dataclasses.is_dataclass(value):
+        return False
+    return not (hasattr(value, "kind") or hasattr(value, "parts") or hasattr(value, "ndim"))
 
 
 def validated(adapter: TypeAdapter[T], value: object, what: str) -> T:
@@ -97,7 +147,8 @@ def _as_parameter_error(
     what: str, error: pydantic.ValidationError, root: object, names: tuple[str, ...] = ()
 ) -> ParameterError:
     found = error.errors(include_url=False)
-    first = next((one for one in found if _is_unknown_word(one)), found[0])
+    unknown = next((one for one in found if _is_unknown_word(one)), None)  # what is beside it cannot be judged
+    first = unknown or next((one for one in found if one["type"] in _UNKNOWN), found[0])  # nor what may be misspelt
     loc = first["loc"]
     if names and loc and isinstance(loc[0], int) and loc[0] < len(names):
         loc = (names[loc[0]], *loc[1:])  # an argument given by position
@@ -108,14 +159,20 @@ def _as_parameter_error(
     if first["type"] == "union_tag_invalid":
         known = first["ctx"]["expected_tags"]
         told = UnknownWord if _is_unknown_word(first) else ParameterError
-        return told(f"{field}.kind", repr(shortened(first["ctx"]["tag"])), f"one of {known}")
+        return told(f"{field}.kind", shown(first["ctx"]["tag"]), f"one of {known}")
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, ParameterError):
         own = field if steps else f"{what}.{cause.field}"  # a check of the whole record names the field itself
         return type(cause)(own, cause.value, cause.expected)
     expected = str(cause) if cause is not None else _expected(first)
     told = UnknownWord if _is_unknown_word(first) else ParameterError
-    return told(field, shortened(repr(first["input"])), expected)
+    return told(field, _shown_at(root, loc, first["input"]), expected)
+
+
+def _shown_at(root: object, loc: tuple[int | str, ...], value: object) -> str:
+    """A value that does not fit, for a message; of an item of an array or table only the type, since it may be data."""
+    at = root.get(loc[0]) if isinstance(root, Mapping) and loc else None
+    return type(value).__name__ if len(loc) > 1 and hasattr(at, "ndim") else shown(value)
 
 
 _WORD = re.compile(r"[a-z][a-z0-9_.]{0,63}")
@@ -143,7 +200,7 @@ def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
             tag, below = None, at[step]
         else:
             tag, below = getattr(at, "kind", None), getattr(at, str(step), None)
-        if step == tag:
+        if isinstance(tag, str) and step == tag:
             continue
         steps.append(str(step))
         at = below
@@ -162,6 +219,7 @@ def _expected(error: Mapping[str, Any]) -> str:
     return message.removeprefix("Input should be ").removeprefix("Value error, ")
 
 
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
 _EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -190,6 +248,50 @@ _EXPECTED = {
 }
 
 
+def one_of(value: object, words: tuple[str, ...], *, field: str) -> str:
+    """`value`, if it is one of `words`; ParameterError naming `field` and the words for anything else."""
+    if isinstance(value, str) and value in words:
+        return str(value)
+    raise ParameterError(field, shown(value), "one of " + ", ".join(map(repr, words)))
+
+
+def listed(value: object, *, field: str, most: int = 10**6) -> list[Any]:
+    """The items of a list, tuple, array of one axis, or generator. ParameterError, naming `field`, for a set (which
+    keeps equal items once, in no order), text, a mapping, a table, more than `most` items, and what is no list."""
+    items: Any = None
+    if not isinstance(value, (str, bytes, Set, Mapping)) and getattr(value, "ndim", 1) == 1:
+        with suppress(Exception):  # no list, or the value's own code
+            items = iter(value)  # type: ignore[call-overload]
+    if items is None:
+        raise ParameterError(field, value if isinstance(value, type) else type(value).__name__, "a list or tuple")
+    found = list(islice(items, most + 1))
+    if len(found) > most:
+        raise ParameterError(field, "more", f"at most {most:,} items")
+    return found
+
+
+def one_text(value: object, *, field: str) -> str:
+    """`value`, if it is text; ParameterError naming `field` for anything else."""
+    if not isinstance(value, str):
+        raise ParameterError(field, value, "text")
+    return str(value)
+
+
+def flag(value: object, *, field: str) -> bool:
+    """`value`, if it is true or false itself; ParameterError naming `field` for what only counts as one of them."""
+    if not isinstance(value, bool):
+        raise ParameterError(field, value, "True or False")
+    return value
+
+
+def words(value: object, *, field: str) -> tuple[str, ...]:
+    """The texts of a list, in order. ParameterError, naming `field`, for a text alone or anything else in the list."""
+    found = listed(value, field=field)
+    if not all(isinstance(item, str) for item in found):
+        raise ParameterError(field, value if isinstance(value, type) else type(value).__name__, "a list of texts")
+    return tuple(map(str, found))
+
+
 def plain(value: object) -> Any:
     """`value` (a record, or a tree of records, tuples, mappings and scalars) in the ledger's byte profile.
 
@@ -212,12 +314,14 @@ def plain(value: object) -> Any:
 
 
 def read_json(source: str | bytes) -> JsonValue:
-    """The value of a JSON text, read strictly: UTF-8, each key once, no NaN or infinity, nested at most 32 deep.
+    """The value of a JSON text, read strictly: UTF-8 (with a byte order mark or without), each key once, no NaN or
+    infinity, nested at most 32 deep.
 
     Raises ParameterError that says where the text stops being JSON.
     """
     try:
         text = source.decode("utf-8") if isinstance(source, bytes) else source
+        text = text.removeprefix("\ufeff")  # what some editors write before UTF-8
         value: JsonValue = json.loads(
             text, object_pairs_hook=_each_key_once, parse_float=_exactly, parse_int=_whole, parse_constant=_no_constant
         )
@@ -229,6 +333,22 @@ def read_json(source: str | bytes) -> JsonValue:
         raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels") from None
     _check(value, "document", DEEPEST)
     return value
+
+
+def read_json_file(path: str | os.PathLike[str]) -> JsonValue:
+    """The value of a JSON file of at most 64 MiB, as `read_json`; ParameterError names the file."""
+    data = files.read_whole(path, limit=LARGEST_FILE, field="document")
+    with naming(path):
+        return read_json(data)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What is wrong with what a file says is told with the name of the file."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"{os.fsdecode(path)}: {error.field}", error.value, error.expected) from None
 
 
 def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

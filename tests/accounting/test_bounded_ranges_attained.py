@@ -53,7 +53,7 @@ def test_samples_of_bounded_ranges_have_no_lower_bound_that_no_mechanism_attains
         bounds = compose(tree).epsilon("1.6568e-8")
         assert 0.9 * float(most) <= bounds.lower <= float(most) <= bounds.upper
     subsets = Repeated(SampledWithoutReplacement(BoundedRange(eta), population=10**9, batch=10**9 - 1), times=runs)
-    assert compose(subsets, "replace_one").epsilon("1.6568e-8").lower <= float(most)
+    assert compose(subsets, relation="replace_one").epsilon("1.6568e-8").lower <= float(most)
 
 
 @pytest.mark.parametrize("eta", [0.5, 1.0, 3.0])

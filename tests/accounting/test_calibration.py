@@ -1,8 +1,10 @@
 """Calibration: the value meets its target, the next one does not, and closed forms say which value it must be."""
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from statistics import NormalDist
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -12,7 +14,7 @@ from dpledger.accounting.calibration import calibrate, calibrate_count, meets
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.templates import read_template
-from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError
+from dpledger.errors import CannotCertify, ImplausiblePromise, InfeasiblePlan, ParameterError
 from dpledger.schema import JsonValue
 
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_met_says_so() -> None:
         calibrate(GaussianLaw, PureDP(1))
     with pytest.raises(CannotCertify):
         calibrate(GaussianLaw, BoundedRange(1))
-    assert calibrate(GaussianLaw, ApproxDP(100, "0.9"), within=(1, 5)) == 1
+    assert calibrate(GaussianLaw, ApproxDP(100, "0.009"), within=(1, 5)) == 1
 
 
 @pytest.mark.parametrize("within", [(0, 1), (2, 1), ("nan", 1), (-1, 1), (1, "inf")])
@@ -156,3 +158,57 @@ def test_the_free_number_of_a_document_is_found(source: JsonValue, field: str) -
 def test_documents_without_one_free_number_are_refused(source: JsonValue, complaint: str) -> None:
     with pytest.raises(ParameterError, match=complaint):
         read_template(source)
+
+
+# ---- what cannot have been meant ------------------------------------------------------------------------------------
+
+TARGET = ApproxDP(1, "1e-6")
+
+
+@pytest.mark.parametrize(
+    ("search", "other"),
+    [
+        (lambda: calibrate(LaplaceLaw, PureDP(1)), "most"),
+        (lambda: calibrate(LaplaceLaw, PureDP("0.5")), "most"),
+        (lambda: calibrate(GaussianLaw, TARGET, seek="most"), "least"),
+        (lambda: calibrate(lambda q: PoissonSampled(GaussianLaw(2), rate=q), TARGET, within=("1e-6", 1)), "most"),
+        (lambda: calibrate_count(lambda n: (LaplaceLaw("0.1"), n), TARGET, seek="least"), "most"),
+    ],
+)
+def test_seeking_the_wrong_way_is_an_error_that_names_the_right_one(search: Callable[[], object], other: str) -> None:
+    with pytest.raises(ParameterError, match=f"^seek: expected '{other}'"):
+        search()
+
+
+def test_a_float_times_the_number_is_told_as_such() -> None:
+    with pytest.raises(ParameterError, match="a function of one Decimal") as caught:
+        calibrate(lambda z: GaussianLaw(2.0 * z), TARGET)  # type: ignore[operator]
+    assert isinstance(caught.value.__cause__, TypeError)
+    twice = calibrate(lambda z: GaussianLaw(2 * z), TARGET)
+    assert twice == calibrate(lambda z: GaussianLaw(2.0 * float(z)), TARGET)
+
+
+@pytest.mark.parametrize("target", [5, None, "pure", GaussianLaw(1), PureDP])
+def test_a_target_is_a_guarantee(target: Any) -> None:
+    for search in (
+        lambda: calibrate(GaussianLaw, target),
+        lambda: calibrate_count(lambda n: (GaussianLaw(9), n), target),
+    ):
+        with pytest.raises(ParameterError, match=r"^target: expected a guarantee"):
+            search()
+
+
+def test_a_delta_that_protects_nobody_is_warned_of_where_it_is_promised() -> None:
+    wild = ApproxDP(1, "0.5")
+    scope: dict[str, Any] = {"unit": "record", "relation": "add_remove"}
+    promises: list[Callable[[], object]] = [
+        lambda: calibrate(GaussianLaw, wild, digits=1),
+        lambda: calibrate_count(lambda n: (GaussianLaw(9), n), wild),
+        lambda: dpl.dpsgd_plan(100, 1, 50, wild, dimension=3),
+        lambda: dpl.Ledger.in_memory().scope("rows", budget=wild, **scope),
+        lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.BasicFilter(1, "0.5"), **scope),
+        lambda: dpl.Ledger.in_memory().scope("rows", budget=dpl.ZCDP(1, "0.01"), **scope),
+    ]
+    for promise in promises:
+        with pytest.warns(ImplausiblePromise, match="publish the data of each unit"):
+            promise()

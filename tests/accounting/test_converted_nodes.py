@@ -74,7 +74,7 @@ def test_the_relation_inside_is_the_one_outside() -> None:
     assert cost(node, Relation.REPLACE_ONE).rho == cost(node, Relation.LABEL_FLIP).rho == 2
     for other in (Relation.ADD_REMOVE, Relation.ZERO_OUT):
         with pytest.raises(CannotCertify, match="use a group"):
-            compose(node, other)
+            compose(node, relation=other)
 
 
 def test_it_is_read_and_written_like_any_node() -> None:

@@ -109,7 +109,7 @@ def price(tree: Composition, filter_: Filter, relation: Relation) -> Cost | None
 def known_from_below(tree: Composition, delta: Decimal) -> float:
     """The engine's lower bound of epsilon; 0 where it certifies nothing."""
     try:
-        return compose(tree, ADD).epsilon(delta).lower
+        return compose(tree, relation=ADD).epsilon(delta).lower
     except CannotCertify:
         return 0.0
 
@@ -223,7 +223,7 @@ def test_a_claim_is_kept_or_refused_in_words(name: str, claim: Guarantee) -> Non
 
 def test_a_curve_is_claimed_of_parts_that_keep_it_at_every_point() -> None:
     laplace = parse_tree(LAPLACE)
-    points = [compose(laplace, ADD).delta(at) for at in ("0", "0.1", "0.3")]
+    points = [compose(laplace, relation=ADD).delta(at) for at in ("0", "0.1", "0.3")]
     deltas = tuple(str(Decimal(one.upper) + Decimal("1e-12")) for one in points)
     rules.check(PrivacyCurve(("0", "0.1", "0.3"), deltas), laplace, ADD)
     with pytest.raises(CannotCertify, match=r"claimed delta at epsilon 0\.1"):
@@ -242,7 +242,9 @@ def test_a_curve_is_claimed_of_parts_that_keep_it_at_every_point() -> None:
 def test_a_conversion_to_a_curve_is_shown_at_every_point() -> None:
     written: dict[str, JsonValue] = {"kind": "privacy_curve", "epsilons": ["0.3"], "deltas": ["0"]}
     inside = parse_tree({"kind": "converted", "of": LAPLACE, "to": written, "relation": "add_remove"})
-    assert compose(inside, ADD).epsilon("0").upper == pytest.approx(0.3)
+    assert compose(inside, relation=ADD).epsilon("0").upper == pytest.approx(0.3)
     too_small: dict[str, JsonValue] = {**written, "epsilons": ["0.2"]}
     with pytest.raises(CannotCertify, match="no conversion"):
-        compose(parse_tree({"kind": "converted", "of": LAPLACE, "to": too_small, "relation": "add_remove"}), ADD)
+        compose(
+            parse_tree({"kind": "converted", "of": LAPLACE, "to": too_small, "relation": "add_remove"}), relation=ADD
+        )

@@ -322,7 +322,7 @@ def test_readings_say_what_the_theorem_of_each_filter_allows() -> None:
 def test_a_reading_is_an_epsilon_that_the_engine_does_not_contradict() -> None:
     sums = charged(EITHER, [GaussianLaw(10)] * 30)
     for delta in ("1e-6", "1e-4", "0.01"):
-        truth = compose(Repeated(GaussianLaw(10), times=30), Relation.ADD_REMOVE).epsilon(delta)
+        truth = compose(Repeated(GaussianLaw(10), times=30), relation=Relation.ADD_REMOVE).epsilon(delta)
         assert Decimal(truth.lower) <= filters.reading(EITHER, sums, Decimal(delta))
 
 

@@ -35,7 +35,7 @@ RESPONSE = RandomizedResponseLaw(1)
 def test_two_units_may_be_in_two_parts_that_are_alike(parts: Parallel) -> None:
     """Each part then answers differently: two randomised responses lose twice what one does."""
     with pytest.raises(CannotCertify, match="different parallel parts"):
-        compose(Group(parts, k=2, relation=Relation.ADD_REMOVE), "add_remove")
+        compose(Group(parts, k=2, relation=Relation.ADD_REMOVE), relation="add_remove")
 
 
 def test_a_group_of_one_is_what_it_holds_in_parallel_too() -> None:

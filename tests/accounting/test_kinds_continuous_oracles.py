@@ -170,7 +170,9 @@ def test_gaussian_noise_without_replacement_once(noise: Any, population: int, ba
     """(m/n) delta(log(1 + (e^eps - 1) n/m)) of a Gaussian with mu = 2/noise, in both directions, attained by a sum of
     opposite contributions: N(0) mixed with N(2/noise), against N(0)."""
     rate = mp.mpf(batch) / population
-    profile = compose(SampledWithoutReplacement(GaussianLaw(noise), population=population, batch=batch), REPLACE)
+    profile = compose(
+        SampledWithoutReplacement(GaussianLaw(noise), population=population, batch=batch), relation=REPLACE
+    )
     for epsilon in ("0", "0.01", "0.3", "2"):
         exact = sampled_delta(lambda e: gaussian_delta(2 / real(noise), e), rate, real(epsilon), "remove")
         at = profile.delta(epsilon)
@@ -185,7 +187,7 @@ def test_runs_without_replacement_cover_either_order_of_the_pair() -> None:
         compose(Repeated(PoissonSampled(GaussianLaw(2), rate="0.1"), times=200), direction=side).epsilon("1e-5")
         for side in ("add", "remove")
     ]
-    at = compose(tree, REPLACE).epsilon("1e-5")
+    at = compose(tree, relation=REPLACE).epsilon("1e-5")
     largest = max(side.upper for side in sides)
     assert at.lower <= largest
     assert at.lower >= largest * (1 - 1e-2)
@@ -195,7 +197,7 @@ def test_runs_without_replacement_cover_either_order_of_the_pair() -> None:
 def test_several_gaussians_on_one_batch_without_replacement_are_one() -> None:
     both = SampledWithoutReplacement(Sequence((GaussianLaw(3), GaussianLaw(4))), population=100, batch=10)
     single = SampledWithoutReplacement(GaussianLaw("2.4"), population=100, batch=10)
-    left, right = (compose(Repeated(tree, times=20), REPLACE).epsilon("1e-5") for tree in (both, single))
+    left, right = (compose(Repeated(tree, times=20), relation=REPLACE).epsilon("1e-5") for tree in (both, single))
     assert abs(left.upper - right.upper) < 1e-6
 
 
@@ -252,9 +254,9 @@ def test_an_allocation_is_about_a_poisson_sample_of_the_same_rate() -> None:
 
 def test_under_zero_out_an_allocated_gaussian_costs_the_same() -> None:
     tree = RandomAllocation(GaussianLaw(1), steps=4)
-    assert compose(tree, Relation.ZERO_OUT).epsilon("1e-5") == compose(tree).epsilon("1e-5")
-    assert compose(RandomAllocation(GaussianLaw(1), steps=1), REPLACE).epsilon("1e-5") == compose(
-        GaussianLaw(1), REPLACE
+    assert compose(tree, relation=Relation.ZERO_OUT).epsilon("1e-5") == compose(tree).epsilon("1e-5")
+    assert compose(RandomAllocation(GaussianLaw(1), steps=1), relation=REPLACE).epsilon("1e-5") == compose(
+        GaussianLaw(1), relation=REPLACE
     ).epsilon("1e-5")
 
 

@@ -151,9 +151,9 @@ def test_likelihood_ratios_very_near_one_keep_their_digits() -> None:
 def test_a_lopsided_pair_needs_a_side_with_the_unit(relation: Relation) -> None:
     """Two releases could show it in opposite order: (P x Q, Q x P) is worse than either order of the pair squared."""
     with pytest.raises(CannotCertify, match="left and right exchanged"):
-        compose(PmfPair(("0.9", "0.1"), ("0.5", "0.5")), relation)
+        compose(PmfPair(("0.9", "0.1"), ("0.5", "0.5")), relation=relation)
     same = PmfPair(("0.7", "0.1", "0.2"), ("0.1", "0.7", "0.2"))
-    assert compose(same, relation).epsilon("0.1") == compose(same).epsilon("0.1")
+    assert compose(same, relation=relation).epsilon("0.1") == compose(same).epsilon("0.1")
 
 
 # ---- randomised response, exponential -------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ def test_two_values_are_the_worst_case_of_pure_dp() -> None:
 @pytest.mark.parametrize("relation", list(Relation))
 def test_exponential_is_another_word_for_bounded_range(relation: Relation) -> None:
     for delta in ("0", "1e-3", "1e-9"):
-        one = compose(Repeated(ExponentialLaw("0.4"), times=9), relation).epsilon(delta)
-        assert one == compose(Repeated(BoundedRange("0.4"), times=9), relation).epsilon(delta)
+        one = compose(Repeated(ExponentialLaw("0.4"), times=9), relation=relation).epsilon(delta)
+        assert one == compose(Repeated(BoundedRange("0.4"), times=9), relation=relation).epsilon(delta)
 
 
 # ---- without replacement --------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_no_dataset_beats_the_bound_without_replacement(batch: int) -> None:
     """All neighbours of four bits, every batch, against the bound at many epsilons."""
     odds = Fraction(3)
     tree = SampledWithoutReplacement(PureDP(str(Decimal(3).ln() + Decimal("1e-20"))), population=4, batch=batch)
-    profile = compose(tree, REPLACE)
+    profile = compose(tree, relation=REPLACE)
     mechanism = respond_to_first(odds)
     worst = dict.fromkeys(EPSILONS, Fraction(0))
     for data in BITS:
@@ -217,7 +217,7 @@ def test_a_mechanism_attains_the_bound_without_replacement() -> None:
     grown, rate = Fraction(str(mp.exp(real("1.2")))), Fraction(3, 10)
     answers = randomised_response(grown, 2)
     with_unit = mixture([(rate, answers[1]), (1 - rate, answers[0])])
-    profile = compose(SampledWithoutReplacement(PureDP("1.2"), population=10, batch=3), REPLACE)
+    profile = compose(SampledWithoutReplacement(PureDP("1.2"), population=10, batch=3), relation=REPLACE)
     for epsilon in ("0", "0.1", "0.4"):
         exact = hockey_stick(with_unit, answers[0], exact_ratio(epsilon))
         at = profile.delta(epsilon)
@@ -235,12 +235,12 @@ def test_runs_without_replacement_in_any_mix_of_directions(times: int, batch: in
     runs = [(with_unit, answers[0]) if i >= turned else (answers[0], with_unit) for i in range(times)]
     exact = hockey_stick(product([p for p, _ in runs]), product([q for _, q in runs]), exact_ratio(epsilon))
     tree = SampledWithoutReplacement(PureDP("0.9"), population=10, batch=batch)
-    assert compose(Repeated(tree, times=times), REPLACE).delta(epsilon).upper >= exact
+    assert compose(Repeated(tree, times=times), relation=REPLACE).delta(epsilon).upper >= exact
 
 
 def test_the_whole_population_is_no_sample() -> None:
     whole = SampledWithoutReplacement(GaussianLaw(2), population=50, batch=50)
-    assert compose(whole, REPLACE).epsilon("1e-5") == compose(GaussianLaw(2), REPLACE).epsilon("1e-5")
+    assert compose(whole, relation=REPLACE).epsilon("1e-5") == compose(GaussianLaw(2), relation=REPLACE).epsilon("1e-5")
 
 
 # ---- shuffling ------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ RANDOMISERS: list[tuple[str, Randomiser, Composition]] = [
 @pytest.mark.parametrize(("randomiser", "leaf"), [r[1:] for r in RANDOMISERS], ids=[r[0] for r in RANDOMISERS])
 def test_no_dataset_of_shuffled_users_beats_the_bound(randomiser: Randomiser, leaf: Composition) -> None:
     """Five users: every value of the four others, every pair of values of the first."""
-    profile = compose(Shuffled(leaf, users=5), REPLACE)
+    profile = compose(Shuffled(leaf, users=5), relation=REPLACE)
     epsilons = ("0", "0.2", "0.6", "0.9")
     worst = dict.fromkeys(epsilons, Fraction(0))
     for others in multisets(4, len(randomiser)):
@@ -275,7 +275,7 @@ def test_no_dataset_of_shuffled_users_beats_the_bound(randomiser: Randomiser, le
     for epsilon in epsilons:
         upper = profile.delta(epsilon).upper
         assert upper >= worst[epsilon]
-        assert upper <= compose(leaf, REPLACE).delta(epsilon).upper * (1 + 1e-6)
+        assert upper <= compose(leaf, relation=REPLACE).delta(epsilon).upper * (1 + 1e-6)
 
 
 def clones_delta(local: float, users: int, chance: Any, epsilon: float) -> Any:
@@ -294,7 +294,7 @@ def clones_delta(local: float, users: int, chance: Any, epsilon: float) -> Any:
 
 @pytest.mark.parametrize(("local", "users"), [(0.1, 3), (1.0, 25), (2.0, 60), (3.0, 40)])
 def test_the_bound_is_that_of_the_clones(local: float, users: int) -> None:
-    profile = compose(Shuffled(PureDP(local), users=users), REPLACE)
+    profile = compose(Shuffled(PureDP(local), users=users), relation=REPLACE)
     for part in (0.0, 0.2, 0.5, 0.8):
         exact = clones_delta(local, users, 2 / (1 + mp.exp(local)), part * local)
         upper = profile.delta(part * local).upper
@@ -312,31 +312,33 @@ def test_shuffled_responses_of_users_who_agree_are_a_lower_bound(leaf: Compositi
     for times, epsilon in itertools.product((1, 2), ("0", "0.2", "0.5")):
         one, other = product([left] * times), product([right] * times)
         exact = max(hockey_stick(*pair, exact_ratio(epsilon)) for pair in ((one, other), (other, one)))
-        at = compose(Repeated(tree, times=times), REPLACE).delta(epsilon)
+        at = compose(Repeated(tree, times=times), relation=REPLACE).delta(epsilon)
         assert holds(at, exact)
         assert at.lower >= exact * Fraction(999, 1000)
 
 
 def test_the_two_ends_for_many_shuffled_users_are_not_far_apart() -> None:
     for users in (10**3, 10**6, 10**9):
-        at = compose(Shuffled(RandomizedResponseLaw(1), users=users), REPLACE).epsilon("1e-8")
+        at = compose(Shuffled(RandomizedResponseLaw(1), users=users), relation=REPLACE).epsilon("1e-8")
         assert 0.6 * at.upper < at.lower < at.upper
 
 
 def test_more_users_hide_more_and_shuffling_never_costs_more() -> None:
-    uppers = [compose(Shuffled(PureDP(2), users=n), REPLACE).epsilon("1e-6").upper for n in (1, 100, 10**4, 10**6)]
+    uppers = [
+        compose(Shuffled(PureDP(2), users=n), relation=REPLACE).epsilon("1e-6").upper for n in (1, 100, 10**4, 10**6)
+    ]
     assert uppers == sorted(uppers, reverse=True)
     assert uppers[0] <= 2 * (1 + 1e-12)
     assert uppers[-1] < 0.05
-    assert compose(Shuffled(PureDP(2), users=10**6), REPLACE).epsilon(0).upper <= 2 * (1 + 1e-12)
+    assert compose(Shuffled(PureDP(2), users=10**6), relation=REPLACE).epsilon(0).upper <= 2 * (1 + 1e-12)
 
 
 def test_randomised_response_on_many_values_hides_more_than_its_epsilon_says() -> None:
     """On two values it is no better known than any randomiser of its epsilon."""
-    general = compose(Shuffled(PureDP(3), users=10**4), REPLACE).epsilon("1e-6")
+    general = compose(Shuffled(PureDP(3), users=10**4), relation=REPLACE).epsilon("1e-6")
     uppers = []
     for k in (2, 3, 10, 100, 1000):
-        special = compose(Shuffled(RandomizedResponseLaw(3, k), users=10**4), REPLACE).epsilon("1e-6")
+        special = compose(Shuffled(RandomizedResponseLaw(3, k), users=10**4), relation=REPLACE).epsilon("1e-6")
         uppers.append(special.upper)
         assert k == 2 or special.lower > 0.985 * special.upper
     assert uppers == sorted(uppers, reverse=True)
@@ -353,23 +355,23 @@ def test_shuffled_responses_on_three_values_and_more_are_known_from_both_sides(k
     left, right = (shuffled(randomiser, (value, *[2] * (users - 1))) for value in (0, 1))
     for epsilon in ("0", "0.1", "0.4", "1.1"):
         exact = hockey_stick(left, right, exact_ratio(epsilon))
-        at = compose(tree, REPLACE).delta(epsilon)
+        at = compose(tree, relation=REPLACE).delta(epsilon)
         assert at.lower <= exact * (1 + Fraction(1, 10**6))
         assert exact <= at.upper * (1 + Fraction(1, 10**6))
         assert k > 3 or at.lower >= exact * Fraction(93, 100)
     for others in multisets(users - 1, k):
         left, right = (shuffled(randomiser, (value, *others)) for value in (0, 1))
         for epsilon in ("0", "0.4"):
-            upper = compose(tree, REPLACE).delta(epsilon).upper
+            upper = compose(tree, relation=REPLACE).delta(epsilon).upper
             assert hockey_stick(left, right, exact_ratio(epsilon)) <= upper * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("leaf", [LaplaceLaw(1), DiscreteLaplaceLaw(1, 1), ExponentialLaw(1)], ids=lambda one: one.kind)
 def test_other_randomisers_have_a_lower_bound_from_two_of_their_outcomes(leaf: Composition) -> None:
-    at = compose(Shuffled(leaf, users=10**4), REPLACE).epsilon("1e-6")
+    at = compose(Shuffled(leaf, users=10**4), relation=REPLACE).epsilon("1e-6")
     assert 0.3 * at.upper < at.lower < at.upper
-    alone = compose(Shuffled(leaf, users=1), REPLACE).delta("0.1")
-    assert 0 < alone.lower <= compose(leaf, REPLACE).delta("0.1").upper * (1 + 1e-12)
+    alone = compose(Shuffled(leaf, users=1), relation=REPLACE).delta("0.1")
+    assert 0 < alone.lower <= compose(leaf, relation=REPLACE).delta("0.1").upper * (1 + 1e-12)
 
 
 def test_a_shuffled_laplace_is_no_better_hidden_than_its_sign() -> None:
@@ -379,13 +381,13 @@ def test_a_shuffled_laplace_is_no_better_hidden_than_its_sign() -> None:
     left, right = (shuffled(randomiser, (value, 0, 0, 0, 0)) for value in (0, 1))
     for epsilon in ("0", "0.2", "0.5"):
         exact = max(hockey_stick(*pair, exact_ratio(epsilon)) for pair in ((left, right), (right, left)))
-        at = compose(Shuffled(LaplaceLaw(1), users=5), REPLACE).delta(epsilon)
+        at = compose(Shuffled(LaplaceLaw(1), users=5), relation=REPLACE).delta(epsilon)
         assert exact * Fraction(999, 1000) <= at.lower <= exact * (1 + Fraction(1, 10**9))
 
 
 def test_runs_of_a_shuffle_add_up_to_less_than_their_sum() -> None:
-    once = compose(Shuffled(PureDP(1), users=1000), REPLACE).epsilon("1e-7").upper
-    many = compose(Repeated(Shuffled(PureDP(1), users=1000), times=10), REPLACE).epsilon("1e-6").upper
+    once = compose(Shuffled(PureDP(1), users=1000), relation=REPLACE).epsilon("1e-7").upper
+    many = compose(Repeated(Shuffled(PureDP(1), users=1000), times=10), relation=REPLACE).epsilon("1e-6").upper
     assert once < many < 10 * once
 
 
@@ -415,7 +417,7 @@ def test_runs_of_a_shuffle_add_up_to_less_than_their_sum() -> None:
 )
 def test_what_no_theorem_covers_is_refused(tree: Composition, relation: Relation, match: str) -> None:
     with pytest.raises(CannotCertify, match=match):
-        compose(tree, relation)
+        compose(tree, relation=relation)
 
 
 # ---- laws -----------------------------------------------------------------------------------------------------------
@@ -441,15 +443,15 @@ BOTH = [*((leaf, Relation.ADD_REMOVE) for leaf in LEAVES), *((leaf, REPLACE) for
 @pytest.mark.parametrize(("leaf", "relation"), BOTH, ids=lambda value: getattr(value, "kind", ""))
 def test_repeated_is_a_sequence_of_equals_in_any_order(leaf: Composition, relation: Relation) -> None:
     other = LaplaceLaw("0.1")
-    one = compose(Sequence((Repeated(leaf, times=3), other)), relation).epsilon("0.05")
-    spelled = compose(Sequence((leaf, other, Sequence((leaf, leaf)))), relation).epsilon("0.05")
+    one = compose(Sequence((Repeated(leaf, times=3), other)), relation=relation).epsilon("0.05")
+    spelled = compose(Sequence((leaf, other, Sequence((leaf, leaf)))), relation=relation).epsilon("0.05")
     assert one == spelled
-    assert compose(Repeated(leaf, times=3), relation).epsilon("0.05").lower <= one.upper
+    assert compose(Repeated(leaf, times=3), relation=relation).epsilon("0.05").lower <= one.upper
 
 
 @pytest.mark.parametrize(("leaf", "relation"), BOTH, ids=lambda value: getattr(value, "kind", ""))
 def test_more_runs_and_smaller_deltas_cost_more(leaf: Composition, relation: Relation) -> None:
-    few, many = compose(Repeated(leaf, times=2), relation), compose(Repeated(leaf, times=5), relation)
+    few, many = compose(Repeated(leaf, times=2), relation=relation), compose(Repeated(leaf, times=5), relation=relation)
     assert few.epsilon("0.1").lower <= many.epsilon("0.1").upper
     assert many.epsilon("0.2").lower <= many.epsilon("0.1").upper
     assert many.delta("0.3").lower <= many.delta("0.1").upper
@@ -476,7 +478,10 @@ def test_more_runs_and_smaller_deltas_cost_more(leaf: Composition, relation: Rel
 )
 def test_more_noise_and_more_secrecy_cost_less(more: Composition, less: Composition, relation: Relation) -> None:
     for delta in ("1e-2", "1e-5", "1e-9"):
-        assert compose(less, relation).epsilon(delta).upper < compose(more, relation).epsilon(delta).lower
+        assert (
+            compose(less, relation=relation).epsilon(delta).upper
+            < compose(more, relation=relation).epsilon(delta).lower
+        )
 
 
 def test_both_directions_count() -> None:

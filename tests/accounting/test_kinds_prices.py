@@ -213,14 +213,16 @@ def test_two_steps_of_a_law_are_its_longer_shift(leaf: Composition, same: Compos
         pair = Group(Repeated(leaf, times=times), k=2, relation=ADD)
         alone = compose(Repeated(same, times=times)).epsilon("1e-6")
         assert compose(pair).epsilon("1e-6") == alone
-        assert compose(pair, REPLACE).epsilon("1e-6") == alone
+        assert compose(pair, relation=REPLACE).epsilon("1e-6") == alone
 
 
 def test_a_replaced_unit_is_one_removed_and_one_added() -> None:
     """The noise multiplier means the same under both relations: two contributions apart either way."""
     for noise in (1, "7.5"):
         group = Group(GaussianLaw(noise), k=2, relation=ADD)
-        assert compose(group, REPLACE).epsilon("1e-6") == compose(GaussianLaw(noise), REPLACE).epsilon("1e-6")
+        assert compose(group, relation=REPLACE).epsilon("1e-6") == compose(
+            GaussianLaw(noise), relation=REPLACE
+        ).epsilon("1e-6")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_a_replaced_unit_is_one_removed_and_one_added() -> None:
     ],
 )
 def test_groups_that_no_theorem_covers_are_refused(tree: Composition, relation: Relation, match: str) -> None:
-    for answer in (lambda: compose(tree, relation), lambda: cost(tree, relation)):
+    for answer in (lambda: compose(tree, relation=relation), lambda: cost(tree, relation)):
         with pytest.raises(CannotCertify, match=match):
             answer()
 
@@ -259,7 +261,7 @@ def test_groups_in_secret_batches_and_parallel_parts_have_no_profile(inside: Com
 
 def test_a_label_is_part_of_a_unit() -> None:
     tree = Group(LaplaceLaw("0.4"), k=1, relation=REPLACE)
-    assert compose(tree, Relation.LABEL_FLIP).epsilon(0) == compose(LaplaceLaw("0.4")).epsilon(0)
+    assert compose(tree, relation=Relation.LABEL_FLIP).epsilon(0) == compose(LaplaceLaw("0.4")).epsilon(0)
     assert cost(tree, Relation.LABEL_FLIP).pure == Decimal("0.4")
 
 

@@ -253,21 +253,21 @@ def test_shuffled_answers_that_tell_next_to_nothing_have_a_price_and_no_profile(
     tree = Shuffled(leaf, users=users)
     assert cost(tree, REPLACE, orders=(Decimal(2),)).pure is not None
     with pytest.raises(CannotCertify, match="local epsilons"):
-        compose(tree, REPLACE).epsilon("1e-30")
+        compose(tree, relation=REPLACE).epsilon("1e-30")
 
 
 def test_shuffled_ranges_of_many_digits_have_a_profile() -> None:
-    bounds = compose(Shuffled(BoundedRange("1e-8"), users=9), REPLACE).epsilon("1e-30")
+    bounds = compose(Shuffled(BoundedRange("1e-8"), users=9), relation=REPLACE).epsilon("1e-30")
     assert 0 < bounds.upper <= 1.001e-8
 
 
 def test_renyi_orders_that_no_float_tells_from_one_are_refused_in_words() -> None:
     with pytest.raises(CannotCertify, match="state one above"):
-        compose(RDP(("1." + "0" * 58 + "1",), (1,)), ADD).epsilon("1e-6")
+        compose(RDP(("1." + "0" * 58 + "1",), (1,)), relation=ADD).epsilon("1e-6")
 
 
 @pytest.mark.parametrize("times", [1, 5])
 def test_a_zcdp_that_may_fail_nearly_always_promises_nothing(times: int) -> None:
     """1 - delta is less than floats tell from 0."""
-    bounds = compose(Repeated(ZCDP("0.1", "0." + "9" * 25), times=times), ADD).epsilon("0.5")
+    bounds = compose(Repeated(ZCDP("0.1", "0." + "9" * 25), times=times), relation=ADD).epsilon("0.5")
     assert (bounds.lower, bounds.upper) == (0, float("inf"))

@@ -213,7 +213,7 @@ def test_beside_others_and_in_secret_batches() -> None:
         ),
     )
     for one, other, relation in pairs:
-        found, known = (compose(tree, relation).epsilon("1e-5") for tree in (one, other))
+        found, known = (compose(tree, relation=relation).epsilon("1e-5") for tree in (one, other))
         assert found.lower <= known.upper
         assert known.lower <= found.upper
         assert found.upper - found.lower <= 2e-2 * found.upper
@@ -231,7 +231,7 @@ def test_it_is_read_written_and_priced() -> None:
     assert price.pure == Decimal(3)
     assert price.delta == Decimal("1e-7")
     with pytest.raises(CannotCertify):
-        compose(Shuffled(leaf, users=10), Relation.REPLACE_ONE)
+        compose(Shuffled(leaf, users=10), relation=Relation.REPLACE_ONE)
     with pytest.raises(CannotCertify):
         compose(PrivacyCurve(("601",), ("0",)))
     with pytest.raises(CannotCertify):

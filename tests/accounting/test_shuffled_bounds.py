@@ -122,7 +122,7 @@ def test_users_who_agree() -> None:
 def test_runs_of_shuffles_are_as_narrow_as_one() -> None:
     for local, times in ((3, 1), (5, 1), (5, 20)):
         tree = Repeated(Shuffled(PureDP(local), users=10**5), times=times)
-        at = compose(tree, Relation.REPLACE_ONE).epsilon("1e-7")
+        at = compose(tree, relation=Relation.REPLACE_ONE).epsilon("1e-7")
         assert at.lower >= 0.95 * at.upper
 
 

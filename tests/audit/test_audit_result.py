@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit import AuditResult, audit_mechanism
+from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.evidence.bands import CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction
@@ -48,6 +48,32 @@ def test_the_summary_says_what_was_found_and_never_that_it_is_private() -> None:
     weak = audit_mechanism(ZOO["laplace"].mechanism, 0.0, 1.0, PureDP(9), trials=100, batched=True, seed=1)
     assert "use more trials" in str(weak)
     assert weak.power is None
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize(
+    "given", [None, 0.5, (1, 2), "word", np.nan, object()], ids=["None", "number", "pair", "word", "nan", "object"]
+)
+def test_a_result_says_where_nothing_was_released(given: object, batched: bool) -> None:
+    def constant(data: float, *_: object) -> object:
+        return [given] * int(_[0]) if batched else given  # type: ignore[call-overload]
+
+    result = audit_mechanism(constant, 0.0, 1.0, PureDP(1), trials=400, batched=batched, seed=1)
+    assert result.constant
+    assert "every run gave the same output" in str(result)
+    assert result.verdict == "not_refuted"
+
+
+def test_a_single_run_that_differs_is_something_released() -> None:
+    same = [0.5] * 400
+    assert audit_outputs(same, same, PureDP(1)).constant
+    for place in (0, 1, 399):
+        other = [*same[:place], 0.25, *same[place + 1 :]]
+        assert not audit_outputs(same, other, PureDP(1)).constant
+        assert not audit_outputs(other, same, PureDP(1)).constant
+    assert not audit_outputs(same, [1.5] * 400, PureDP(1)).constant
+    assert not audit_outputs(same, ["0.5"] * 400, PureDP(1)).constant
+    assert not audited("laplace").constant
 
 
 def test_the_verdict_is_a_violation_exactly_when_a_look_refutes_its_point() -> None:

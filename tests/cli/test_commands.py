@@ -286,6 +286,21 @@ def test_a_function_that_cannot_be_called_is_bad_input(run: Run, tmp_path: Path)
     assert "f(data, rng)" in done.stderr
 
 
+@pytest.mark.parametrize("value", ["None", "7", "'done'", "[0.0, 1.0]", "float('nan')"])
+def test_a_function_that_always_gives_the_same_does_not_pass_a_gate(run: Run, tmp_path: Path, value: str) -> None:
+    (tmp_path / "my_constant_release.py").write_text(
+        f"def release(data, rng):\n    rng.laplace()\n    return {value}\n"
+    )
+    sys.modules.pop("my_constant_release", None)
+    done = run("audit", "my_constant_release:release", *PAIR)
+    assert done.exit_code == 2
+    assert "returns its answer" in done.stderr
+    assert "the same output" in done.stdout
+    told = run("audit", "my_constant_release:release", *PAIR, "--json")
+    assert told.exit_code == 2
+    assert json.loads(told.stdout)["constant"] is True
+
+
 @pytest.mark.parametrize("plot", ["a.xyz", "a", "missing/a.png"])
 def test_a_plot_that_cannot_be_written_is_bad_input_before_the_audit_runs(
     run: Run, tmp_path: Path, plot: str, monkeypatch: pytest.MonkeyPatch

@@ -214,7 +214,7 @@ def _sparse_vectors() -> dict[str, Answer]:
 
 def _profiles() -> dict[str, Answer]:
     def bounds(tree: Composition, relation: Relation) -> object:
-        profile = compose(tree, relation)
+        profile = compose(tree, relation=relation)
         return [profile.epsilon(SMALL), profile.delta(THIRD), profile.tradeoff("0.1"), profile.posterior("0.01", "0.1")]
 
     trees = {name: of for name, of in TREES.items() if name not in ("filtered",)}
@@ -222,9 +222,13 @@ def _profiles() -> dict[str, Answer]:
         f"profile of {name}": partial(bounds, tree, relation) for name, (tree, relation) in trees.items()
     }
     many = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=500)
-    found["profile of training"] = lambda: compose(many, ADD).epsilon("1e-5")
-    found["profile of many"] = lambda: compose(Repeated(DiscreteLaplaceLaw(9, 1), times=77), ADD).epsilon("1e-9")
-    found["profile in balls"] = lambda: compose(Repeated(LaplaceLaw("0.1"), times=9), ADD, verify="arb").epsilon(SMALL)
+    found["profile of training"] = lambda: compose(many, relation=ADD).epsilon("1e-5")
+    found["profile of many"] = lambda: compose(Repeated(DiscreteLaplaceLaw(9, 1), times=77), relation=ADD).epsilon(
+        "1e-9"
+    )
+    found["profile in balls"] = lambda: compose(
+        Repeated(LaplaceLaw("0.1"), times=9), relation=ADD, verify="arb"
+    ).epsilon(SMALL)
     return found
 
 

@@ -152,7 +152,7 @@ class LeafConformance:
         """Each direction by itself, and not by what the kind says of the other."""
         leaf = _written(example)
         for direction in DIRECTIONS:
-            shown, profile = turned(example.pair(1), direction), compose(leaf, ADD, direction=direction)
+            shown, profile = turned(example.pair(1), direction), compose(leaf, relation=ADD, direction=direction)
             for epsilon in EPSILONS:
                 exact, bounds = hockey_stick(shown, float(epsilon)), profile.delta(epsilon)
                 assert exact <= bounds.upper + ROUNDING, (direction, epsilon)
@@ -165,7 +165,7 @@ class LeafConformance:
             return  # the product of lists of cells is too long to enumerate
         for direction in DIRECTIONS:
             shown = product(turned(example.pair(1), direction), 2)
-            profile = compose(Repeated(leaf, times=2), ADD, direction=direction)
+            profile = compose(Repeated(leaf, times=2), relation=ADD, direction=direction)
             for epsilon in EPSILONS:
                 assert hockey_stick(shown, float(epsilon)) <= profile.delta(epsilon).upper + ROUNDING
 
@@ -187,9 +187,9 @@ class LeafConformance:
         if isinstance(example.leaf, JointGaussian):
             return  # found under the relation of a group
         if rules_of(example.leaf).mirrors(example.leaf) == "not":
-            assert _refused(lambda: compose(_written(example), REPLACE))
+            assert _refused(lambda: compose(_written(example), relation=REPLACE))
         else:
-            compose(_written(example), REPLACE)
+            compose(_written(example), relation=REPLACE)
 
     def test_the_mass_at_infinity_is_within_the_failure(self, example: Example) -> None:
         rules = rules_of(example.leaf)
@@ -209,7 +209,7 @@ class LeafConformance:
         if rules.renyi is not None or (pairs := rules.bracket(example.leaf, ADD)) is None:
             return
         for direction in DIRECTIONS:
-            profile = compose(_written(example), ADD, direction=direction)
+            profile = compose(_written(example), relation=ADD, direction=direction)
             for epsilon in EPSILONS:
                 above = hockey_stick(turned(_listed(pairs.above), direction), float(epsilon))
                 below = hockey_stick(turned(_listed(pairs.below), direction), float(epsilon))
@@ -221,7 +221,7 @@ class LeafConformance:
     def test_the_price_is_above_the_engine_and_above_what_is_shown(self, example: Example) -> None:
         price, leaf = _price(example.leaf), _written(example)
         for direction in DIRECTIONS:
-            profile = compose(leaf, ADD, direction=direction)
+            profile = compose(leaf, relation=ADD, direction=direction)
             shown = turned(example.pair(1), direction)
             if price.pure is not None:
                 assert profile.delta(price.pure).lower <= float(price.delta) + ROUNDING
@@ -247,7 +247,7 @@ class LeafConformance:
             values = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
             more: Any = type(leaf)(**{**values, name: 2 * values[name]})
             less, dear = (more, leaf) if name in rules.noise_fields else (leaf, more)
-            assert compose(less, ADD).epsilon(DELTA).upper < compose(dear, ADD).epsilon(DELTA).upper
+            assert compose(less, relation=ADD).epsilon(DELTA).upper < compose(dear, relation=ADD).epsilon(DELTA).upper
 
     def test_every_number_that_may_be_free_is_said_to_be_noise_or_loss(self, example: Example) -> None:
         """A number of which a document may say "free" is one of those; the others are no dials."""
@@ -265,10 +265,10 @@ class LeafConformance:
     def test_a_group_is_above_what_two_steps_show(self, example: Example) -> None:
         tree = Group(_written(example), k=2, relation=ADD)
         if not example.grouped:
-            assert _refused(lambda: compose(tree, ADD))
+            assert _refused(lambda: compose(tree, relation=ADD))
             return
         for direction in DIRECTIONS:
-            shown, profile = turned(example.pair(2), direction), compose(tree, ADD, direction=direction)
+            shown, profile = turned(example.pair(2), direction), compose(tree, relation=ADD, direction=direction)
             for epsilon in EPSILONS:
                 assert hockey_stick(shown, float(epsilon)) <= profile.delta(epsilon).upper + ROUNDING
         price = cost(tree, ADD)
@@ -276,8 +276,8 @@ class LeafConformance:
             assert hockey_stick(example.pair(2), float(price.pure)) <= float(price.delta) + ROUNDING
 
     def test_a_group_of_one_is_the_leaf(self, example: Example) -> None:
-        one = compose(Group(_written(example), k=1, relation=ADD), ADD)
-        alone = compose(_written(example), ADD)
+        one = compose(Group(_written(example), k=1, relation=ADD), relation=ADD)
+        alone = compose(_written(example), relation=ADD)
         for epsilon in EPSILONS:
             assert math.isclose(one.delta(epsilon).upper, alone.delta(epsilon).upper, rel_tol=1e-9, abs_tol=1e-15)
 
@@ -285,17 +285,17 @@ class LeafConformance:
         rules = rules_of(example.leaf)
         if isinstance(example.leaf, JointGaussian) or rules.mirrors(example.leaf) == "not":
             return
-        both = [compose(_written(example), relation).epsilon(DELTA).upper for relation in (ADD, REPLACE)]
+        both = [compose(_written(example), relation=relation).epsilon(DELTA).upper for relation in (ADD, REPLACE)]
         assert (both[0] != both[1]) == rules.relative
 
     def test_a_sample_is_above_what_a_mixture_shows(self, example: Example) -> None:
         tree = PoissonSampled(_written(example), rate=RATE)
         if not example.sampled:
-            assert _refused(lambda: compose(tree, ADD))
+            assert _refused(lambda: compose(tree, relation=ADD))
             return
         for direction in DIRECTIONS:
             shown = turned(mixed(example.pair(1), float(RATE)), direction)
-            profile = compose(tree, ADD, direction=direction)
+            profile = compose(tree, relation=ADD, direction=direction)
             for epsilon in EPSILONS:
                 exact, bounds = hockey_stick(shown, float(epsilon)), profile.delta(epsilon)
                 assert exact <= bounds.upper + ROUNDING, (direction, epsilon)
@@ -333,13 +333,13 @@ class LeafConformance:
             return
         tree = PoissonSampled(_written(example), rate=RATE)
         said = rules_of(example.leaf).null_is_absence
-        assert _refused(lambda: compose(tree, Relation.ZERO_OUT)) == (not said)
+        assert _refused(lambda: compose(tree, relation=Relation.ZERO_OUT)) == (not said)
 
     def test_a_shuffle_is_above_what_one_user_alone_among_constants_shows(self, example: Example) -> None:
         """Three users of whom two hold the same: the number of times that the likeliest outcome is seen."""
         tree = Shuffled(_written(example), users=3)
         if not example.shuffled:
-            assert _refused(lambda: compose(tree, REPLACE))
+            assert _refused(lambda: compose(tree, relation=REPLACE))
             return
         with_unit, without = example.pair(1)
         best = max(range(len(without)), key=lambda i: with_unit[i] / without[i] if without[i] > 1e-3 else 0.0)
@@ -347,7 +347,7 @@ class LeafConformance:
         others = [(1 - q) ** 2, 2 * q * (1 - q), q**2]
         there = [(1 - p) * a + p * b for a, b in zip([*others, 0.0], [0.0, *others], strict=True)]
         back = [(1 - q) * a + q * b for a, b in zip([*others, 0.0], [0.0, *others], strict=True)]
-        profile = compose(tree, REPLACE)
+        profile = compose(tree, relation=REPLACE)
         for epsilon in EPSILONS:
             for pair in ((there, back), (back, there)):
                 assert hockey_stick(pair, float(epsilon)) <= profile.delta(epsilon).upper + ROUNDING
@@ -380,7 +380,7 @@ class LeafConformance:
         assert max(losses) - min(losses) <= float(said(example.leaf)) + 1e-9
 
     def test_where_it_gives_no_reason_its_bounds_meet(self, example: Example) -> None:
-        runs = compose(Repeated(_written(example), times=3), ADD)
+        runs = compose(Repeated(_written(example), times=3), relation=ADD)
         bounds = runs.delta(1)
         assert runs.notes == (() if rules_of(example.leaf).reason is None else (rules_of(example.leaf).reason,))
         if not runs.notes:

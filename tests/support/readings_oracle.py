@@ -53,7 +53,7 @@ def _least(parts: Composition, relation: Relation, delta: Decimal) -> float:
     if _has_outcome(parts):
         return 0.0
     try:
-        return compose(parts, relation).epsilon(delta).lower
+        return compose(parts, relation=relation).epsilon(delta).lower
     except CannotCertify:
         return 0.0
 

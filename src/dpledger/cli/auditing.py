@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 REFUTED = 1
+UNUSABLE = 2
 
 
 def audit(
@@ -42,7 +43,8 @@ def audit(
     plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted; a pass proves nothing."""
+    """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
+    the same output; a pass proves nothing."""
     with speaking(as_json) as voice, _current_folder_first():
         from dpledger.accounting.guarantees import ApproxDP, PureDP
         from dpledger.audit import audit_mechanism
@@ -71,6 +73,12 @@ def audit(
             voice.say(f"wrote {plot}")
         if as_json:
             print(result.to_json())
+        elif result.constant:
+            raise ParameterError(
+                "target", "one and the same output from every run", "a function that returns its answer"
+            )
+    if result.constant:
+        raise typer.Exit(UNUSABLE)
     if result.verdict == "violation":
         raise typer.Exit(REFUTED)
 

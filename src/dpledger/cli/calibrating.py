@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli.composing import document_text
+from dpledger.cli.composing import document_in
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
 from dpledger.errors import ParameterError
 
@@ -35,9 +35,8 @@ def calibrate(
         from dpledger.accounting.profile import compose
         from dpledger.accounting.templates import read_template
         from dpledger.decimals import text
-        from dpledger.schema import read_json
 
-        template = read_template(read_json(document_text(file)))
+        template = read_template(document_in(file))
         found = template.calibrated(target)
         at = delta if delta is not None else (DELTA_TO_SHOW if epsilon is None else "0")
         spent = compose(template.filled(found)).epsilon(at)

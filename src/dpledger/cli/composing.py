@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger import bounded
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, share_above, share_below, speaking
 from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:
+    from dpledger.accounting.composition import Document
     from dpledger.accounting.profile import Bounds
+    from dpledger.schema import JsonValue
 
-__all__ = ["compose", "document_text"]
+__all__ = ["compose", "composition_in", "document_in"]
 
 LEAST = 1e-300  # below, the bounds are about what a float holds
 WIDE = 1e-3  # share of the upper bound
 WIDE_FOR_WORK = "every part has an exact pair; what is left is rounding, or work that the engine does not allow itself"
-LARGEST_DOCUMENT = 64 * 2**20  # bytes
 
 
 def compose(
@@ -38,13 +38,11 @@ def compose(
         chosen = [option for option, is_given in asked.items() if is_given]
         if len(chosen) != 1:
             raise ParameterError("compose", " and ".join(chosen) or "none", f"exactly one of {', '.join(asked)}")
-        from dpledger.accounting.composition import parse_document
         from dpledger.accounting.profile import compose as composed
-        from dpledger.schema import read_json
 
         if verify not in (None, "arb"):
             raise ParameterError("verify", verify, "arb, or nothing")
-        made = composed(parse_document(read_json(document_text(file))), verify="arb" if verify else None)
+        made = composed(composition_in(file), verify="arb" if verify else None)
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
@@ -79,15 +77,20 @@ def _about(bounds: Bounds, notes: tuple[str, ...]) -> Iterator[str]:
             yield from (f"why: {note}" for note in notes or (WIDE_FOR_WORK,))
 
 
-def document_text(file: Path) -> bytes:
-    """The bytes of a document; - is standard input. ParameterError for what cannot be read, or is too large."""
-    try:
-        if str(file) != "-":
-            return bounded.read(file, LARGEST_DOCUMENT)
-        data: bytes = typer.get_binary_stream("stdin").read(LARGEST_DOCUMENT + 1)
-    except OSError as error:
-        expected = f"a readable file of at most 64 MiB, or - for standard input ({error.strerror})"
-        raise ParameterError("document", str(file), expected) from None
-    if len(data) > LARGEST_DOCUMENT:
-        raise ParameterError("document", str(file), "at most 64 MiB")
-    return data
+def document_in(file: Path) -> JsonValue:
+    """What a JSON document says; - is standard input. ParameterError for what cannot be read, or is too large."""
+    from dpledger.schema import LARGEST_FILE, read_json, read_json_file
+
+    if str(file) != "-":
+        return read_json_file(file)
+    data = typer.get_binary_stream("stdin").read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise ParameterError("document", "more on standard input", f"at most {LARGEST_FILE:,} bytes")
+    return read_json(data)
+
+
+def composition_in(file: Path) -> Document:
+    """The composition document in a file; - is standard input. Raises as `document_in`, for another document too."""
+    from dpledger.accounting.composition import Document, parse_document
+
+    return Document.read(file) if str(file) != "-" else parse_document(document_in(file))

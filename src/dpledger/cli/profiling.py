@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpledger.cli.composing import document_text
+from dpledger.cli.composing import composition_in
 from dpledger.cli.speaking import AsJson, number, share_above, share_below, speaking
 from dpledger.errors import ParameterError
 
@@ -32,11 +32,9 @@ def profile(
     with speaking(as_json) as voice:
         if plot is not None and plot.suffix.removeprefix(".").lower() not in FORMATS:
             raise ParameterError("plot", str(plot), "a file named .png, .svg or .pdf")
-        from dpledger.accounting.composition import parse_document
         from dpledger.accounting.profile import compose
-        from dpledger.schema import read_json
 
-        made = compose(parse_document(read_json(document_text(file))))
+        made = compose(composition_in(file))
         curve = made.curve(points)
         rates = list(zip(FALSE_POSITIVES, _true_positives(made), strict=True))
         every = max(1, (len(curve) - 1) // (FEWEST_ROWS - 1))

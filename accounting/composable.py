@@ -1,0 +1,126 @@
+"""What was run, as people say it, and the one tree that it means.
+
+    compose(step)                          a tree, a mechanism or a document
+    compose(step, answer)                  one after the other, each once
+    compose((step, 1000), (answer, 3))     a pair: a mechanism and how often it ran
+    compose([(step, 1000), answer])        one list (any iterable, but no set) of all these
+    compose({step: 1000, answer: 3})       a dict of counts
+
+A tuple is told by the types in it: one whose second of two items is a number is a pair, any other is a list. Equal
+mechanisms stand beside each other in every form but the dict: in `{a: 1000, b: 1000}` with `a == b` Python itself keeps
+one entry and the last count, before anybody could see it, so what was run twice is counted once. Give a dict only where
+its keys cannot be equal. A set is refused for the same reason.
+
+>>> from dpledger.accounting.composition import LaplaceLaw
+>>> a, b = LaplaceLaw("0.1"), LaplaceLaw("0.10")
+>>> len({a: 3, b: 4}), tree_of((a, 3), (b, 4))[0] == Sequence((Repeated(a, times=3), Repeated(a, times=4)))
+(1, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import SupportsIndex, TypeAlias, cast
+
+from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree, is_pair
+from dpledger.accounting.laws.subsampled import Direction
+from dpledger.errors import ParameterError, RelationError
+from dpledger.relations import Relation, Unit
+from dpledger.schema import listed, one_of
+
+__all__ = ["Composable", "Counted", "Ran", "tree_of"]
+
+Ran: TypeAlias = "Composition | HasParts | Document"
+"""One thing that was run: a tree, a mechanism, or a document."""
+Counted: TypeAlias = "tuple[Ran, SupportsIndex]"
+"""A pair: what was run, and how often, a whole number."""
+Composable: TypeAlias = "Ran | Counted | Iterable[Ran | Counted] | Mapping[Ran, int]"
+"""What can be composed: one thing that was run, a pair of it and a count, one list of these, or a dict of counts."""
+
+A_RUN = "a tree (like LaplaceLaw(1)), a mechanism or a document, or a pair (mechanism, count); all else by name"
+
+
+def tree_of(
+    *what: Composable, relation: Relation | str | None = None, direction: Direction | None = None
+) -> tuple[Composition, Relation, Direction | None]:
+    """The tree that `what` says, with the relation and the direction that stand beside it: those that are given, else
+    those that documents and mechanisms name, else add_remove and both.
+
+    Raises ParameterError for what cannot be composed, RelationError where two relations or directions are named."""
+    asked = None if relation is None else Relation.read(relation)
+    listed = _listed(what)
+    under = _relation([part for part, *_ in listed], asked)
+    side = _direction([part for part, *_ in listed], direction)
+    trees = tuple(_counted(*run, relation=under) for run in listed)
+    return (trees[0] if len(trees) == 1 else Sequence(trees)), under, side
+
+
+def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
+    """Each thing that was run, and how often where that is said."""
+    if len(what) == 1 and isinstance(what[0], Mapping):
+        found: list[tuple[object, ...]] = list(what[0].items())
+    elif len(what) == 1 and _is_list(what[0]):
+        found = [_pair(item) for item in listed(what[0], field="compose")]
+    else:
+        found = [_pair(item) for item in what]
+    if not found:
+        raise ParameterError("compose", "nothing", "at least one mechanism")
+    for part, *_ in found:
+        if not _is_run(part):
+            raise ParameterError("tree", part if isinstance(part, type) else type(part).__name__, A_RUN)
+    return found
+
+
+def _pair(item: object) -> tuple[object, ...]:
+    return item if is_pair(item) else (item,)
+
+
+def _is_list(value: object) -> bool:
+    return (
+        isinstance(value, Iterable) and not isinstance(value, str | bytes) and not _is_run(value) and not is_pair(value)
+    )
+
+
+def _is_run(value: object) -> bool:
+    if isinstance(value, type):
+        return False
+    return isinstance(value, Document) or hasattr(value, "kind") or callable(getattr(value, "parts", None))
+
+
+def _relation(parts: list[object], asked: Relation | None) -> Relation:
+    """The relation of all of them. Mechanisms are held to it when their parts are asked, by `under`."""
+    for part in parts:
+        if isinstance(part, Document) and asked not in (None, part.relation):
+            raise RelationError(f"the document is {part.relation.value}, not {asked.value if asked else None}")
+    named = {own for own in (getattr(part, "relation", None) for part in parts) if isinstance(own, Relation)}
+    if asked is not None:
+        return asked
+    if len(named) > 1:
+        raise RelationError("the mechanisms are for " + " and ".join(sorted(own.value for own in named)))
+    return named.pop() if named else Relation.ADD_REMOVE
+
+
+def _direction(parts: list[object], asked: Direction | None) -> Direction | None:
+    """The direction of all of them. A document's own is that of the whole only where it is the whole."""
+    if asked is not None:
+        one_of(asked, ("add", "remove"), field="direction")
+    named = {part.direction for part in parts if isinstance(part, Document)} - {None, asked}
+    if named and asked is not None:
+        raise RelationError(f"the document is for {named.pop()}, not {asked}")
+    if named and len(parts) > 1:
+        raise RelationError(f"one document is for {named.pop()}: say direction= for all that is composed with it")
+    return named.pop() if named else asked
+
+
+def _counted(part: object, *count: object, relation: Relation) -> Composition:
+    tree = part.tree() if isinstance(part, Document) else _parts(part, relation)
+    return Repeated(tree, times=cast(int, count[0])) if count else tree
+
+
+def _parts(item: object, relation: Relation) -> Composition:
+    """The tree of a mechanism, fixed under the relation where it can be; a tree is itself."""
+    under = getattr(item, "under", None)
+    if callable(under):
+        item = under(relation, getattr(item, "unit", None) or Unit())
+    parts = getattr(item, "parts", None)
+    return as_tree(parts() if callable(parts) else item)

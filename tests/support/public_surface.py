@@ -1,0 +1,346 @@
+"""The whole public surface as one table: how each public function and method is called well, and how it may be called
+badly. A public name that is not in the table fails the test that walks it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpledger as dpl
+from dpledger.accounting.composition import Entry
+
+__all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
+
+# ---- doors ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A public callable. `good`: arguments that work, by parameter; `names`: by what else a message may
+    name a parameter, where it checks several together; `left`: parameters that are not given bad values, and why.
+    `numbers`: a parameter that is a list of numbers, which a message may show. `longest`:
+    characters of a message; a list of all kinds is long, one of all declarations longer."""
+
+    call: Callable[..., object]
+    good: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+    numbers: str = ""
+    longest: int = 480
+
+
+LEAF = dpl.LaplaceLaw("0.1")
+RUN: dict[str, object] = {
+    "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
+}  # fmt: skip
+FILTER: dict[str, object] = {
+    "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
+}  # fmt: skip
+WHAT = "compose|tree|Repeated.times|mechanism"
+BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
+DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
+OWN_CODE = "the caller's own code: what it raises is the caller's"
+INJECTED = "a part that tests and stores put in, typed by a protocol"
+
+
+def profile() -> dpl.Profile:
+    return dpl.compose(dpl.GaussianLaw(1))
+
+
+def book() -> dpl.Ledger:
+    return dpl.Ledger.in_memory()
+
+
+def scope() -> dpl.Scope:
+    return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def kept() -> dpl.Ledger:
+    """A ledger with an entry of each of the first kinds."""
+    made = book()
+    made.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(100))
+    return made
+
+
+def appended() -> dpl.Accountant:
+    made = dpl.Accountant("1e-5")
+    made.append(LEAF)
+    return made
+
+
+def audited() -> dpl.AuditResult:
+    numbers = np.arange(200.0)
+    return dpl.audit_outputs(numbers, numbers, dpl.PureDP(1))
+
+
+def spread(_: object, rng: np.random.Generator) -> float:
+    return float(rng.normal())
+
+
+def folder() -> Path:
+    return Path(tempfile.mkdtemp())
+
+
+def of(make: Callable[[], object], method: str) -> Callable[..., object]:
+    """A method of an object made anew for each call."""
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(make(), method)(*args, **kwargs)
+
+    return call
+
+
+def zeros(batch: Any) -> object:
+    return np.zeros((len(batch), 2))
+
+
+DOORS: dict[str, Door] = {
+    # accounting: leaves, nodes, documents
+    "Converted": Door(dpl.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
+    "DiscreteGaussianLaw": Door(dpl.DiscreteGaussianLaw, {"sigma": 2, "sensitivity": 1}),
+    "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
+    "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (Entry(LEAF),)}),
+    "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
+    "ExponentialLaw": Door(dpl.ExponentialLaw, {"epsilon": 1}),
+    "GaussianLaw": Door(dpl.GaussianLaw, {"noise_multiplier": 1}),
+    "Group": Door(dpl.Group, {"of": LEAF, "k": 2, "relation": "add_remove"}),
+    "LaplaceLaw": Door(dpl.LaplaceLaw, {"epsilon": 1}),
+    "Parallel": Door(dpl.Parallel, {"of": (LEAF, LEAF)}),
+    "PmfPair": Door(dpl.PmfPair, {"left": ("0.5", "0.5"), "right": ("0.25", "0.75")}),
+    "PoissonSampled": Door(dpl.PoissonSampled, {"of": LEAF, "rate": "0.5"}),
+    "PostProcessed": Door(dpl.PostProcessed, {"of": LEAF}),
+    "RandomAllocation": Door(dpl.RandomAllocation, {"of": LEAF, "steps": 2}),
+    "RandomizedResponseLaw": Door(dpl.RandomizedResponseLaw, {"epsilon": 1, "k": 2}),
+    "Repeated": Door(dpl.Repeated, {"of": LEAF, "times": 3, "done": 1}),
+    "SampledWithoutReplacement": Door(dpl.SampledWithoutReplacement, {"of": LEAF, "population": 10, "batch": 2}),
+    "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
+    "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
+    "SparseVectorLaw": Door(
+        dpl.SparseVectorLaw,
+        {"mode": "basic", "cutoff": 1, "epsilon": 1, "delta": 0, "threshold_scale": 2, "query_scale": 4},
+    ),
+    # guarantees and filters
+    "GDP": Door(dpl.GDP, {"mu": 1}),
+    "RDP": Door(dpl.RDP, {"orders": (2, 3), "epsilons": (1, 1)}),
+    "ZCDP": Door(dpl.ZCDP, {"rho": 1, "delta": 0}),
+    "ApproxDP": Door(dpl.ApproxDP, {"epsilon": 1, "delta": "1e-6"}),
+    "BoundedRange": Door(dpl.BoundedRange, {"eta": 1}),
+    "PrivacyCurve": Door(dpl.PrivacyCurve, {"epsilons": (0, 1), "deltas": ("0.5", "0.1"), "reached": ()}),
+    "PureDP": Door(dpl.PureDP, {"epsilon": 1}),
+    "AdvancedFilter": Door(
+        dpl.AdvancedFilter,
+        {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
+        {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
+    ),
+    "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
+    "EitherFilter": Door(dpl.EitherFilter, FILTER, BOUNDARY),
+    "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
+    "MixedFilter": Door(dpl.MixedFilter, FILTER, BOUNDARY),
+    "PureFilter": Door(dpl.PureFilter, {"epsilon": 1}),
+    "RDPFilter": Door(dpl.RDPFilter, {"orders": (2, 3), "epsilons": (1, 1)}),
+    "ZCDPFilter": Door(dpl.ZCDPFilter, {"rho": 1, "delta_sum": 0}),
+    "Relation": Door(dpl.Relation, {"value": "add_remove"}, names={"value": "relation"}),
+    "Unit": Door(dpl.Unit, {"name": "record", "max_contributions": 1}, names={"name": "unit"}),
+    "Unit.read": Door(dpl.Unit.read, {"value": "record"}, names={"value": "unit"}),
+    # the engine
+    "Bounds": Door(dpl.Bounds, {"lower": 0.0, "upper": 1.0}, names={"lower": "Bounds", "upper": "Bounds"}),
+    "compose": Door(
+        lambda what=LEAF, **more: dpl.compose(what, **more),
+        {"what": LEAF, "relation": None, "direction": None, "verify": None},
+        names={"what": WHAT},
+    ),
+    "Profile.curve": Door(of(profile, "curve"), {"count": 2}),
+    "Profile.delta": Door(of(profile, "delta"), {"epsilon": 1}),
+    "Profile.deltas": Door(of(profile, "deltas"), {"epsilons": (1, 2)}),
+    "Profile.epsilon": Door(of(profile, "epsilon"), {"delta": "1e-5"}),
+    "Profile.epsilons": Door(of(profile, "epsilons"), {"deltas": ("1e-5", "1e-6")}, numbers="deltas"),
+    "Profile.posterior": Door(of(profile, "posterior"), {"prior": "0.5", "false_positives": "0.1"}),
+    "Profile.tradeoff": Door(of(profile, "tradeoff"), {"alpha": "0.1"}),
+    "Profile.tradeoffs": Door(
+        of(profile, "tradeoffs"), {"alphas": ("0.1",)}, names={"alphas": "alpha"}, numbers="alphas"
+    ),
+    "Profile.true_positives": Door(of(profile, "true_positives"), {"false_positives": "0.1"}),
+    "calibrate": Door(
+        dpl.calibrate,
+        {"make": dpl.LaplaceLaw, "target": dpl.PureDP(1), "seek": "most", "within": ("0.1", 2), "digits": 2},
+    ),
+    "calibrate_count": Door(
+        dpl.calibrate_count, {"make": lambda n: (LEAF, n), "target": dpl.PureDP(1), "within": (1, 20)}
+    ),
+    "Accountant": Door(dpl.Accountant, {"delta": "1e-5", "relation": "add_remove", "direction": None}),
+    "Accountant.append": Door(of(lambda: dpl.Accountant("1e-5"), "append"), {"what": LEAF, "count": 2}, {"what": WHAT}),
+    "Accountant.merge": Door(of(appended, "merge"), {"other": appended()}),
+    "Accountant.resume": Door(dpl.Accountant.resume, {"record": appended().record()}),
+    # mechanisms
+    "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "Count": Door(dpl.Count, {"epsilon": 1}),
+    "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
+    "Gaussian": Door(dpl.Gaussian, {"noise_multiplier": 1}),
+    "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
+    "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
+    "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
+    "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
+    "IntegerGaussian": Door(dpl.IntegerGaussian, {"sigma": 1}),
+    "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sigma=1).interval, {"confidence": "0.95"}),
+    "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
+    "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
+    "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
+    "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
+    "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
+    "check_batch_invariance": Door(
+        dpl.check_batch_invariance,
+        {"gradients": zeros, "made_up_rows": np.zeros((3, 2)), "microbatch": None},
+        names={"made_up_rows": "data|made_up_rows|gradients"},
+        left={"gradients": OWN_CODE},
+    ),
+    "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
+    "dpsgd_plan": Door(
+        dpl.dpsgd_plan,
+        {"n_public": 1000, "epochs": 1, "batch": 500, "target": dpl.ZCDP(1), "dimension": 10, "scope_filter": None},
+    ),
+    # the ledger
+    "Ledger.create": Door(
+        lambda path="a.ledger", name=None: dpl.Ledger.create(path, name=name).close(),
+        {"path": "nowhere/a", "name": "a"},
+        {"path": "ledger|key", "name": "name|ledger"},
+    ),
+    "Ledger.open": Door(
+        dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
+    ),
+    "Ledger.look": Door(dpl.Ledger.look, {"path": "nowhere.ledger"}, {"path": "ledger"}),
+    "Ledger.in_memory": Door(dpl.Ledger.in_memory, {"name": "memory"}),
+    "Ledger.scope": Door(
+        of(book, "scope"),
+        {
+            "name": "rows",
+            "unit": "record",
+            "relation": "add_remove",
+            "budget": dpl.PureDP(1),
+            "keep": "value",
+            "parents": (),
+            "dataset": None,
+        },
+        {"name": "scope", "parents": "parents|scope"},
+    ),
+    "Ledger.declare": Door(of(kept, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
+    "Ledger.end": Door(of(kept, "end"), {"reason": "done"}),
+    "Ledger.entries": Door(lambda **given: list(kept().entries(**given)), {"stop": 1}),
+    "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),
+    "Ledger.leaves": Door(lambda **given: list(kept().leaves(**given)), {"stop": 1}),
+    "Ledger.record": Door(of(kept, "record"), {"note": audited().body(), "about": ("rows",)}, {"about": "about|scope"}),
+    "Ledger.verify": Door(of(kept, "verify"), {"key": None, "since": ()}),
+    "Ledger.export": Door(lambda folder: kept().export(folder), {"folder": "nowhere"}),
+    "Ledger.backup": Door(of(kept, "backup"), {"path": "copy.ledger"}, names={"path": "ledger"}),
+    "Scope.declare": Door(of(scope, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
+    "Scope.end": Door(of(scope, "end"), {"reason": "done"}),
+    "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
+    "Scope.open": Door(
+        of(scope, "open"), {"mechanism": dpl.SparseVector(20, 1, 10), "data": [1], "key": None}, left=DATA
+    ),
+    "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1)}),
+    "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
+    "Scope.release": Door(
+        of(scope, "release"),
+        {"mechanism": dpl.Count(1), "data": [1], "key": None, "wait": 0.0},
+        {"mechanism": "mechanism|data"},
+        DATA,
+    ),
+    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": dpl.Count(1), "key": None}),
+    "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
+    "private_sgd": Door(
+        lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
+        {"data": np.zeros((10, 2)), "gradients": zeros, **RUN, "grid": None, "key": None},
+        names={"dimension": "dimension|gradients"},
+        left=DATA | {"gradients": OWN_CODE},
+    ),
+    # audits and reports
+    "audit_mechanism": Door(
+        dpl.audit_mechanism,
+        {
+            "mechanism": spread,
+            "left": 0,
+            "right": 1,
+            "claim": dpl.PureDP(1),
+            "trials": 100,
+            "confidence": "0.9",
+            "delta": None,
+            "relation": "add_remove",
+            "unit": "record",
+            "batched": False,
+            "seed": 1,
+            "jobs": 1,
+            "progress": False,
+        },
+        names={"batched": "batched|mechanism"},
+        left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},
+    ),
+    "audit_outputs": Door(
+        dpl.audit_outputs,
+        {
+            "left_outputs": list(range(100)),
+            "right_outputs": list(range(100)),
+            "claim": dpl.PureDP(1),
+            "confidence": "0.95",
+            "delta": None,
+            "relation": "add_remove",
+            "name": "mine",
+        },
+    ),
+    "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
+    "report": Door(dpl.report, {"book": kept()}),
+}
+
+WORDS: dict[str, str] = {"__version__": "text", "Composition": "a union of types, for annotations"}
+"""Public names that are no door."""
+
+PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
+ANSWERS: dict[str, str] = {
+    **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
+    **dict.fromkeys(("Ledger", "Ledger.begin"), "made with a store, a signer and a clock of the caller's own"),
+    **dict.fromkeys(
+        ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
+    ),
+    "AuditResult.body": "between audits and the ledger",
+    "Session.ask": "a query is the caller's own code",
+}
+"""Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
+
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open"}
+
+
+def doors_wanted() -> set[str]:
+    """Every public function, constructor, and method with parameters: what the table must hold."""
+    found = set()
+    for name in set(dpl.__all__) - set(WORDS):
+        thing = getattr(dpl, name)
+        found.add(name)
+        if not inspect.isclass(thing) or issubclass(thing, Exception):
+            continue
+        for method, function in inspect.getmembers(thing, callable):
+            is_own = not method.startswith("_") and not (hasattr(thing, "claim") and method in _PROTOCOL)
+            if is_own and set(inspect.signature(function).parameters) - {"self"}:
+                found.add(f"{name}.{method}")
+    return found
+
+
+def parameters(name: str) -> set[str]:
+    """The parameters of a public callable, but those that are a protocol's."""
+    thing: Any = dpl
+    for step in name.split("."):
+        thing = getattr(thing, step)
+    if inspect.isclass(thing) and issubclass(thing, Enum):
+        return {"value"}
+    if dataclasses.is_dataclass(thing):
+        return {part.name for part in dataclasses.fields(thing) if part.init}
+    return set(inspect.signature(thing).parameters) - {"self", "clock", "entropy", "advance"}
