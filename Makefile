@@ -19,8 +19,11 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	rm -rf demo
 	$(PY) -m dpledger demo --out demo
 
-test: .venv/.dev lint types  ## linters, type checkers, layers, and every test (under 10 minutes on two cores)
-	$(PY) -m pytest -n 2 --dist worksteal -m "not slow"
+test: .venv/.dev lint types  ## linters, type checkers, layers, every test, the coverage reached (under 10 minutes on two cores)
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
+	$(PY) -m coverage combine --quiet
+	$(PY) -m coverage report --format=total
 
 test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
 from pydantic import Field, ValidationInfo, field_validator
 
 from dpledger.decimals import Exact, Exacts, Number, OpenProbability, Probability, text
-from dpledger.errors import ImplausiblePromise
+from dpledger.errors import ImplausiblePromise, ParameterError
 from dpledger.schema import given, record, tag
 
 __all__ = [
@@ -192,14 +192,18 @@ LARGEST_DELTA = Decimal("0.01")
 def warn_where_implausible(promise: Guarantee, field: str) -> None:
     """Warn (`ImplausiblePromise`) of a delta at which the promise protects hardly anybody."""
     match promise:
-        case ApproxDP(delta=delta) | ZCDP(delta=delta) if delta >= LARGEST_DELTA:
-            words = (
-                f"{field}: a delta of {text(delta)} allows to publish the data of each unit, whole, with that "
-                "probability; what is usual is far below one over the number of units, like 1e-6"
-            )
-            warnings.warn(words, ImplausiblePromise, stacklevel=3)
-        case _:
+        case ApproxDP(delta=delta) | ZCDP(delta=delta):
             pass
+        case PureDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
+            return
+        case _:
+            raise ParameterError(field, promise, "a guarantee, like ApproxDP(1, '1e-6')")
+    if delta >= LARGEST_DELTA:
+        words = (
+            f"{field}: a delta of {text(delta)} allows to publish the data of each unit, whole, with that probability; "
+            "what is usual is far below one over the number of units, like 1e-6"
+        )
+        warnings.warn(words, ImplausiblePromise, stacklevel=3)
 
 
 @record

@@ -128,7 +128,7 @@ def word_positions(data: object, words: Sequence[str]) -> npt.NDArray[np.intp]:
 def word(row: object) -> str | None:
     """The word that a row is; None for what is none. Text is itself; a number, and the text that Python or numpy writes
     for one, is the shortest text of the nearest float64, without a point where it is whole, so that 1, 1.0, True and
-    "1.0" are the word "1" ("01" is another)."""
+    "1.0" are the word "1" ("01" is another). None and NaN, which pandas makes of it, are the word "nan"."""
     if isinstance(row, bytes):
         row = row.decode("ascii", "replace")
     if isinstance(row, str):
@@ -139,7 +139,7 @@ def word(row: object) -> str | None:
         return str(complex(row))
     value = _number(row)
     if np.isnan(value):
-        return "nan" if isinstance(row, float | np.floating | complex | np.complexfloating) else None
+        return "nan" if row is None or isinstance(row, float | np.floating | complex | np.complexfloating) else None
     return _text_of(value)
 
 

@@ -164,9 +164,11 @@ def test_a_file_that_is_no_ledger_is_refused_and_not_touched(tmp_path: Path, nam
 
 
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
-    for path in (tmp_path / "clinic.ledger", tmp_path, "\0"):
+    for path in (tmp_path / "clinic.ledger", tmp_path):
         with pytest.raises(ParameterError, match="a ledger file"):
             Ledger.open(path)
+    with pytest.raises(ParameterError, match="ledger: expected a path"):
+        Ledger.open("\0")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -109,7 +109,7 @@ def _form(type_: str) -> str:
     words = re.fullmatch(r"Literal\[(.*)\]", type_)
     if words:
         return " or ".join(f"`{word}`" for word in re.findall(r"'([a-z0-9_]+)'", words[1]))
-    whole = re.fullmatch(r"Annotated\[int, Field\(strict=True, ge=(\d+), (?:le=(\S+)|lt=(\S+))\)\]", type_)
+    whole = re.fullmatch(r"Annotated\[(?:int|Whole), Field\(strict=True, ge=(\d+), (?:le=(\S+)|lt=(\S+))\)\]", type_)
     assert whole, f"{type_}: give it words in FORMS"
     low, most, below = whole.groups()
     return f"whole number, {low} to {_power(most)}" if most else f"whole number, {low} to {_power(below)} - 1"
