@@ -42,10 +42,10 @@ __all__ = [
 
 HALF = Decimal("0.5")
 ONE = Decimal(1)
-NARROW = Decimal("1e-11")  # relative width of a root that is searched
+ROOT_WIDTH = Decimal("1e-11")  # relative width of a root that is searched
 ROUNDING = Decimal("1e-50")  # of the terms: far above the rounding of sixty digits, far below every margin
 LEAST_ORDER, GREATEST_ORDER = Decimal("1e-40"), Decimal("1e17")  # of order - 1, within what a decimal may hold
-CLOSE = Decimal("1.0000000000001")
+ROOT_RATIO = Decimal("1.0000000000001")
 
 
 @lru_cache(maxsize=4096)
@@ -193,7 +193,7 @@ def epsilon_of_gdp(mu: Decimal, delta: Decimal) -> Decimal:
         return ZERO
     high = epsilon_of_zcdp(zcdp_of_gdp(mu), delta)  # holds: the conversion of a weaker promise
     low = ZERO
-    while subtract(high, low) > multiply(high, NARROW):
+    while subtract(high, low) > multiply(high, ROOT_WIDTH):
         middle = round_up(multiply(add(low, high), HALF))
         if middle in (low, high):
             break
@@ -233,7 +233,7 @@ def _last(true_below: Callable[[Decimal], bool]) -> Decimal:
     """The greatest order - 1 at which `true_below` holds, which is true up to some order: to twelve digits, rounded
     down, within 1e-40 and 1e17."""
     low, high = LEAST_ORDER, GREATEST_ORDER
-    while high > multiply(low, CLOSE):
+    while high > multiply(low, ROOT_RATIO):
         with localcontext(outward.context()):
             middle = (low * high).sqrt()
         with localcontext(outward.context(middle)):

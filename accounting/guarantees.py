@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-MOST_POINTS = 4096
+MOST_CURVE_POINTS = 4096
 """Points that a privacy curve may have."""
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class PrivacyCurve:
     @field_validator("epsilons")
     @classmethod
     def _rise(cls, epsilons: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
-        if not 1 <= len(epsilons) <= MOST_POINTS or any(b <= a for a, b in pairwise(epsilons)):
-            raise ValueError(f"1 to {MOST_POINTS} numbers that rise")
+        if not 1 <= len(epsilons) <= MOST_CURVE_POINTS or any(b <= a for a, b in pairwise(epsilons)):
+            raise ValueError(f"1 to {MOST_CURVE_POINTS} numbers that rise")
         return epsilons
 
     @field_validator("deltas")

@@ -38,8 +38,8 @@ LN_2_PI = Decimal(  # log(2 pi), to 160 digits
 )
 FAR_TAIL = 207  # the logarithm of 1e90: below e^-207 the Gaussian tail is inverted through its Mills bound
 QUANTILE_DIGITS = 140
-DEPTH = 250  # of the continued fraction: at x = 5 its convergents agree to 40 digits
-LEAST = Decimal("1e-999999999")  # in place of an underflow: tiny, and above what underflows
+FRACTION_DEPTH = 250  # of the continued fraction: at x = 5 its convergents agree to 40 digits
+IN_PLACE_OF_UNDERFLOW = Decimal("1e-999999999")  # in place of an underflow: tiny, and above what underflows
 ROUNDING = Decimal("1e-100")  # far above what QUANTILE_DIGITS lose
 
 
@@ -69,7 +69,7 @@ def below(value: Decimal) -> Decimal:
 def exp(x: Decimal) -> Decimal:
     """e^x; never 0: what is below every decimal becomes 1e-999999999, which is too large. Upper bounds alone may rest
     on it."""
-    return x.exp() or LEAST
+    return x.exp() or IN_PLACE_OF_UNDERFLOW
 
 
 @in_own_context
@@ -138,9 +138,9 @@ def normal_tail(x: Decimal) -> tuple[Decimal, Decimal]:
             tail = Decimal("0.5") - _half_mass(x)
             return tail - ROUNDING, tail + ROUNDING
         density = _density(x)
-        one, other = (density / _fraction(x, depth) for depth in (DEPTH, DEPTH + 1))
+        one, other = (density / _fraction(x, depth) for depth in (FRACTION_DEPTH, FRACTION_DEPTH + 1))
         upper = max(one, other) * (1 + ROUNDING)
-        return (min(one, other) * (1 - ROUNDING) if density > LEAST else ZERO), upper
+        return (min(one, other) * (1 - ROUNDING) if density > IN_PLACE_OF_UNDERFLOW else ZERO), upper
 
 
 @in_own_context

@@ -38,7 +38,7 @@ NOISE = frozenset[str]().union(*(rules.noise_fields for rules in EVERY_KIND.valu
 LOSSES = frozenset[str]().union(*(rules.loss_fields for rules in EVERY_KIND.values()))
 COUNTS = frozenset({"count", "times", "batch"})
 MOST_RATE = Decimal(1)
-LEAST = Decimal("1e-9")
+LEAST_RATE = Decimal("1e-9")
 Place: TypeAlias = tuple[str | int, ...]
 
 
@@ -65,7 +65,7 @@ class Template:
         if self.field in NOISE:
             return calibrate(self.filled, target)
         if self.field == "rate":
-            return calibrate(self.filled, target, seek="most", within=(LEAST, MOST_RATE))
+            return calibrate(self.filled, target, seek="most", within=(LEAST_RATE, MOST_RATE))
         return calibrate(self.filled, target, seek="most")
 
     def _most(self) -> int:

@@ -32,7 +32,7 @@ from dpledger.ledger import envelope, wire
 from dpledger.ledger.keys import SIGNATURE_BYTES, Signer, VerifyingKey
 
 __all__ = [
-    "LARGEST",
+    "LARGEST_KEPT",
     "SALT_BYTES",
     "SEAL_TYPE",
     "Origin",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 SEAL_TYPE = "application/vnd.dpledger.kept.v1+json"
-LARGEST = 65_536  # bytes of a value that is kept
+LARGEST_KEPT = 65_536  # bytes of a value that is kept
 SALT_BYTES = 32
 _WIDEST = 8  # bytes of a number whose form is the same on every machine
 
@@ -56,7 +56,7 @@ def kept(value: object) -> bytes | None:
         data = json.dumps(_tagged(value), separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
         return None
-    return data if len(data) <= LARGEST else None
+    return data if len(data) <= LARGEST_KEPT else None
 
 
 def digest(value: object, salt: bytes) -> str | None:
@@ -120,9 +120,9 @@ def _tagged(value: object) -> Any:
         return ["float", float(value).hex()]
     if isinstance(value, (int, np.integer)):
         return ["int", str(int(value))]
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list) and len(value) <= LARGEST:
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list) and len(value) <= LARGEST_KEPT:
         return [type(value).__name__, [_tagged(item) for item in value]]
-    if isinstance(value, np.ndarray) and _is_plain(value.dtype) and value.nbytes <= LARGEST:
+    if isinstance(value, np.ndarray) and _is_plain(value.dtype) and value.nbytes <= LARGEST_KEPT:
         plain = np.ascontiguousarray(value)
         return ["array", plain.dtype.str, list(value.shape), base64.b64encode(plain.tobytes()).decode()]
     raise TypeError(type(value).__name__)

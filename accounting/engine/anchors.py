@@ -34,7 +34,7 @@ from dpledger.errors import WorkLimit
 __all__ = ["Curve", "Points"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
-LAST, LEAST = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
+LAST, LEAST_DELTA = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
 SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
@@ -206,7 +206,7 @@ class Curve:
 
 def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
     """Which bounds of delta are to be asked more closely."""
-    wide: BoolArray = (upper > np.maximum(floors, LEAST)) & (upper - lower > WIDE * upper)
+    wide: BoolArray = (upper > np.maximum(floors, LEAST_DELTA)) & (upper - lower > WIDE * upper)
     return wide
 
 

@@ -39,7 +39,7 @@ __all__ = ["checked_delta", "checked_epsilon"]
 BITS = 256
 DIGITS = 100.0  # the discretisation error of a quadrature is below e^-DIGITS, relative
 TOLERANCE = 1e-11
-MOST_TERMS = 1 << 21
+MOST_BALLS = 1 << 21
 RUN = 64  # nodes
 ASYMPTOTIC_FROM = 1000  # from here on erfc by its asymptotic series
 FIRST_STEP, STEPS = 1e-10, 14  # relative: how far an end is moved at first, then fourfold
@@ -302,8 +302,8 @@ def _nodes(flint: Any, loss: Loss, c: float, step: float, count: int) -> list[Ba
 
 def _atoms(flint: Any, losses: list[Ball], masses: list[Ball], c: float, step: float, count: int) -> list[Ball]:
     """sum p_j e^{(c + i k step) l_j}: each phase multiplied on from node to node."""
-    if len(losses) * count > MOST_TERMS:
-        raise WorkLimit(f"{len(losses)} outcomes at {count} nodes are more than {MOST_TERMS} balls")
+    if len(losses) * count > MOST_BALLS:
+        raise WorkLimit(f"{len(losses)} outcomes at {count} nodes are more than {MOST_BALLS} balls")
     weights = [mass * (flint.arb(c) * loss).exp() for mass, loss in zip(masses, losses, strict=True)]
     return _turned_sums(flint, weights, [flint.arb(step) * loss for loss in losses], count)
 
@@ -329,8 +329,8 @@ def _sampled(flint: Any, loss: SampledGaussianLoss, c: float, step: float, count
     reach = sigma * math.sqrt(2 * (DIGITS + 12))
     low, high = (-reach, c + 1 + reach) if removed else (-c - reach, reach)
     first, last = math.floor(low / width), math.ceil(high / width)
-    if (last - first) * count > MOST_TERMS:
-        raise WorkLimit(f"{last - first} points at {count} nodes are more than {MOST_TERMS} balls")
+    if (last - first) * count > MOST_BALLS:
+        raise WorkLimit(f"{last - first} points at {count} nodes are more than {MOST_BALLS} balls")
     s2, q, power = flint.arb(sigma) ** 2, flint.arb(loss.rate), flint.arb(c) + 1 if removed else -flint.arb(c)
     xs = [flint.arb(width) * j for j in range(first, last + 1)]
     odds = [q * ((x - flint.arb(0.5)) / s2).exp() for x in xs]

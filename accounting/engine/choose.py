@@ -74,8 +74,8 @@ __all__ = ["LARGEST_EPSILON", "delta_interval", "direct_deltas", "epsilon_interv
 SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 SHARP_AFTER_A_CUT = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
-FEW_NODES = 200  # of a contour that is tried where large losses are seen to rule
-NARROW = 1e-3  # relative width above which the next method is asked too
+TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
+NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
 FEW_PARTS = 8
 RARE = 1e-9  # of delta: the mass of a value that need not be counted
@@ -163,7 +163,7 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
         found = found.meet(method(composed, down, up))
         if found.upper <= floor:
             break
-        if found.upper < math.inf and found.upper - found.lower <= NARROW * max(found.upper, room):
+        if found.upper < math.inf and found.upper - found.lower <= NARROW_ENOUGH * max(found.upper, room):
             break
     return found
 
@@ -209,7 +209,7 @@ def _contour(composed: Composed, down: float, up: float, floor: float) -> Interv
     """Where digits are lost, with large losses apart as well."""
     found = finite_epsilon(composed, *_logs(down, up), floor)
     sharp = found.relative_width() <= SHARP_AFTER_A_CUT or found.upper <= floor
-    if sharp or found.relative_width() > NARROW or len(composed.parts) > FEW_PARTS or not can_jump(composed):
+    if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
     return found.meet(jumps_epsilon(composed, down, up))
 
@@ -217,7 +217,7 @@ def _contour(composed: Composed, down: float, up: float, floor: float) -> Interv
 def _apart(composed: Composed, down: float, up: float) -> Interval:
     """Large losses apart, unless a contour of all takes but a few nodes and is sharp; where neither is, any contour."""
     logs = _logs(down, up)
-    found = finite_epsilon(composed, *logs, most=FEW_NODES)
+    found = finite_epsilon(composed, *logs, most=TRIED_NODES)
     if found.relative_width() > SHARP_AFTER_A_CUT:
         found = found.meet(jumps_epsilon(composed, down, up))
     return found if found.relative_width() <= SHARP_AFTER_A_CUT else found.meet(finite_epsilon(composed, *logs))
@@ -346,7 +346,7 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
     direct = direct_deltas(composed)
     if direct is not None:
         result = result.meet(_at(direct.deltas, epsilon))
-        if direct.is_sharp or result.relative_width() <= NARROW:
+        if direct.is_sharp or result.relative_width() <= NARROW_ENOUGH:
             return result
     if 0 < floor < 1 and epsilon > 0:
         result = result.meet(upper_delta(composed, epsilon, floor))
@@ -356,10 +356,10 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
     if few(composed):
         methods.insert(1 if _smoothed(composed) else 0, lattice_delta)
     for whole in methods:
-        if result.relative_width() > NARROW and result.upper > 0:
+        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
             result = result.meet(whole(composed, epsilon))
     for method in (jumps_delta, *((cut_delta,) * CUTS)):
-        if result.relative_width() > NARROW and result.upper > 0:
+        if result.relative_width() > NARROW_ENOUGH and result.upper > 0:
             result = result.meet(method(composed, epsilon, result.upper))
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
@@ -411,7 +411,7 @@ def _at(deltas: Deltas, epsilon: float) -> Interval:
 
 def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
     """`known`, with what is known at a larger epsilon, where delta is almost 1: delta falls."""
-    for delta in ALMOST_SURE if known.relative_width() > NARROW else ():
+    for delta in ALMOST_SURE if known.relative_width() > NARROW_ENOUGH else ():
         if known.lower < delta < known.upper and _least_epsilon(composed.parts, delta) > epsilon:
             return known.meet(Interval(delta, 1.0))
     return known

@@ -11,7 +11,7 @@ import numpy as np
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
-__all__ = ["Composed", "TiltedComposition", "log_kappa", "sum_up"]
+__all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "log_kappa", "sum_up"]
 
 MOST_TERMS = 1 << 24  # of one transform: points times nodes
 ALL_TERMS = 1 << 27  # of all of them together

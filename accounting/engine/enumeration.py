@@ -28,7 +28,7 @@ MOST_OUTCOMES = 1 << 15
 MANY_OUTCOMES = 100_000  # where nothing else is narrow
 MOST_TALLIES = 1 << 20  # counts that are laid out at once
 _LAID_OUT = 1 << 16  # epsilons times outcomes, at once: they stay in the cache
-MOST_STEPS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
+MOST_SUMS = 1024  # sums of noises on the integers: where they are more, smoothing is narrow
 DIGITS_KEPT = 600.0  # digits, to base e, of an outcome of several runs that is looked at
 TINY = 1e-280  # masses below are counted among those not listed: where products underflow, none above is touched
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
@@ -155,7 +155,7 @@ def _log_factorials(last: int) -> Array:
 
 def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Outcomes | None:
     """The outcomes of a discrete Gaussian, run `count` times, but for a mass that is small beside e^log_delta; None
-    where they are more than MOST_STEPS. The loss depends on the sum of the noises alone, whose masses are sums of
+    where they are more than MOST_SUMS. The loss depends on the sum of the noises alone, whose masses are sums of
     positive products. Source: docs/proofs/lattice.md, section 7."""
     digits = -log_delta if count == 1 else min(DIGITS_KEPT, math.log(count) - log_delta)
     try:
@@ -166,7 +166,7 @@ def lattice_runs(loss: DiscreteGaussianLoss, count: int, log_delta: float) -> Ou
         errors = 8 * UNIT * (np.abs(losses) + (loss.shift / loss.sigma) ** 2)
         return Outcomes(losses, log_masses, errors, mass_errors + 8 * UNIT * np.abs(log_masses), log_beyond)
     size = count * (losses.size - 1) + 1
-    if size > MOST_STEPS:
+    if size > MOST_SUMS:
         return None
     masses = _power_of_masses(np.exp(log_masses), count)
     sums = np.arange(size, dtype=np.float64) - size // 2

@@ -21,7 +21,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["BundledAtoms"]
 
-STEEPEST = 300.0  # the largest c |L| for which e^{cL} needs no scale
+LARGEST_EXPONENT = 300.0  # the largest c |L| for which e^{cL} needs no scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class BundledAtoms(Parts[FiniteLoss]):
         sizes = np.abs(losses)
         fixed = mass_error * (1 + 2 * infinite / (1 - infinite)) + (losses.shape[1] + 16) * UNIT
         moved, reach = errors + 4 * UNIT * sizes, float(sizes.max())
-        searched = STEEPEST / max(reach, UNIT) if float(imbalance.max()) < math.inf else 0.0
+        searched = LARGEST_EXPONENT / max(reach, UNIT) if float(imbalance.max()) < math.inf else 0.0
         return _Atoms(losses, errors, moved, masses, infinite, mass_error, imbalance, fixed, reach, searched)
 
     @functools.cached_property

@@ -28,13 +28,13 @@ __all__ = ["PREFACTOR", "Layered", "can_jump", "jumps", "layered", "mass_above"]
 
 MOST_LAWS = 128
 LOST = 1e-8  # of delta: what the last cuts may take away in all
-DEPTH = 6.0  # of the logarithm of a jump's density below its chord over a layer: what a contour may lose there
+BELOW_CHORD = 6.0  # of the logarithm of a jump's density below its chord over a layer: what a contour may lose there
 LEVEL = 1e-3  # so deep in all where it is not convex
 MOST_LAYERS = 12
 MOST_JUMPS, MORE = 12, 20  # numbers of jumps that are told apart, and that are taken together
 MOST_EXPECTED = 0.5  # jumps in all runs, on average, beyond the first cut
 FAR_BELOW = 35.0  # log delta: there a term needs no closer look
-POINTS = 512
+LAYER_POINTS = 512
 STEEPER = 2.0  # times as steep as where one jump is as rare as delta: there layers begin
 ROOM = 2.5  # tilts up to so many times that steepness are to fit the cuts
 STEEP_ENOUGH = 1.5  # of -log delta: c epsilon, so that small losses alone are seen to be rarer than delta
@@ -132,14 +132,14 @@ def _levels(runs: Sequence[tuple[SampledGaussianLoss, int]], delta: float, steep
     )
     if not 0 < first < single < last:
         raise WorkLimit("the losses have one scale only")
-    losses = np.geomspace(first, last, POINTS)
+    losses = np.geomspace(first, last, LAYER_POINTS)
     log_density = np.logaddexp.reduce([math.log(count) + _log_density(loss, losses) for loss, count in runs])
     falls = -np.gradient(log_density, losses)
     tilt = STEEPER * max(float(np.interp(single, losses, falls)), 1.0)
     steep = np.flatnonzero(falls[losses < single] > steepness * tilt)
     start = int(steep[-1]) + 1 if steep.size else 0
     bend = np.maximum(-np.gradient(falls, losses), 0.0)
-    steps = np.sqrt(bend[start + 1 :] / (8 * DEPTH)) * np.diff(losses[start:]) + LEVEL / POINTS
+    steps = np.sqrt(bend[start + 1 :] / (8 * BELOW_CHORD)) * np.diff(losses[start:]) + LEVEL / LAYER_POINTS
     depth = np.concatenate([[0.0], np.cumsum(steps)])
     layers = max(1, min(MOST_LAYERS, math.ceil(float(depth[-1]))))
     levels: Array = np.interp(np.linspace(0.0, depth[-1], layers + 1), depth, losses[start:])

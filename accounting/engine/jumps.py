@@ -34,12 +34,12 @@ FEW_PARTS = 8
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
 SPREAD, STEEP = 25.0, 23.0  # of c^2 K'' over -log delta at a tilt of rare outcomes; it is to be more where c epsilon is
 NEGLIGIBLE = 1e-9  # of delta: a term that Chernoff's bound answers for
-TOLERANCE, SHARP = 1e-7, 1e-7  # relative: of delta, of epsilon
+DELTA_TOLERANCE, SHARP_EPSILON = 1e-7, 1e-7  # relative: of delta, of epsilon
 MOST_ERROR = 0.1  # relative, of a term that is a small share of delta
 ATTEMPTS = 3
 PLACED, PLACED_WELL = 8, 0.5  # how often layers are placed for a delta, anew where the last was not as close
 STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from the first is wide
-NARROW, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
+NARROW_EPSILON, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
 RUNGS = 14  # around a saddle
 LEAST_LOG_SHARE = -600.0  # of the logarithm of a share: what is smaller underflows
 KEPT = 3  # sums that the next epsilon is asked of first
@@ -78,7 +78,7 @@ def jumps_epsilon(composed: Composed, down: float, up: float) -> Interval:
     log_down, log_up = log_down - 2 * UNIT * abs(log_down), log_up + 2 * UNIT * abs(log_up)
     for steepness in STEEPNESS:
         found = _found(composed, steepness, found, (log_down, log_up))
-        if found.relative_width() <= NARROW or found.upper <= 0:
+        if found.relative_width() <= NARROW_EPSILON or found.upper <= 0:
             break
     return found
 
@@ -94,7 +94,7 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
             if not sum_of_terms.contours:
                 break
             found = found.meet(solved(sum_of_terms, found, epsilon, log_down, log_up))
-            if found.relative_width() <= SHARP or found.upper <= 0:
+            if found.relative_width() <= SHARP_EPSILON or found.upper <= 0:
                 break
             epsilon = (found.lower + found.upper) / 2 if found.relative_width() < 0.01 else found.upper
     except WorkLimit:
@@ -228,7 +228,7 @@ def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> 
     """A contour for a term as sharp as its share of delta asks for; None where that is too much work."""
     saddle = _saddle(wide, epsilon)
     share = math.exp(min(0.0, max(LEAST_LOG_SHARE, saddle.log_delta - log_delta)))
-    tolerance, width = min(MOST_ERROR, TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
+    tolerance, width = min(MOST_ERROR, DELTA_TOLERANCE / share), min(MOST_ERROR, WIDTH / share)
     try:
         ladder = ladder_around(term, saddle.c, _multiples(wide, saddle))
         return choose_contour(term, saddle, ladder, tolerance=tolerance, width=width), ladder

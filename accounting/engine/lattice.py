@@ -43,7 +43,7 @@ WIDTH = 5e-4  # relative, of epsilon: aimed at
 LOOSE = 8.0  # Chernoff's bound of delta is rarely further than e^LOOSE from it
 SMALL = 3e-4  # an epsilon below this is wanted to an absolute width only
 PASSES = 5
-LONGEST = 1 << 16  # of a transform
+LONGEST_TRANSFORM = 1 << 16  # of a transform
 _ROOM = 1.02  # a first spacing is not as fine as may be laid out: some cells are left for rounding
 MOST_LAWS = 1024  # each is put on the lattice anew at every try
 RUNGS = np.geomspace(1.1, 4.0, 8)  # Chernoff bounds of the aliases, in units of the tilt
@@ -190,8 +190,8 @@ class Plan:
     def length(self) -> int:
         """Of a transform. Raises WorkLimit where that is too long."""
         length = 1 << max(6, math.ceil(math.log2(self.window / self.spacing)))
-        if length > LONGEST:
-            raise WorkLimit(f"the lattice needs a transform of more than {LONGEST} points")
+        if length > LONGEST_TRANSFORM:
+            raise WorkLimit(f"the lattice needs a transform of more than {LONGEST_TRANSFORM} points")
         return length
 
 
@@ -226,7 +226,7 @@ def _plan_at(
     log_share = math.log(WIDTH / sketch.runs) - tries * LESS
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
     spacing = math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1)))
-    finest = max(window / LONGEST, *((high - low) / MOST_CELLS for low, high in ranges))
+    finest = max(window / LONGEST_TRANSFORM, *((high - low) / MOST_CELLS for low, high in ranges))
     return Plan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
 
 

@@ -21,7 +21,7 @@ from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess,
 
 __all__ = ["NodeRows", "Parts", "Some", "in_blocks", "joined"]
 
-MOST_CELLS = 1 << 17  # rows times nodes formed at once
+MOST_AT_ONCE = 1 << 17  # rows times nodes formed at once
 
 EVERY = slice(None)
 L = TypeVar("L", bound=Loss)
@@ -104,5 +104,5 @@ def joined(parts: Iterable[Nodes], rates: float, t: Array) -> Nodes:
 
 def in_blocks(rows: int, nodes: int) -> list[slice]:
     """Blocks of rows with so many nodes each that fit a cache."""
-    most = max(1, MOST_CELLS // nodes)
+    most = max(1, MOST_AT_ONCE // nodes)
     return [slice(start, start + most) for start in range(0, rows, most)]

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import numpy as np
 
 from dpledger.accounting.engine.bundle import Bundle, BundledGaussians, bundles_of
-from dpledger.accounting.engine.composed import log_kappa
+from dpledger.accounting.engine.composed import MOST_TERMS, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.closed_moments import RemovedMoments
@@ -29,7 +29,6 @@ __all__ = ["DECAY", "VARIANCE", "Place", "Rows", "Sum"]
 
 _POINTS = np.geomspace(0.25, 4.0, 12)  # of the Chernoff bounds, in units of the tilt: the best falls as losses grow
 _SCALARS = 7
-MOST_TERMS = 1 << 24  # of one transform: what needs more is not kept as rows
 VARIANCE, DECAY = -2, -1
 """Where a row at the nodes holds these."""
 _UPDATES = 64  # beside one for each row, after which a sum is formed anew

@@ -19,7 +19,7 @@ from dpledger.accounting.laws.subsampled import ALIAS, DIGITS
 from dpledger.errors import WorkLimit
 
 __all__ = [
-    "MOST_CELLS",
+    "MOST_IN_AN_ARRAY",
     "Grids",
     "Laws",
     "Tilts",
@@ -31,7 +31,7 @@ __all__ = [
     "tilted_on",
 ]
 
-MOST_CELLS = 1 << 23  # of one array
+MOST_IN_AN_ARRAY = 1 << 23  # of one array
 CELLS = 160  # of the layers of one law
 BLOCK = 1 << 17  # numbers of a table of phases: it stays in the cache
 _FRACTIONS = np.geomspace(1e-6, 0.97, 40)  # as in laws.sampled_curve
@@ -92,8 +92,8 @@ def grids_for(laws: Laws, c_top: float, t_top: float) -> Grids:
     reach = sigma * math.sqrt(2 * (DIGITS + 12))
     low, high = (-reach, c_top + 1 + reach) if laws.sign > 0 else (-c_top * _slope(laws, 0.0) - reach, reach)
     most = float(np.max((high - low) / steps)) + 4
-    if not most * rate.size < MOST_CELLS:
-        raise WorkLimit(f"{rate.size} quadratures of sampled Gaussians need more than {MOST_CELLS} points")
+    if not most * rate.size < MOST_IN_AN_ARRAY:
+        raise WorkLimit(f"{rate.size} quadratures of sampled Gaussians need more than {MOST_IN_AN_ARRAY} points")
     size = math.ceil(most)
     steps = _short(np.minimum(steps, (high - low) / (size - 3)))  # finer, where others need more points
     x = (np.floor(low / steps) + np.arange(size)) * steps

@@ -27,8 +27,8 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["Running"]
 
-TOLERANCE = 1e-9
-NARROW = 1e-6  # relative width of epsilon up to which a place is kept in any case
+PLACE_TOLERANCE = 1e-9
+NARROW_PLACE = 1e-6  # relative width of epsilon up to which a place is kept in any case
 WIDEST = 1.5 * WIDTH  # and beyond which it is not; between, up to twice the width that it began with
 PATIENCE = 1.3  # where no place was narrow, one is tried again after so many times the runs
 AHEAD = 1.2  # a place is chosen for so many times the losses that there are
@@ -246,7 +246,7 @@ class Running:
         try:
             saddle = saddle_for_delta(composed, self._log_down, WIDTH)
             ladder = ladder_around(composed, saddle.c)
-            line = choose_line(composed, saddle, ladder, tolerance=TOLERANCE, width=WIDTH / 2)
+            line = choose_line(composed, saddle, ladder, tolerance=PLACE_TOLERANCE, width=WIDTH / 2)
         except WorkLimit:
             return None
         return Place.near(line.tilted.c, ROOM * line.step, math.ceil(line.count / ROOM), line.mu_squared)
@@ -320,7 +320,7 @@ class Running:
         if found is None or found.relative_width() > self._narrow:
             return None
         if self._narrow == WIDEST:
-            self._narrow = min(0.999 * WIDEST, max(NARROW, 2 * found.relative_width()))
+            self._narrow = min(0.999 * WIDEST, max(NARROW_PLACE, 2 * found.relative_width()))
         return found
 
     def _solved(self, contour: Contour) -> Interval | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.engine.parts import Parts
-from dpledger.accounting.engine.quadratures import MOST_CELLS, curves, node_sums
+from dpledger.accounting.engine.quadratures import MOST_IN_AN_ARRAY, curves, node_sums
 from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
@@ -100,7 +100,7 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
     def _grids(self, power: float, frequency: float) -> _Grids:
         """Grids that are fine enough, as far as can be told beforehand. Raises WorkLimit where they are too large."""
         needed = math.ceil(float(np.max(self._numbers[1])) / half_width(power, frequency))
-        if needed * POINTS * len(self.parts) >= MOST_CELLS:
+        if needed * POINTS * len(self.parts) >= MOST_IN_AN_ARRAY:
             raise WorkLimit(f"the quadratures of {len(self.parts)} sampled Laplace losses need too many points")
         panels = 1 << max(0, needed - 1).bit_length()
         if panels not in self._kept:

@@ -21,7 +21,7 @@ __all__ = ["moment_epsilon"]
 _HALVINGS = 12  # of the tilt, from where the second moment tells as little as delta
 _STILL = 1e-9  # a tilt that hardly moves the moments
 _LEAST = 1e-300
-_ROUNDING = 1e-12
+_MOMENT_ERROR = 1e-12
 
 
 def moment_epsilon(composed: Composed, down: float, up: float) -> Interval:  # noqa: ARG001 - a lower bound only
@@ -50,7 +50,7 @@ def _moment(composed: Composed, c: float) -> tuple[float, float]:
         at = composed.tilted(c).cumulants
     except (WorkLimit, ArithmeticError, ValueError):  # a tilt too steep for the quadrature, or for floats
         return -math.inf, math.inf
-    error = at.error + _ROUNDING * abs(at.value)
+    error = at.error + _MOMENT_ERROR * abs(at.value)
     return at.value - error, at.value + error
 
 
@@ -58,9 +58,9 @@ def _epsilon(c: float, log_moment: float, log_room: float) -> float:
     """l - a, where (1 - theta)^2 and 1 - e^{-a} make up for e^{log_room}, which is above 1, in three equal parts."""
     if not log_room > 0:
         return 0.0
-    part = math.exp(-(log_room - _ROUNDING * (1 + log_room)) / 3)
+    part = math.exp(-(log_room - _MOMENT_ERROR * (1 + log_room)) / 3)
     if not 0 < part < 1:
         return 0.0
     log_theta = math.log1p(-part)
-    slack = _ROUNDING * (abs(log_moment) + abs(log_theta) + 1)
-    return (log_moment + log_theta - slack) / c + log_theta - _ROUNDING * abs(log_theta)
+    slack = _MOMENT_ERROR * (abs(log_moment) + abs(log_theta) + 1)
+    return (log_moment + log_theta - slack) / c + log_theta - _MOMENT_ERROR * abs(log_theta)

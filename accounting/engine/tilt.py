@@ -39,7 +39,7 @@ CLOSE_MULTIPLES = np.geomspace(0.8, 1.3, 24)  # where K bends sharply at the sad
 MOST_NODES = 1 << 14
 MOST_WORK = 1 << 24  # nodes times losses
 MOST_BURNT = 18.0  # digits (natural) that the sum may cancel: beyond, its rounding is larger than what is left
-FEW_NODES = 400  # up to here proven decay is preferred to smoothing
+DECAY_NODES = 400  # up to here proven decay is preferred to smoothing
 _COUNTS = np.geomspace(2, MOST_NODES, 36)
 CLIFF = 30.0  # of the logarithm of what is left out, from one count to the next
 _ITERATIONS = 60
@@ -268,7 +268,7 @@ def _nodes_and_smoothing(
     kernel = np.log(2 / (step * t))
     decaying = _first_below(everywhere + kernel, target)
     mu_squared = min(0.3 * width * max(saddle.epsilon, 1 / c) / (c + 1), 0.2 / (c * (c + 1)), 1.0)
-    if decaying <= FEW_NODES:
+    if decaying <= DECAY_NODES:
         return decaying, 0.0
     smooth = kernel - mu_squared / 2 * t * t
     smoothed = _first_below(everywhere + smooth, target)

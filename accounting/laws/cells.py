@@ -22,9 +22,9 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["Bracket", "bounded_range_bracket", "discrete_gaussian_bracket", "gaussian_bracket", "laplace_bracket"]
 
-CELLS = 2048
+BRACKET_CELLS = 2048
 FARTHEST = 16.0  # standard deviations that the cells of a Gaussian reach: beyond, a mass below 1e-56
-POINTS = 16  # of the Gauss-Legendre rule, a cell
+CELL_POINTS = 16  # of the Gauss-Legendre rule, a cell
 _ELLIPSE = 8.0  # of the proof of its error
 _RULE = 1e-13  # relative: more than the rule's error
 MOST_LATTICE = 4096  # outcomes of a discrete Gaussian on each side
@@ -149,11 +149,11 @@ def _cells(
 
     Raises CannotCertify where the cells are too wide for the rule. Source: docs/proofs/amplification.md, section 2.
     """
-    width = 2 * reach / CELLS
+    width = 2 * reach / BRACKET_CELLS
     _require_fine(width / 2, slope, curvature, reach)
-    index = np.arange(CELLS + 1, dtype=np.float64)
-    edges = reach * (2 * index / CELLS - 1)
-    nodes, weights = gauss_legendre(POINTS)
+    index = np.arange(BRACKET_CELLS + 1, dtype=np.float64)
+    edges = reach * (2 * index / BRACKET_CELLS - 1)
+    nodes, weights = gauss_legendre(CELL_POINTS)
     above, below = (1 + nodes) * (width / 2), (1 - nodes) * (width / 2)  # distances to the two ends
     points = np.add.outer((edges[:-1] + edges[1:]) / 2, nodes * (width / 2))
     density = np.exp(log_density(points)) * (weights * (width / 2))
@@ -168,7 +168,7 @@ def _require_fine(half: float, slope: float, curvature: float, reach: float) -> 
     stretch = 6 * half  # from any point of a cell to any point of its ellipse
     growth = (slope + 1) * stretch + curvature * stretch * stretch + math.log(4 * (1 + half) / -math.expm1(-2 * half))
     growth += 2 * slope * half  # the least of g on the cell, beside the value at one point
-    log_error = math.log(64 / 15 * 64 / 63) - 2 * (POINTS - 1) * math.log(_ELLIPSE) + growth
+    log_error = math.log(64 / 15 * 64 / 63) - 2 * (CELL_POINTS - 1) * math.log(_ELLIPSE) + growth
     if reach > LARGEST_LOSS or not log_error < math.log(_RULE):
         raise CannotCertify("losses this large on a secret batch have no certified bound here")
 

@@ -9,7 +9,7 @@ from dpledger.accounting.laws.law import Loss
 
 __all__ = ["rho_of"]
 
-CLOSE = 3e-3  # relative: how far above the greatest price of an order the supremum over orders may be
+ORDERS_MARGIN = 3e-3  # relative: how far above the greatest price of an order the supremum over orders may be
 ROUNDS = 5
 FARTHEST = 1e9
 
@@ -27,7 +27,7 @@ def rho_of(loss: Loss) -> float:
         slopes = np.append(slopes, _slopes(loss, edges[-1:]))
     for _ in range(ROUNDS):
         starts = np.append(0.0, edges[:-1])
-        wide = slopes / (1 + starts) > np.max(slopes / (1 + edges)) * (1 + CLOSE)
+        wide = slopes / (1 + starts) > np.max(slopes / (1 + edges)) * (1 + ORDERS_MARGIN)
         if not wide.any():
             break
         cuts = np.concatenate([starts[wide] + share * (edges - starts)[wide] for share in (0.25, 0.5, 0.75)])

@@ -32,7 +32,7 @@ __all__ = ["bracket_of_points", "curve_bracket"]
 LARGEST_EPSILON = 600.0
 CLOSEST = 1e-12
 """Relative gap of e^epsilon between two points."""
-_SLACK = 1e-12  # relative: what lower polygons are less by, for every rounding that is not verified
+_SCALE_SLACK = 1e-12  # relative: what lower polygons are less by, for every rounding that is not verified
 _MOST_REACH = math.exp(5.0)  # by this factor of e^epsilon a lower bound reaches at most beyond the last point
 
 
@@ -140,7 +140,7 @@ def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
     else:  # P and Q of the losses above 0 are at most 1 together: what is below a profile is so at ratios below 1 too
         over = np.max(found / np.maximum(heights, 1e-300), where=found > 0, initial=1.0)
         whole = float(np.sum(weights * (1 + ratios[1:]))) + float(heights[-1])
-        scale = (1 - _SLACK) / max(float(over), whole * (1 + rounding))
+        scale = (1 - _SCALE_SLACK) / max(float(over), whole * (1 + rounding))
     epsilons, right = np.log(ratios[1:]), weights * scale
     infinite = float(heights[-1]) * scale
     pair = FinitePair(
@@ -153,7 +153,7 @@ def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
         8 * UNIT,
     )
     symmetric = mirrored(pair)
-    return symmetric if side == "above" else _scaled(symmetric, 1 - _SLACK)
+    return symmetric if side == "above" else _scaled(symmetric, 1 - _SCALE_SLACK)
 
 
 def _scaled(pair: FinitePair, factor: float) -> FinitePair:

@@ -21,8 +21,8 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["DiscreteGaussianLoss"]
 
-REACH = 11.0  # half width of the window, in sigma: e^{-60} of the mass is outside
-MOST_POINTS = 1 << 16
+WINDOW_SIGMAS = 11.0  # half width of the window, in sigma: e^{-60} of the mass is outside
+MOST_VALUES = 1 << 16
 SMOOTH = 2.0  # sigma from which sums over the integers are integrals
 FLAT = 62.0  # the exponent of the first wave from which on all waves together are below WAVES
 WAVES = 1e-25
@@ -67,9 +67,9 @@ class DiscreteGaussianLoss:
 
     def _reach(self) -> float:
         """The half width of a window."""
-        reach = REACH * self.sigma + 2
-        if not reach < MOST_POINTS / 2:
-            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
+        reach = WINDOW_SIGMAS * self.sigma + 2
+        if not reach < MOST_VALUES / 2:
+            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_VALUES} points")
         return reach
 
     def _outside(self, reach: float, top: float) -> float:
@@ -80,8 +80,8 @@ class DiscreteGaussianLoss:
     def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
         """Losses, logarithms of masses, their errors, and log of the mass left out: below e^-(digits + 30)."""
         reach = self.sigma * math.sqrt(2 * (digits + 40)) + 2
-        if not reach < MOST_POINTS / 2:
-            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_POINTS} points")
+        if not reach < MOST_VALUES / 2:
+            raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_VALUES} points")
         points = np.arange(-math.ceil(reach), math.ceil(reach) + 1, dtype=np.float64)
         normaliser = self._window(0.0)
         exponents = -(points**2) / (2 * self.sigma**2)

@@ -15,7 +15,7 @@ from dpledger.accounting.laws.finite import FinitePair
 
 __all__ = ["envelope", "mirrored"]
 
-_ROUNDING = 1e-13  # relative, added to what a kink must reach
+_KINK_SLACK = 1e-13  # relative, added to what a kink must reach
 
 
 def envelope(epsilons: Array, deltas: Array) -> FinitePair:
@@ -31,7 +31,7 @@ def envelope(epsilons: Array, deltas: Array) -> FinitePair:
     slope = 0.0
     for k in range(epsilons.size - 2, -1, -1):
         wanted = max(wanted, float(deltas[k]))
-        missing = wanted * (1 + _ROUNDING) - reached - slope * float(gaps[k])
+        missing = wanted * (1 + _KINK_SLACK) - reached - slope * float(gaps[k])
         if missing > 0:
             right[k + 1] = missing / float(gaps[k])
             slope += float(right[k + 1])

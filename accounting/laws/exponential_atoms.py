@@ -17,8 +17,8 @@ from dpledger.accounting.laws.law import Cumulants, Nodes
 
 __all__ = ["atoms_of", "few_turns", "nodes_on"]
 
-POINTS = 24
-LONGEST = 7.0  # the largest h
+RULE_POINTS = 24
+LARGEST_HALF = 7.0  # the largest h
 TURNED = 0.02  # the largest |z| h
 RULE = 1e-38
 """More than the rule errs by for e^{zl}, in units of the integral for z = 0."""
@@ -26,13 +26,13 @@ RULE = 1e-38
 
 def few_turns(half: float, c: float, t: float) -> bool:
     """Whether the rule does for z = c + it."""
-    return half <= LONGEST and (c + t) * half <= TURNED
+    return half <= LARGEST_HALF and (c + t) * half <= TURNED
 
 
 def atoms_of(half: float, scale: float, scale_error: float, ends: tuple[float, float] | None = None) -> FiniteLoss:
     """The atoms of `scale` times the density (`scale` within a relative `scale_error`), and the masses `ends` of -h and
     h themselves, if any: a law but for RULE."""
-    nodes, weights = gauss_legendre(POINTS)
+    nodes, weights = gauss_legendre(RULE_POINTS)
     losses = half * nodes
     masses = scale * half * weights * np.exp((losses - half) / 2)
     if ends:
@@ -44,5 +44,5 @@ def atoms_of(half: float, scale: float, scale_error: float, ends: tuple[float, f
 
 def nodes_on(atoms: FiniteLoss, c: float, at: Cumulants, step: float, count: int) -> Nodes:
     """phi of what the atoms stand for, tilted at c, about the mean of `at`."""
-    nodes = replace(atoms.tilted(c), cumulants=at).nodes(step, count, POINTS * count * 2)
+    nodes = replace(atoms.tilted(c), cumulants=at).nodes(step, count, RULE_POINTS * count * 2)
     return Nodes(nodes.log_phi, nodes.spread + 8 * RULE)

@@ -17,20 +17,20 @@ from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadra
 
 __all__ = ["divergence_upper"]
 
-MOST_POINTS = 1 << 17
+MOST_PRICE_POINTS = 1 << 17
 
 
 def divergence_upper(rate: float, sigma: float, power: float, c: float) -> float:
     """log I(w) / c, rounded up; w = `power` is c + 1 or -c.
 
     Claim: at least the Renyi divergence of order 1 + c of the pair that w stands for; infinite where the rule would
-    need more than MOST_POINTS points, or I overflows. Source: docs/proofs/engine.md, section 5.
+    need more than MOST_PRICE_POINTS points, or I overflows. Source: docs/proofs/engine.md, section 5.
     """
     digits = 75 + 2 * math.log(1 / rate)
     step = quadrature_step(sigma, power, 0.0, digits)
     reach = sigma * math.sqrt(2 * (digits + 12))
     low, high = min(power, 0.0) - reach, max(power, 1.0) + reach
-    if not (high - low) / step < MOST_POINTS:
+    if not (high - low) / step < MOST_PRICE_POINTS:
         return math.inf
     x = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64) * step
     square = x * x / (2 * sigma**2)

@@ -30,16 +30,16 @@ from dpledger.errors import CannotCertify
 
 __all__ = ["agreeing_below", "shuffled_bracket", "shuffled_deltas"]
 
-POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
+PROFILE_POINTS = 160  # epsilons of the profile up to where delta is LEAST_DELTA
 FEW_POINTS = 24  # from there to the local epsilon
 LEAST_DELTA = 1e-25
 LARGEST_EPSILON = 40.0  # of a local randomiser: beyond, hardly another user is expected to hide it among 10^9
 LEAST_EPSILON = 1e-9  # below it no share of those who differ is told apart from 1 in floats
 SINGLE = 1500  # numbers M that are looked at one by one; of more, groups
 MOST_RESPONSES = 2048  # outcomes of the bound from users who agree
-REACH = 16.0  # standard deviations of M
+DEVIATIONS = 16.0  # standard deviations of M
 UNLISTED = 1e-35  # at least the probability of all other M
-DEPTH = 7.5  # times sqrt(m): how far below m/2 the masses of J are listed
+ROOTS = 7.5  # times sqrt(m): how far below m/2 the masses of J are listed
 _PLACES = np.concatenate([np.arange(-16.0, -8), np.arange(-64, 65) / 8, np.arange(9.0, 17)])  # ends of groups
 
 
@@ -60,7 +60,7 @@ def shuffled_bracket(epsilon: float, categories: int, users: int) -> Bracket:
     coarse = epsilon * np.geomspace(1e-7, 1, 40)[:-1]
     near = coarse[shuffled_deltas(epsilon, categories, users, coarse)[1] > LEAST_DELTA]
     far = min(epsilon, float(near[-1]) * 1.52) if near.size else epsilon * 1e-6
-    grid = np.unique(np.concatenate([np.linspace(0.0, far, POINTS), np.geomspace(far, epsilon, FEW_POINTS)]))
+    grid = np.unique(np.concatenate([np.linspace(0.0, far, PROFILE_POINTS), np.geomspace(far, epsilon, FEW_POINTS)]))
     grid = grid[grid < epsilon * (1 - 1e-9)]
     floors, ceilings = (np.append(side, 0.0) for side in shuffled_deltas(epsilon, categories, users, grid))
     ratios = np.exp(np.append(grid, epsilon * (1 + 4 * UNIT)))  # to shuffle is to post-process: 0 at epsilon
@@ -106,7 +106,7 @@ def _groups(trials: int, chance: float, single: int) -> tuple[tuple[int, int, fl
     if chance == 0.0 or trials == 0:
         return ((0, 0, 1.0),)
     mean, spread = trials * chance, math.sqrt(trials * chance * (1 - chance)) + 4
-    first, last = max(0, math.floor(mean - REACH * spread)), min(trials, math.ceil(mean + REACH * spread))
+    first, last = max(0, math.floor(mean - DEVIATIONS * spread)), min(trials, math.ceil(mean + DEVIATIONS * spread))
     masses = _shares(trials, min(trials, math.floor(mean)), first, last, chance / (1 - chance))
     edges = np.arange(first, last + 2)
     if edges.size > single + 1:
@@ -150,7 +150,7 @@ class _Means:
     def of(m: int, side: Literal[1, -1]) -> _Means:
         """What is below the lowest listed is taken at a geometric series (side 1), or left out (-1)."""
         top = m // 2
-        lowest = max(0, top - math.ceil(DEPTH * math.sqrt(m)) - 4)
+        lowest = max(0, top - math.ceil(ROOTS * math.sqrt(m)) - 4)
         j = np.arange(top, lowest, -1, dtype=np.float64)
         masses = _central(m) * np.cumprod(np.append(1.0, j / (m - j + 1)))[::-1]
         ratio = lowest / (m - lowest + 1)
@@ -186,7 +186,7 @@ def agreeing_below(rare: float, other: tuple[float, float], users: int) -> Finit
     """
     others = users - 1
     mean, spread = others * rare, math.sqrt(others * rare * (1 - rare)) + 1
-    first, last = max(0, math.floor(mean - REACH * spread)), min(others, math.ceil(mean + REACH * spread))
+    first, last = max(0, math.floor(mean - DEVIATIONS * spread)), min(others, math.ceil(mean + DEVIATIONS * spread))
     masses = _shares(others, min(others, math.floor(mean)), first, last, rare / (1 - rare))
     none, one = np.append(masses, 0.0), np.insert(masses, 0, 0.0)  # the user's outcome is the first, the second
     starts = np.arange(0, none.size, -(-none.size // MOST_RESPONSES))

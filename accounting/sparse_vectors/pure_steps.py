@@ -28,10 +28,10 @@ __all__ = ["few_charges", "kov_delta"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
-MOST_STEPS = 10**10  # of one composition: the window that is summed has 26 sqrt(steps) terms
+MOST_COMPOSED = 10**10  # of one composition: the window that is summed has 26 sqrt(steps) terms
 WINDOW = 13  # widths sqrt(n) kept on each side of a binomial mean
 BEYOND_WINDOW = Decimal("1e-146")  # twice exp(-2 * 13^2) = 1.6e-147, by Hoeffding's inequality
-STEEPEST = 300  # a step with a larger epsilon is revealed: its delta is bounded by 1
+REVEALING = 300  # a step with a larger epsilon is revealed: its delta is bounded by 1
 ROUNDING_UNIT = Decimal.from_float(2.0**-53)
 ONE = Decimal(1)
 
@@ -45,7 +45,7 @@ def kov_delta(epsilon: Decimal, step_epsilon: Fraction, steps: int) -> Decimal:
     """
     if Fraction(epsilon) >= steps * step_epsilon:
         return ZERO
-    if step_epsilon > STEEPEST:
+    if step_epsilon > REVEALING:
         return ONE
     first = math.floor((Fraction(epsilon) / step_epsilon + steps) / 2) + 1
     least_loss = float((2 * first - steps) * step_epsilon - Fraction(epsilon))
@@ -63,7 +63,7 @@ def few_charges(cutoff: int, step_epsilon: Fraction, calls: int) -> Decimal:
 
     Claim: at least that probability. Source: docs/proofs/sparse_vector.md, "Target charging".
     """
-    if cutoff > calls or step_epsilon > STEEPEST:
+    if cutoff > calls or step_epsilon > REVEALING:
         return ONE
     return _binomial_mean(calls, step_epsilon, calls - cutoff + 1, calls, np.ones_like)
 
@@ -71,8 +71,8 @@ def few_charges(cutoff: int, step_epsilon: Fraction, calls: int) -> Decimal:
 def _binomial_mean(n: int, log_odds: Fraction, low: int, high: int, weight: Callable[[Array], Array]) -> Decimal:
     """The sum over l in [low, high] of Bin(n, p)(l) weight(l), weights in [0, 1] given to a few ulp, log_odds =
     log p/(1-p) >= 0; from above, and at most 1."""
-    if n > MOST_STEPS:
-        raise WorkLimit(f"a composition of {n} steps is beyond the limit of {MOST_STEPS}")
+    if n > MOST_COMPOSED:
+        raise WorkLimit(f"a composition of {n} steps is beyond the limit of {MOST_COMPOSED}")
     p = 1 / (1 + math.exp(-float(log_odds)))
     width = WINDOW * math.sqrt(n) + 1
     start, stop = max(low, math.floor(p * n - width)), min(high, math.ceil(p * n + width))

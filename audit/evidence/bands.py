@@ -33,7 +33,7 @@ from dpledger.audit.outcomes import Floats, Outcomes
 __all__ = ["BandPoint", "CellCounts", "Cells", "band", "plan_cells"]
 
 CELL_QUANTILES = 16
-MOST_POINTS = 60
+MOST_DRAWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def band(counts: CellCounts, alpha: float) -> tuple[BandPoint, ...]:
     hits, alarms = np.cumsum(counts.likelier), np.cumsum(counts.rarer)
     runs, others = int(hits[-1]), int(alarms[-1])
     last = len(hits) - 1  # the union of all cells is no test
-    kept = np.unique(np.linspace(0, max(last - 1, 0), min(MOST_POINTS, max(last, 1))).astype(int))
+    kept = np.unique(np.linspace(0, max(last - 1, 0), min(MOST_DRAWN, max(last, 1))).astype(int))
     share = alpha / (4 * len(kept)) * (1 - 1e-12)
     return tuple(
         BandPoint(

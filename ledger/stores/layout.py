@@ -17,7 +17,7 @@ __all__ = ["CREATE", "confine", "require_ledger"]
 
 APPLICATION_ID = 0x64706C67  # "dplg": in the file's header, so that `file` and we know it
 LAYOUT = 1  # PRAGMA user_version
-LARGEST = 2**20  # bytes of a row: a head may have half of it, a leaf and a kept value a sixteenth
+LARGEST_ROW = 2**20  # bytes of a row: a head may have half of it, a leaf and a kept value a sixteenth
 
 _TABLES = """
 CREATE TABLE leaves (i INTEGER PRIMARY KEY, leaf BLOB NOT NULL) STRICT;
@@ -43,7 +43,7 @@ Schema = frozenset[tuple[str, str, str, str | None]]
 
 def confine(connection: sqlite3.Connection) -> None:
     """Before anything is read: durable commits, nothing run for the schema's sake, no row larger than ours."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_ROW)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1)
     connection.execute("PRAGMA synchronous = FULL")
