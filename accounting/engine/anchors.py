@@ -18,10 +18,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import LARGEST_EPSILON, delta_interval, direct_deltas, epsilon_interval, few
+from dpledger.accounting.engine.choose import LARGEST_EPSILON, delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.direct import direct_deltas
 from dpledger.accounting.engine.jumps import jumps_deltas
 from dpledger.accounting.engine.lattice import lattice_deltas
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
@@ -262,7 +263,7 @@ def _from_logs(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 
 def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
-    """m + (1 - m) d, m the mass at infinity, outward: `choose.with_mass`, for many."""
+    """m + (1 - m) d, m the mass at infinity, outward: `infinite_mass.with_mass`, for many."""
     if log_finite == 0:
         return lower, upper
     mass, kept = -math.expm1(log_finite), math.exp(log_finite)

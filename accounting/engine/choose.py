@@ -4,8 +4,8 @@
     delta at or below the mass at infinity; delta = 0  the edges: infinite, or the largest loss
     a loss that is surely infinite                     epsilon is infinite for every delta below 1
     Gaussians only, however many                       the closed form of one (`mills`)
-    one Laplace, bounded range, or sampled loss        its closed form (`closed_forms`)
-    finite losses with few outcomes                    counting them (`enumeration`)
+    one Laplace, bounded range, or sampled loss        its closed form (`direct`, `closed_forms`)
+    finite losses with few outcomes                    counting them (`direct`, `enumeration`)
     a direction that is not the larger one             upper bounds without a contour (`modulus`), first
     few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
                                                        beside noise that smooths them, the contour first
@@ -26,29 +26,29 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias, assert_never
-
-import numpy as np
+from typing import TypeAlias
 
 from dpledger.accounting.engine.closed_forms import (
-    Deltas,
-    added_delta,
-    bounded_range_delta,
     bounded_range_epsilon,
     crossing,
     guessed_addition,
-    laplace_delta,
     laplace_epsilon,
     nearest,
-    removed_delta,
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
-from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, lattice_runs, ratio, ratios
+from dpledger.accounting.engine.direct import (
+    SampledLoss,
+    at_one,
+    direct_deltas,
+    outcomes_of,
+    sampled_deltas,
+    sampled_from,
+)
+from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, Outcomes, enumerated, ratio, ratios
 from dpledger.accounting.engine.infinite_mass import AT_THE_MASS, finite_part, with_mass
 from dpledger.accounting.engine.jump_layers import can_jump
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, two_scales
@@ -58,7 +58,7 @@ from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
-from dpledger.accounting.floating import UNIT, Array, raised, require_assumptions
+from dpledger.accounting.floating import UNIT, raised, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss
@@ -69,9 +69,8 @@ from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 
-__all__ = ["LARGEST_EPSILON", "delta_interval", "direct_deltas", "epsilon_interval", "few"]
+__all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few"]
 
-SampledLoss: TypeAlias = SampledGaussianLoss | SampledLaplaceLoss
 NOTHING = Interval(0.0, 0.0)
 SHARP_AFTER_A_CUT = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
 TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
@@ -139,7 +138,7 @@ def _finite_epsilon(composed: Composed, down: float, up: float, floor: float = 0
         case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
             return _sampled_epsilon(loss, down, up)
         case _:
-            outcomes = _outcomes(composed, math.log(down))
+            outcomes = outcomes_of(composed, math.log(down))
             if outcomes is not None and outcomes.log_beyond < math.log(down) - _CLEARLY:
                 return _counted_epsilon(outcomes, composed, down, up)
             return _composed_epsilon(composed, down, up, floor)
@@ -246,14 +245,6 @@ def _logs(down: float, up: float) -> tuple[float, float]:
     return low - 2 * UNIT * abs(low), high + 2 * UNIT * abs(high)
 
 
-def _outcomes(composed: Composed, log_delta: float) -> Outcomes | None:
-    match composed.parts:
-        case ((DiscreteGaussianLoss() as loss, count),):
-            return lattice_runs(loss, count, log_delta)
-        case parts:
-            return enumerated(parts)
-
-
 def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: float) -> Interval:
     scale = math.log(down)
     high = composed.largest  # a bound known otherwise: `crossing` returns it without asking
@@ -274,28 +265,17 @@ def _counted_epsilon(outcomes: Outcomes, composed: Composed, down: float, up: fl
 
 
 def _sampled_epsilon(loss: SampledLoss, down: float, up: float) -> Interval:
-    base = _sampled_from(loss)
+    base = sampled_from(loss)
     if loss.direction == "remove":
         return removed_epsilon(loss.rate, lambda d, u: NOTHING if d >= 1 else _finite_epsilon(base, d, u), down, up)
 
-    deltas = functools.partial(added_delta, loss.rate, _deltas_sampled_from(base))
-    if _at(deltas, 0.0).upper <= down:
+    deltas = sampled_deltas(loss)
+    if at_one(deltas, 0.0).upper <= down:
         return NOTHING
     if isinstance(loss, SampledGaussianLoss):
         guess = guessed_addition(loss.rate, loss.sigma, down)
         return nearest(deltas, down, up, guess, Interval(0.0, loss.largest))
     return crossing(deltas, down, up, 0.0, loss.largest)
-
-
-def _sampled_from(loss: SampledLoss) -> Composed:
-    """What is run on the batch."""
-    match loss:
-        case SampledGaussianLoss(sigma=sigma):
-            return Composed(((GaussianLoss(1 / sigma**2), 1),))
-        case SampledLaplaceLoss(epsilon=e0):
-            return Composed(((LaplaceLoss(e0), 1),))
-        case _:
-            assert_never(loss)
 
 
 def _epsilon_with_curves(composed: Composed | None, what: Ingredients, down: float) -> float:
@@ -345,7 +325,7 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
     result = Interval(0.0, 1.0)
     direct = direct_deltas(composed)
     if direct is not None:
-        result = result.meet(_at(direct.deltas, epsilon))
+        result = result.meet(at_one(direct.deltas, epsilon))
         if direct.is_sharp or result.relative_width() <= NARROW_ENOUGH:
             return result
     if 0 < floor < 1 and epsilon > 0:
@@ -364,49 +344,6 @@ def _finite_delta(composed: Composed, epsilon: float, floor: float = 0.0) -> Int
     if result.upper == 1 and epsilon > _LARGE:  # delta falls: what is known nearer by holds here too
         result = result.meet(Interval(0.0, _finite_delta(composed, math.sqrt(epsilon)).upper))
     return _from_below(composed, epsilon, result)
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """The profile of a finite loss without a contour. `is_sharp`: nothing else could be narrower."""
-
-    deltas: Deltas
-    is_sharp: bool
-
-
-def direct_deltas(composed: Composed) -> Direct | None:
-    """Where the finite loss has a profile in closed form or as a sum over few outcomes; None: a contour answers."""
-    match composed.parts:
-        case ((LaplaceLoss(epsilon=e0), 1),):
-            return Direct(functools.partial(laplace_delta, e0), is_sharp=True)
-        case ((BoundedRangeLoss(eta=eta), 1),):
-            return Direct(functools.partial(bounded_range_delta, eta), is_sharp=True)
-        case ((SampledGaussianLoss() | SampledLaplaceLoss() as loss, 1),):
-            sampled = removed_delta if loss.direction == "remove" else added_delta
-            base = _deltas_sampled_from(_sampled_from(loss))
-            return Direct(functools.partial(sampled, loss.rate, base), is_sharp=True)
-        case _:
-            outcomes = _outcomes(composed, -690.0)
-            if outcomes is None:
-                return None
-            return Direct(functools.partial(ratios, outcomes, log_scale=0.0), outcomes.log_beyond == -math.inf)
-
-
-def _deltas_sampled_from(base: Composed) -> Deltas:
-    """The profile of what is run on a batch: Mills' ratio is a continued fraction of its own for each epsilon."""
-
-    def one_by_one(epsilons: Array) -> tuple[Array, Array]:
-        found = [_finite_delta(base, epsilon) for epsilon in epsilons.tolist()]
-        return np.array([at.lower for at in found]), np.array([at.upper for at in found])
-
-    direct = direct_deltas(base)
-    return one_by_one if direct is None else direct.deltas
-
-
-def _at(deltas: Deltas, epsilon: float) -> Interval:
-    """What holds at one epsilon."""
-    lower, upper = deltas(np.array([epsilon]))
-    return Interval(float(lower[0]), float(upper[0]))
 
 
 def _from_below(composed: Composed, epsilon: float, known: Interval) -> Interval:
