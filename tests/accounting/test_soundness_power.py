@@ -22,11 +22,11 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine import contour
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
-from dpledger.accounting.engine.enumeration import Outcomes, ratio
-from dpledger.accounting.engine.solve import Interval
+from dpledger.accounting.engine.enumeration import Outcomes, ratios
 from dpledger.accounting.engine.staircase import upper_steps
+from dpledger.accounting.floating import Array
 from dpledger.accounting.reading import Ingredients, read_both_ways
-from dpledger.errors import ParameterError
+from dpledger.errors import Contradiction
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally
 
@@ -42,7 +42,7 @@ def wrong_answers(streams: tuple[Stream, ...], questions: int) -> int:
             for question in itertools.islice(stream(np.random.default_rng(77)), questions):
                 try:
                     tally.put(question)
-                except ParameterError:  # bounds that cross are no bounds, and are refused
+                except Contradiction:  # bounds that cross are no bounds, and are refused
                     tally.wrong.append(question.of)
     return len(tally.wrong)
 
@@ -103,11 +103,12 @@ def turned_round(patch: Patch) -> None:
 
 
 def counted_without_errors(patch: Patch) -> None:
-    def middle(outcomes: Outcomes, epsilon: float, log_scale: float) -> Interval:
-        found = ratio(outcomes, epsilon, log_scale)
-        return Interval((found.lower + found.upper) / 2, (found.lower + found.upper) / 2)
+    def middle(outcomes: Outcomes, epsilons: Array, log_scale: float) -> tuple[Array, Array]:
+        lower, upper = ratios(outcomes, epsilons, log_scale)
+        return (lower + upper) / 2, (lower + upper) / 2
 
-    patch.setattr("dpledger.accounting.engine.choose.ratio", middle)
+    for module in ("choose", "direct", "enumeration"):
+        patch.setattr(f"dpledger.accounting.engine.{module}.ratios", middle)
 
 
 def lattice_from_above_on_both_sides(patch: Patch) -> None:
