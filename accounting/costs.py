@@ -39,6 +39,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.drawn import Drawn
+from dpledger.accounting.filters import Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
@@ -49,7 +50,16 @@ from dpledger.decimals import multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["admitted_guarantee", "converted_guarantee", "cost", "priced", "require_group"]
+__all__ = [
+    "admitted_guarantee",
+    "charge",
+    "converted_guarantee",
+    "cost",
+    "currencies",
+    "priced",
+    "require_group",
+    "settled",
+]
 
 Orders = tuple[Decimal, ...]
 
@@ -257,10 +267,28 @@ def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:
     """
     sums = filters.opening(tree.filter)
     for number, part in enumerate(tree.of):
-        wanted = filters.orders(tree.filter)
-        reserved = filters.charge(tree.filter, priced(planned(part), relation, wanted))
+        reserved = charge(tree.filter, planned(part), relation)
         if not filters.admits(tree.filter, filters.with_charge(tree.filter, sums, reserved)):
             raise CannotCertify(f"part {number} of a filtered node would not have been admitted by its filter")
-        settled = filters.settle(tree.filter, reserved, priced(part, relation, wanted))
-        sums = filters.with_charge(tree.filter, sums, settled)
+        sums = filters.with_charge(tree.filter, sums, settled(tree.filter, reserved, part, relation))
     return filters.budget_guarantee(tree.filter)
+
+
+# ---- what a filter charges for a tree -------------------------------------------------------------------------------
+
+
+def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinates:
+    """What the filter charges for `tree`: at its cap where it has no outcome, else at what settles.
+
+    Raises as `priced`; a currency without a price has no coordinate."""
+    return filters.charge(filter_, priced(tree, relation, filters.orders(filter_)))
+
+
+def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, ...]:
+    """What the filter may charge for `tree`: a charge is sound if it covers one of them (`filters.currencies`)."""
+    return filters.currencies(filter_, priced(tree, relation, filters.orders(filter_)))
+
+
+def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
+    """What stays charged of `reserved` once the outcomes in `tree` are known (`filters.settle`)."""
+    return filters.settle(filter_, reserved, priced(tree, relation, filters.orders(filter_)))

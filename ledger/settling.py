@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import filters, outcomes, rules
+from dpledger.accounting import costs, filters, outcomes, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Coordinates, Filter
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
@@ -61,15 +61,14 @@ def price(level: Level, parts: Composition) -> Coordinates:
     """What the filter of `level` charges for `parts`: at their cap where they have no outcome, else at what settles.
 
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
-    orders = filters.orders(level.filter)
-    cost = rules.cost(parts, level.relation, orders=orders)
-    counts_pure = filters.names(level.filter)[0] == "pure" and not orders
+    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
+    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
             f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
             "like ApproxDP(3, '1e-6')"
         )
-    return filters.charge(level.filter, cost)
+    return costs.charge(level.filter, parts, level.relation)
 
 
 def _is_sampled(parts: Composition) -> bool:
@@ -88,8 +87,7 @@ def check_price(name: str, level: Level, parts: Composition, charged: Coordinate
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
     Where the filter counts in two currencies either will do: which is the cheaper may change as prices get better."""
-    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
-    if not any(_is_covered(charged, needed) for needed in filters.currencies(level.filter, cost)):
+    if not any(_is_covered(charged, needed) for needed in costs.currencies(level.filter, parts, level.relation)):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
@@ -140,8 +138,8 @@ def settled(
     final = []
     for charge in reserved:
         level = levels[charge.scope]
-        outcome = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
-        final.append(LevelCharge(charge.scope, filters.settle(level.filter, charge.amounts, outcome)))
+        left = costs.settled(level.filter, charge.amounts, parts, level.relation)
+        final.append(LevelCharge(charge.scope, left))
     return _rule(parts, tuple(final) == reserved), tuple(final)
 
 

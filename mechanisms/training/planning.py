@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import filters, rules
+from dpledger.accounting import costs, filters
 from dpledger.accounting.calibration import calibrate
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
@@ -92,7 +92,7 @@ def dpsgd_plan(
     rule = filters.opened_by(target) if scope_filter is None else scope_filter
     if type(rule) not in filters.KINDS:
         raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
-    charged = filters.charge(rule, rules.cost(plan, Relation.ADD_REMOVE, orders=filters.orders(rule)))
+    charged = costs.charge(rule, plan, Relation.ADD_REMOVE)
     return TrainingPlan(
         rate=rate,
         steps=steps,
