@@ -255,7 +255,7 @@ def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge
     scope = state.scopes[asked.scope]
     if filters.admits(scope.filter, filters.with_charge(scope.filter, scope.sums, asked.amounts)):
         return None
-    wanted = filters.asked(scope.filter, asked.amounts)
+    wanted = filters.asked(scope.filter, scope.sums, asked.amounts)
     spent = filters.spent(scope.filter, scope.sums)
     left = filters.left(scope.filter, scope.sums)
     body = Refused(

@@ -322,7 +322,7 @@ def _read_at(guarantee: Guarantee) -> Decimal:
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order."""
+    prices as long as it fits, else the mixed account that leads; on a Renyi grid, that of the fullest order."""
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
@@ -334,7 +334,10 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
             return "pure" if amounts.get("pure") else filters.fullest(rule, sums)
         case EitherFilter(epsilon=epsilon) if not sums["pure"][1] and sums["pure"][0] <= epsilon:
             return "pure"
-        case EitherFilter() | MixedFilter():
+        case EitherFilter():
+            pure, renyi = filters.mixed_names(rule)[filters.leading(rule, sums)]
+            return renyi if amounts.get(renyi) else pure
+        case MixedFilter():
             return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
         case _:
             assert_never(rule)

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 from dpledger import decimals
 from dpledger.accounting import costs, filters, outcomes, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, children
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.ledger.standing import Form
@@ -86,14 +86,19 @@ def _has_renyi_price(parts: Composition, relation: Relation) -> bool:
 def check_price(name: str, level: Level, parts: Composition, charged: Coordinates) -> None:
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
-    Where the filter counts in two currencies either will do: which is the cheaper may change as prices get better."""
-    if not any(_is_covered(charged, needed) for needed in costs.currencies(level.filter, parts, level.relation)):
+    Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
+    if not all(_is_covered(charged, account) for account in costs.currencies(level.filter, parts, level.relation)):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
-def _is_covered(charged: Coordinates, needed: Coordinates) -> bool:
-    """Whether no coordinate is charged less than needed. An amount where no price is known is less than infinite."""
-    return all(name in needed and _covers(name, amount, needed[name]) for name, amount in charged.items())
+def _is_covered(charged: Coordinates, account: Account) -> bool:
+    """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
+    known is less than infinite."""
+    amounts = {name: charged[name] for name in account.names if name in charged}
+    return any(
+        all(name in needed and _covers(name, amount, needed[name]) for name, amount in amounts.items())
+        for needed in account.currencies
+    )
 
 
 def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpledger.accounting.filters import (
         AdvancedFilter as AdvancedFilter,
         BasicFilter as BasicFilter,
+        Boundary as Boundary,
         EitherFilter as EitherFilter,
         GDPFilter as GDPFilter,
         MixedFilter as MixedFilter,
@@ -155,6 +156,7 @@ _HOME = {
     "dpledger.accounting.filters": (
         "AdvancedFilter",
         "BasicFilter",
+        "Boundary",
         "EitherFilter",
         "GDPFilter",
         "MixedFilter",

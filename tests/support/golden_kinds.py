@@ -56,7 +56,7 @@ FILTERS: Mapping[str, Filter] = {
     "rdp": RDPFilter(("2", "8"), ("1", "4")),
     "gdp": GDPFilter(1),
     "advanced": advanced(3, "0.000001", "0.000001"),
-    "mixed": MixedFilter(100, "0.0005", "0.0005", EITHER.order_minus_one, EITHER.offset),
+    "mixed": MixedFilter(100, "0.0005", "0.0005", "12.5", "0.5"),
     "either": EITHER,
 }
 """A scope of each is opened, named after it, under `add_remove`."""

@@ -46,6 +46,7 @@ FILTER: dict[str, object] = {
 }  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
+ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
@@ -142,7 +143,8 @@ DOORS: dict[str, Door] = {
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
     "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
-    "EitherFilter": Door(dpl.EitherFilter, FILTER, BOUNDARY),
+    "Boundary": Door(dpl.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
+    "EitherFilter": Door(dpl.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
     "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
     "MixedFilter": Door(dpl.MixedFilter, FILTER, BOUNDARY),
     "PureFilter": Door(dpl.PureFilter, {"epsilon": 1}),

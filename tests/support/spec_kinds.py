@@ -33,6 +33,7 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "Parts": "list of trees, at least one",
     "Guarantee": "guarantee",
     "Filter": "filter",
+    "tuple[Boundary, ...]": "list of boundaries",
     "Relation": "relation",
     "SparseVectorOutcome": "outcome",
     "bool": "true or false",
