@@ -141,6 +141,10 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "Odometer": Door(
+        dpl.Odometer,
+        {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
+    ),
     "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
     "EitherFilter": Door(dpl.EitherFilter, FILTER, BOUNDARY),
     "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
@@ -229,6 +233,7 @@ DOORS: dict[str, Door] = {
             "keep": "value",
             "parents": (),
             "dataset": None,
+            "odometer": None,
         },
         {"name": "scope", "parents": "parents|scope"},
     ),
