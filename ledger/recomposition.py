@@ -15,6 +15,7 @@ from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Filtered
+from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
     AdvancedFilter,
     BasicFilter,
@@ -39,6 +40,7 @@ from dpledger.accounting.guarantees import (
     PrivacyCurve,
     PureDP,
 )
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import Contradiction, VerificationError
@@ -169,7 +171,16 @@ class ScopeAccount:
     delta: Decimal
     spent: Bounds
     composition: Composition | None
+    odometer_constants: Odometer | None
     contradiction: str | None = None
+
+    def odometer(self) -> OdometerReading | None:
+        """What the odometer shows that the scope was opened with; None if it was opened with none. See
+        `readings.odometer`: a bound that holds at every stopping time, and no DP guarantee."""
+        if self.odometer_constants is None:
+            return None
+        counted = (_counted(admission) for admission in self.admissions if admission.status != "aborted")
+        return readings.odometer(self.odometer_constants, self.relation, counted)
 
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
@@ -298,8 +309,14 @@ class _Book:
             delta=delta,
             spent=spent,
             composition=Filtered(scope.filter, ran) if ran else None,
+            odometer_constants=scope.odometer,
             contradiction=contradiction,
         )
+
+
+def _counted(admission: Admission) -> Composition:
+    """The parts that an odometer counts: outside its guarantee a run counts at its cap."""
+    return planned(admission.parts) if admission.outside_guarantee else admission.parts
 
 
 def _read_at(guarantee: Guarantee) -> Decimal:

@@ -177,6 +177,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         parents=body.parents,
         path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
         dataset=body.dataset,
+        odometer=body.odometer,
         index=0,
         sums=nothing,
         held=nothing,

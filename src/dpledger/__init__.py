@@ -38,6 +38,9 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.ex_post.odometer import (
+        Odometer as Odometer,
+    )
     from dpledger.accounting.filters import (
         AdvancedFilter as AdvancedFilter,
         BasicFilter as BasicFilter,
@@ -153,6 +156,7 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.accountant": ("Accountant",),
+    "dpledger.accounting.ex_post.odometer": ("Odometer",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",
         "BasicFilter",

@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from dpledger.accounting.composition import Composition, SparseVectorLaw, parse_tree
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     BasicFilter,
     EitherFilter,
@@ -46,6 +47,7 @@ from ledger_mechanisms import Once, stream
 
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}
 GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "10"}
+ODOMETER = Odometer("mixture", tuning="0.5", delta_boundary="0.000001", delta_sum="0.000001")
 EITHER = opened_by(ApproxDP(100, "0.001"))
 assert isinstance(EITHER, EitherFilter)
 
@@ -140,6 +142,7 @@ def build(book: Ledger) -> Ledger:
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
         for kind, example in EXAMPLES.items():
             _record(book, kind, example)
+        book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER)
         _note(book)
         book.end("every kind was shown")
     return book

@@ -142,6 +142,10 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "Odometer": Door(
+        dpl.Odometer,
+        {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
+    ),
     "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
     "Boundary": Door(dpl.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
     "EitherFilter": Door(dpl.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
@@ -231,6 +235,7 @@ DOORS: dict[str, Door] = {
             "keep": "value",
             "parents": (),
             "dataset": None,
+            "odometer": None,
         },
         {"name": "scope", "parents": "parents|scope"},
     ),
