@@ -130,10 +130,20 @@ if not TYPE_CHECKING:
 
 @record
 class Sequence:
-    """One after another, every parameter fixed before the first release (the mechanisms themselves may look back)."""
+    """One after another, every parameter fixed before the first release (the mechanisms themselves may look back).
+    `done`: how many of them were started, the first ones, once known."""
 
     of: Parts
+    done: Tally | None = given(default=None)
     kind: Literal["sequence"] = tag(default="sequence")
+
+    @field_validator("done")
+    @classmethod
+    def _were_planned(cls, done: int | None, info: ValidationInfo) -> int | None:
+        planned = len(info.data.get("of", ()))
+        if done is not None and done > planned:
+            raise ValueError(f"at most {planned}, the number of parts")
+        return done
 
 
 @record

@@ -45,8 +45,8 @@ from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.outcomes import planned
-from dpledger.accounting.prices import Cost
-from dpledger.decimals import multiply, round_up
+from dpledger.accounting.prices import FREE, Cost
+from dpledger.decimals import ZERO, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
@@ -91,8 +91,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
     if isinstance(tree, Leaf):
         return _of_leaf(tree, relation, orders)
     match tree:
-        case Sequence(of=parts):
-            return reduce(Cost.__add__, _costs(parts, relation, orders))
+        case Sequence(of=parts, done=done):
+            return reduce(Cost.__add__, _costs(parts[:done], relation, orders), _nothing(orders))
         case Repeated():  # one outcome says nothing about the other runs: each counts at its cap
             return priced(planned(tree.of), relation, orders).times(_runs(tree))
         case PoissonSampled():
@@ -138,6 +138,11 @@ def _of_leaf(leaf: Leaf, relation: Relation, orders: Orders) -> Cost:
 
 def _costs(parts: tuple[Composition, ...], relation: Relation, orders: Orders) -> Iterator[Cost]:
     return (priced(part, relation, orders) for part in parts)
+
+
+def _nothing(orders: Orders) -> Cost:
+    """The cost of nothing at all."""
+    return replace(FREE, rdp=dict.fromkeys(orders, ZERO))
 
 
 def _runs(tree: Repeated) -> int:
