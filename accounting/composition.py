@@ -215,9 +215,14 @@ class Group:
 @record
 class Parallel:
     """Each child reads its own part of the units, disjoint from the others' and fixed before the first release; under
-    add_remove the maximum counts. McSherry 2009, Theorem 4."""
+    add_remove the maximum counts. McSherry 2009, Theorem 4.
+
+    `by`: "unit" where each unit's part is fixed by its id, by a secret coin of its own, or by a public position (not
+    under add_remove, where a removal shifts positions): then the maximum counts under every relation. Absent: by what
+    the data hold, so that a unit that changes may move."""
 
     of: Parts
+    by: Literal["unit"] | None = given(default=None)
     kind: Literal["parallel"] = tag(default="parallel")
 
 
