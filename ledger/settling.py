@@ -109,7 +109,8 @@ def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
 
 def recorded(parts: Composition, form: Form, granted: int) -> Composition:
     """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
-    says it started; anywhere else no step was granted, so that all that were planned count."""
+    says it started; anywhere else no step was granted, so that those count that an outcome beside them tells of, and
+    without one all that were planned."""
     return outcomes.recorded(parts, granted if form == "training" else None)
 
 
@@ -151,7 +152,8 @@ def settled(
 def _rule(parts: Composition, nothing_back: bool) -> Rule:
     if nothing_back:
         return "cap"
-    return "steps" if outcomes.steps(parts) is not None else "ex_post"
+    counted = outcomes.steps(parts)
+    return "ex_post" if counted is None or counted.started is None else "steps"
 
 
 def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:

@@ -58,6 +58,7 @@ NODES: dict[str, dict[str, JsonValue]] = {
     "sequence": {"of": [GAUSSIAN, LAPLACE]},
     "repeated": {"times": 3, "of": GAUSSIAN},
     "parallel": {"of": [GAUSSIAN, LAPLACE]},
+    "parallel by unit": {"kind": "parallel", "of": [GAUSSIAN, LAPLACE], "by": "unit"},
     "group": {"of": LAPLACE, "k": 2, "relation": "add_remove"},
     "post_processed": {"of": LAPLACE},
     "converted": {"of": GAUSSIAN, "to": {"kind": "zcdp", "rho": "0.05"}, "relation": "add_remove"},

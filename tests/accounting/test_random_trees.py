@@ -77,8 +77,10 @@ relations = st.sampled_from(list(Relation))
 
 def around(below: st.SearchStrategy[Composition]) -> st.SearchStrategy[Composition]:
     return st.one_of(
-        st.builds(lambda one, other: Sequence((one, other)), below, below),
-        st.builds(lambda one, other: Parallel((one, other)), below, below),
+        st.builds(
+            lambda one, other, done: Sequence((one, other), done=done), below, below, st.sampled_from([None, 0, 1, 2])
+        ),
+        st.builds(lambda one, other, by: Parallel((one, other), by=by), below, below, st.sampled_from([None, "unit"])),
         made(PostProcessed, below),
         made(Repeated, below, times=st.sampled_from([1, 7, 10**12])),
         made(PoissonSampled, below, rate=shares),

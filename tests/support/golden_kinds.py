@@ -116,7 +116,7 @@ EXAMPLES: Mapping[str, Example] = {
     "shuffled": Example(tree={"of": LAPLACE, "users": 1000}, claim=QUARTER, scope="replacing"),
     "random_allocation": Example(tree={"of": LAPLACE, "steps": 3}, claim=QUARTER),
     "group": Example(tree={"of": LAPLACE, "k": 2, "relation": "add_remove"}, claim=PureDP("0.5")),
-    "parallel": Example(tree={"of": [LAPLACE, LAPLACE]}, claim=QUARTER),
+    "parallel": Example(tree={"of": [LAPLACE, LAPLACE], "by": "unit"}, claim=QUARTER, scope="replacing"),
     "post_processed": Example(tree={"of": LAPLACE}, claim=QUARTER),
     "converted": Example(
         tree={"of": LAPLACE, "to": {"kind": "zcdp", "rho": "0.03125"}, "relation": "add_remove"},
