@@ -170,8 +170,9 @@ def recorded(tree: Composition, granted: int | None) -> Composition:
 
 
 def answers(tree: Composition) -> int | None:
-    """How many answers the outcomes in a tree speak of; None of a tree without an outcome."""
-    told = [outcome.answers(leaf) for leaf, outcome in _known(tree)]
+    """How many answers the outcomes in a tree speak of; None of a tree without an outcome that counts them. One that
+    does not, beside one that does, speaks of none."""
+    told = [count for leaf, outcome in _known(tree) if (count := outcome.answers(leaf)) is not None]
     return sum(told) if told else None
 
 

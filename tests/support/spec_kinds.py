@@ -35,6 +35,7 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "Filter": "filter",
     "Relation": "relation",
     "SparseVectorOutcome": "outcome",
+    "ExPostOutcome": "outcome",
     "bool": "true or false",
     "str": "text",
 }
