@@ -175,6 +175,10 @@ class DPSGD:
         """`steps` Poisson-sampled Gaussians."""
         return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
 
+    def steps_to_grant(self) -> int:
+        """All of `steps`: each ask is one of them."""
+        return self.steps
+
     def failures(self) -> tuple[Failure, ...]:
         """None: the claim has no delta."""
         return ()
