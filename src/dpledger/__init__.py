@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.training.row_sums import (
         row_sums as row_sums,
     )
-    from dpledger.mechanisms.training.units import (
+    from dpledger.mechanisms.units import (
         ByUnit as ByUnit,
     )
     from dpledger.relations import (
@@ -215,7 +215,7 @@ _HOME = {
         "dpsgd_plan",
     ),
     "dpledger.mechanisms.training.row_sums": ("row_sums",),
-    "dpledger.mechanisms.training.units": ("ByUnit",),
+    "dpledger.mechanisms.units": ("ByUnit",),
     "dpledger.relations": (
         "Relation",
         "Unit",
