@@ -25,6 +25,8 @@ from dpledger.accounting.leaves import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
+    ExPostOutcome,
     GaussianLaw,
     LaplaceLaw,
     PmfPair,
@@ -44,6 +46,8 @@ __all__ = [
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "Document",
+    "ExPostDP",
+    "ExPostOutcome",
     "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
@@ -270,6 +274,7 @@ Leaf: TypeAlias = (
     | ExponentialLaw
     | PmfPair
     | SparseVectorLaw
+    | ExPostDP
 )
 """The closed union of leaves; what each says about itself stands in `kinds`."""
 

@@ -183,12 +183,13 @@ def recorded(tree: Composition, granted: int | None) -> Composition:
 
 
 def answers(tree: Composition) -> int | None:
-    """How many answers the outcomes in a tree speak of; None of a tree without an outcome."""
+    """How many answers the outcomes in a tree speak of; None of a tree without an outcome that counts them. One that
+    does not, beside one that does, speaks of none."""
     return _told(leaves(tree))
 
 
 def _told(among: Iterable[Leaf]) -> int | None:
-    told = [outcome.answers(leaf) for leaf, outcome in _known(among)]
+    told = [count for leaf, outcome in _known(among) if (count := outcome.answers(leaf)) is not None]
     return sum(told) if told else None
 
 

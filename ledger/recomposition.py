@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, Filtered
+from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
     AdvancedFilter,
@@ -40,6 +40,7 @@ from dpledger.accounting.guarantees import (
     PrivacyCurve,
     PureDP,
 )
+from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
@@ -72,7 +73,7 @@ from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "check_reserved"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
@@ -186,6 +187,12 @@ class ScopeAccount:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
         at its own delta, where `spent.upper` is the next float. Claim and source: those of `filters.reading`."""
         return filters.reading(self.filter, self.sums, delta)
+
+
+def attested(parts: Composition) -> tuple[Leaf, ...]:
+    """The leaves that are somebody's word, in the order in which they stand: declared guarantees, and with them the
+    losses that they state. What a law guarantees, and what its outcome lost, is recomputed."""
+    return tuple(leaf for leaf in leaves(parts) if rules_of(leaf).attested)
 
 
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:

@@ -5,7 +5,8 @@
     `steps`    a training plan priced by sum: steps that were never granted come back
 
 Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
-that cannot be, or that speaks of fewer answers than were handed out.
+that cannot be, or that speaks of fewer answers than were handed out. Only a guarantee that is attested as a whole, and
+was reserved as such (`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """

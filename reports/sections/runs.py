@@ -19,7 +19,7 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.decimals import ZERO, multiply, negative, round_up, subtract, total
-from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
+from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
@@ -43,18 +43,11 @@ RULES = {
     "ex_post": "fell to its realised loss",
     "steps": "steps never granted came back",
 }
+STATED = "; the mechanism's own word"  # of a loss that an attested leaf states
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_BARS = 12
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
-PROMISES = (
-    promises.PureDP,
-    promises.ApproxDP,
-    promises.ZCDP,
-    promises.GDP,
-    promises.RDP,
-    promises.BoundedRange,
-)
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
 Admitted = Group[Admission]
 
@@ -208,7 +201,8 @@ def _refund(one: Admission) -> str:
         case "reserved" | "started":
             return "not settled: held at its cap"
         case "committed":
-            return RULES[one.rule or "cap"]
+            stated = one.rule == "ex_post" and any(outcomes.planned_leaf(leaf) != leaf for leaf in attested(one.parts))
+            return f"{RULES[one.rule or 'cap']}{STATED if stated else ''}"
         case _:
             assert_never(one.status)
 
@@ -229,7 +223,7 @@ def _basis(group: Admitted) -> Cell:
     libraries = sorted({member.mechanism.library for member in group.members})
     custom = "" if all(library.startswith(OURS) for library in libraries) else "; custom code"
     note = visible(", ".join(libraries), 200) + custom + _noise(group)
-    if any(isinstance(leaf, PROMISES) for member in group.members for leaf in leaves(member.parts)):
+    if any(attested(member.parts) for member in group.members):
         return Cell("attested", status="declared", note=note)
     return Cell("recomputed", note=note)
 

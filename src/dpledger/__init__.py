@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
         Document as Document,
         ExponentialLaw as ExponentialLaw,
+        ExPostDP as ExPostDP,
+        ExPostOutcome as ExPostOutcome,
         GaussianLaw as GaussianLaw,
         Group as Group,
         LaplaceLaw as LaplaceLaw,
@@ -115,7 +117,7 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.training.row_sums import (
         row_sums as row_sums,
     )
-    from dpledger.mechanisms.training.units import (
+    from dpledger.mechanisms.units import (
         ByUnit as ByUnit,
     )
     from dpledger.relations import (
@@ -139,6 +141,8 @@ _HOME = {
         "DiscreteGaussianLaw",
         "DiscreteLaplaceLaw",
         "Document",
+        "ExPostDP",
+        "ExPostOutcome",
         "ExponentialLaw",
         "GaussianLaw",
         "Group",
@@ -217,7 +221,7 @@ _HOME = {
         "dpsgd_plan",
     ),
     "dpledger.mechanisms.training.row_sums": ("row_sums",),
-    "dpledger.mechanisms.training.units": ("ByUnit",),
+    "dpledger.mechanisms.units": ("ByUnit",),
     "dpledger.relations": (
         "Relation",
         "Unit",

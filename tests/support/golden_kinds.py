@@ -7,11 +7,11 @@ a claim in every kind of guarantee. What a kind means is said elsewhere; here it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from dpledger.accounting.composition import Composition, SparseVectorLaw, parse_tree
+from dpledger.accounting.composition import Composition, ExPostDP, ExPostOutcome, SparseVectorLaw, parse_tree
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     BasicFilter,
@@ -107,6 +107,7 @@ EXAMPLES: Mapping[str, Example] = {
     "exponential": Example(tree={"epsilon": "0.25"}, claim=BoundedRange("0.25")),
     "pmf": Example(tree={"left": ["0.6", "0.4"], "right": ["0.4", "0.6"]}, claim=PureDP("0.5")),
     "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
+    "ex_post": Example(tree={"epsilon": "0.5", "sense": "pure", "delta": "0"}, claim=PureDP("0.5")),
     "sequence": Example(tree={"of": [LAPLACE, {"kind": "laplace", "epsilon": "0.125"}]}, claim=PureDP("0.375")),
     "repeated": Example(tree={"of": GAUSSIAN, "times": 4}, claim=ZCDP("0.02")),
     "poisson_sampled": Example(tree={"of": LAPLACE, "rate": "0.5"}, claim=QUARTER),
@@ -124,7 +125,7 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "filtered": Example(tree={"filter": {"kind": "pure", "epsilon": "0.5"}, "of": [LAPLACE]}, claim=PureDP("0.5")),
 }
-"""By the kind of the tree's top. The sparse vector is run, so that its outcome is recorded too."""
+"""By the kind of the tree's top. What has an outcome is run, so that it is recorded too."""
 
 
 def tree_of(kind: str, example: Example) -> Composition:
@@ -155,6 +156,12 @@ def _record(book: Ledger, kind: str, example: Example) -> None:
         with scope.open(stream("0.5", 2), None, key=kind) as answers:
             for query in (True, False):
                 answers.ask(query)
+        return
+    if isinstance(tree, ExPostDP):
+        ran = replace(tree, outcome=ExPostOutcome("0.125"))
+        scope.release(
+            Once(claimed=example.claim, made_of=tree, kind="told", run=lambda *_: _nothing(None, ran)), None, key=kind
+        )
         return
     told = Once(claimed=example.claim, made_of=tree, kind="told", causes=example.causes, run=_nothing)
     scope.reserve(told, key=kind)

@@ -111,6 +111,10 @@ DOORS: dict[str, Door] = {
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
     "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (Entry(LEAF),)}),
     "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
+    "ExPostDP": Door(
+        dpl.ExPostDP, {"epsilon": 1, "sense": "integrated", "delta": "1e-6", "outcome": dpl.ExPostOutcome("0.5")}
+    ),
+    "ExPostOutcome": Door(dpl.ExPostOutcome, {"epsilon": "0.5"}),
     "ExponentialLaw": Door(dpl.ExponentialLaw, {"epsilon": 1}),
     "GaussianLaw": Door(dpl.GaussianLaw, {"noise_multiplier": 1}),
     "Group": Door(dpl.Group, {"of": LEAF, "k": 2, "relation": "add_remove"}),

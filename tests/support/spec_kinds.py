@@ -36,6 +36,7 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "tuple[Boundary, ...]": "list of boundaries",
     "Relation": "relation",
     "SparseVectorOutcome": "outcome",
+    "ExPostOutcome": "outcome",
     "bool": "true or false",
     "str": "text",
 }
