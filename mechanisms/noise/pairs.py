@@ -8,8 +8,8 @@ docs/proofs/noise.md, section 4.
 
 >>> steps = Steps.of(Fraction(2**40))
 >>> prefix = np.array([2**62])  # U = 1/2
->>> cells, sure = exponential_cells(steps, 0.0, prefix, 1.0)
->>> int(cells[0]) == math.floor(2**40 * math.log(2)), bool(sure[0])
+>>> found = exponential_cells(steps, 0.0, prefix)
+>>> int(found.cells[0]) == math.floor(2**40 * math.log(2)), bool(found.sure()[0])
 (True, True)
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import own_context
 from dpledger.mechanisms.noise.floats import BITS, UNIT
 
-__all__ = ["REACH", "Steps", "exponential_cells", "polar_cells"]
+__all__ = ["REACH", "Found", "Steps", "exponential_cells", "polar_cells"]
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -72,34 +72,44 @@ class Steps:
         return cls(exact, float(exact), head, float(exact - Fraction(head)))
 
 
-def exponential_cells(steps: Steps, offset: float, prefix: _Ints, fine: float) -> tuple[_Ints, _Bools]:
-    """floor(steps E + offset) for uniforms of these prefixes of 63 bits, and which are certain.
+class Found(NamedTuple):
+    """Numbers, each known as a whole number and a fraction, to within a tolerance."""
 
-    `fine` (at least 1) widens the tolerance.
-    """
+    cells: _Ints
+    fraction: _Floats
+    tolerance: _Floats
+
+    def sure(self, fine: float = 1.0) -> _Bools:
+        """Of which numbers the whole part is certain. `fine` (at least 1) widens the tolerance."""
+        certain: _Bools = np.abs(self.fraction - 0.5) < 0.5 - fine * self.tolerance
+        return certain
+
+
+def exponential_cells(steps: Steps, offset: float, prefix: _Ints) -> Found:
+    """steps E + offset for uniforms of these prefixes of 63 bits."""
     clipped = np.maximum(prefix, _SMALLEST_PREFIX)
     high = (clipped >> _LOW) * 2.0**-_SHORT
     low = (clipped & (2**_LOW - 1)) * UNIT
     uniform = high + low
     whole, first, second = _logarithm(high, low, uniform, -np.log(uniform))
-    tolerance = (fine * steps.near * _PREFIX) / uniform
-    tolerance += fine * (steps.near * _EXPONENTIAL + _ROUNDING)
+    tolerance = (steps.near * _PREFIX) / uniform
+    tolerance += steps.near * _EXPONENTIAL + _ROUNDING
+    tolerance[prefix < _SMALLEST_PREFIX] = np.inf
     first += second
-    cells, sure = _cells(steps, whole, -first, offset, tolerance)
-    return cells, sure & (prefix >= _SMALLEST_PREFIX)
+    return Found(*_split(steps, whole, -first, offset), tolerance)
 
 
-def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats, fine: float) -> tuple[_Ints, _Bools]:
-    """floor(steps N + 1/2) of both coordinates, int64[2, n], for points of these prefixes, int64[2, n], and which are
-    certain. `squares`: S as the first tier has it, with 2^-20 <= S <= 1 - 2^-20."""
+def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats) -> Found:
+    """steps N + 1/2 of both coordinates for points of these prefixes, int64[2, n]. `squares`: S as the first tier has
+    it, with 2^-20 <= S <= 1 - 2^-20."""
     high = (prefix >> _LOW_OF_COORDINATE) * 2.0**-_HALF_BITS
     low = (prefix & (2**_LOW_OF_COORDINATE - 1)) * UNIT
     rough = -np.log(squares)
     factor = np.sqrt(2.0 * rough / squares)
-    tolerance = (fine * _NORMAL_AT_ONE) / rough
-    tolerance += fine * _NORMAL
+    tolerance = _NORMAL_AT_ONE / rough
+    tolerance += _NORMAL
     tolerance *= factor * steps.near
-    tolerance += fine * _ROUNDING
+    tolerance += _ROUNDING
 
     square = high * high
     square = square[0] + square[1]  # exact: multiples of 2^-52 below 1
@@ -121,7 +131,7 @@ def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats, fine: float) -> t
     product = high * guess
     variate = _float32(product)
     left = (product - variate) + (high * correction + low * (guess + correction))
-    return _cells(steps, variate, left, 0.5, tolerance)
+    return Found(*_split(steps, variate, left, 0.5), tolerance)
 
 
 def _logarithm(high: _Floats, low: _Floats, near: _Floats, rough: _Floats) -> tuple[_Floats, _Floats, _Floats]:
@@ -151,9 +161,9 @@ def _logarithm(high: _Floats, low: _Floats, near: _Floats, rough: _Floats) -> tu
     return index, first, second
 
 
-def _cells(steps: Steps, short: _Floats, rest: _Floats, offset: float, tolerance: _Floats) -> tuple[_Ints, _Bools]:
-    """floor(steps * (short + rest) + offset) and which are certain; 24 bits in `short`, so that its product with the
-    head of the steps is exact."""
+def _split(steps: Steps, short: _Floats, rest: _Floats, offset: float) -> tuple[_Ints, _Floats]:
+    """steps * (short + rest) + offset as a whole number and a fraction; 24 bits in `short`, so that its product with
+    the head of the steps is exact."""
     product = short * steps.head
     rest = rest * steps.near
     rest += short * steps.tail
@@ -163,8 +173,7 @@ def _cells(steps: Steps, short: _Floats, rest: _Floats, offset: float, tolerance
     rest += product
     more = np.floor(rest)
     rest -= more
-    rest -= 0.5
-    return whole.astype(np.int64) + more.astype(np.int64), np.abs(rest) < 0.5 - tolerance
+    return whole.astype(np.int64) + more.astype(np.int64), rest
 
 
 def _float32(numbers: _Floats) -> _Floats:

@@ -179,8 +179,9 @@ def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entro
     cells[unsure] = 0.0
     whole: Cells = cells.astype(np.int64)
     if len(unsure) and steps.near <= pairs.REACH:
-        finer, sure = pairs.exponential_cells(steps, offset, prefix.take(unsure), widening.fine)
-        whole[unsure] = np.where(sure, finer, 0)
+        found = pairs.exponential_cells(steps, offset, prefix.take(unsure))
+        sure = found.sure(widening.fine)
+        whole[unsure] = found.cells
         unsure = unsure[~sure]
     half = Fraction(offset)
     exact = [exponential_cell(steps.exact, half, Lazy(int(prefix[i]), BITS, entropy)) for i in unsure]
@@ -213,19 +214,25 @@ def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) ->
     squares += point[1] * point[1]
     inside = np.flatnonzero(squares < 1 + EDGE)
     squares = squares.take(inside)
-    factor, tolerance = floats.polar(np.clip(squares, EDGE, 1 - EDGE), steps.near, widening.coarse, np)
+    clipped = _within_edges(squares)
+    factor, tolerance = floats.polar(clipped, steps.near, widening.coarse, np)
     variates = point.take(inside, axis=1)
     variates *= factor
     variates += 0.5
     cells, sure = floats.settled(variates, tolerance, np)
     certain = sure[0] & sure[1]
-    certain &= (squares >= EDGE) & (squares <= 1 - EDGE)
+    certain &= squares == clipped
     unsure = np.flatnonzero(~certain)
     cells[:, unsure] = 0.0
     whole: Cells = cells.astype(np.int64)
     if not len(unsure):
         return whole.reshape(-1)
     return _finer_pairs(steps, whole, unsure, prefix[:, inside[unsure]], squares.take(unsure), entropy, widening)
+
+
+def _within_edges(squares: _Floats) -> _Floats:
+    clipped = np.maximum(squares, EDGE)
+    return np.minimum(clipped, 1 - EDGE, out=clipped)
 
 
 def _finer_pairs(
@@ -241,10 +248,10 @@ def _finer_pairs(
     rejects."""
     left = np.arange(len(unsure))
     if steps.near <= pairs.REACH:
-        clipped = np.clip(squares, EDGE, 1 - EDGE)
-        finer, sure = pairs.polar_cells(steps, prefix, clipped, widening.fine)
-        certain = sure[0] & sure[1] & (squares == clipped)
-        whole[:, unsure] = np.where(certain, finer, 0)
+        clipped = _within_edges(squares)
+        found = pairs.polar_cells(steps, prefix, clipped)
+        certain = found.sure(widening.fine).all(axis=0) & (squares == clipped)
+        whole[:, unsure] = found.cells
         left = np.flatnonzero(~certain)
     keep = np.ones(whole.shape[1], dtype=np.bool_)
     for place, (first, second) in zip(unsure[left], prefix[:, left].T.tolist(), strict=True):
