@@ -18,33 +18,50 @@ True
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
 
+from dpledger.accounting import costs, filters
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
 from dpledger.accounting.costs import priced
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.truncated import divergence_upper, places
+from dpledger.accounting.filters import Coordinates, Filter
 from dpledger.accounting.floating import Array
 from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import Ingredients, read_both_ways
-from dpledger.decimals import add, float_down, float_up, multiply, round_up, subtract
+from dpledger.decimals import ZERO, add, float_down, float_up, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["MARGIN", "certified_cost", "cheaper_cost", "has_profile_price", "is_plan"]
+__all__ = [
+    "LEEWAY",
+    "certified_cost",
+    "charge",
+    "cheaper_cost",
+    "currencies",
+    "default_tail_delta",
+    "possible_tail_deltas",
+    "wants_profile",
+]
 
 ONE = Decimal(1)
 NEGLIGIBLE = 1 / 64  # of tail_delta: where a profile is below, a looser bound of it changes no price that counts
-MARGIN = Decimal("1e-8")
-"""Relative, and added to every price here: twice what a verifier lets its own numbers differ from those of another
-machine, so that what it accepts is still an upper bound."""
+LEEWAY = Decimal("5e-9")
+"""Relative: by how much two machines may differ in a price from a profile."""
+MARGIN = multiply(LEEWAY, 2)
+"""Relative, and added to every price that a filter is charged: what a verifier accepts, by LEEWAY below its own price,
+is still an upper bound."""
+SHARE = 4  # halvings: a sixteenth of what is left
+SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place that a decimal may have
 
 Orders = tuple[Decimal, ...]
 
@@ -70,14 +87,14 @@ def _kept(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Or
         raise CannotCertify(
             f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: more may fail at every epsilon"
         )
-    pure = _with_margin(Decimal.from_float(found))
+    pure = round_up(found)
     x = places(float_down(pure))
     cases = tuple(_cases(tree, relation, x, float(tail_delta) * NEGLIGIBLE))
 
     def renyi(order: Decimal) -> Decimal:
         more = float_up(subtract(order, ONE))
         divergence = max(divergence_upper(x, case.there, case.back, case.last, more) for case in cases)
-        return min(pure, _with_margin(Decimal.from_float(divergence)))
+        return min(pure, round_up(divergence))
 
     rdp: Mapping[Decimal, Decimal | None] = MappingProxyType({order: renyi(order) for order in orders})
     return Cost(pure=pure, delta=tail_delta, rho=None, mu_squared=None, rdp=rdp)
@@ -131,13 +148,9 @@ def _bounds(cases: list[Ingredients], x: Array, floor: float) -> tuple[float, Ar
     return last, upper
 
 
-def _with_margin(price: Decimal) -> Decimal:
-    return round_up(multiply(price, add(ONE, MARGIN)))
-
-
 def cheaper_cost(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
-    """The smaller price in each currency, of the profile and of the parts, all with a delta of `tail_delta`; of the
-    profile alone where the parts have a delta: theirs is another good part.
+    """The smaller price in each currency, of the profile and of the parts, all with a delta of `tail_delta` and the
+    margin; of the profile alone where the parts have a delta: theirs is another good part.
 
     Claim: as `certified_cost`; rho and mu_squared, which only the parts may have, hold for the same sub-measure.
     Source: docs/proofs/certified_prices.md, section 3. Raises as `certified_cost`.
@@ -146,11 +159,62 @@ def cheaper_cost(tree: Composition, relation: Relation, tail_delta: Decimal, ord
     try:
         parts = priced(tree, relation, orders)
     except CannotCertify:
-        return whole
-    if parts.delta:
-        return whole
-    best = parts.or_better(Cost(pure=whole.pure, rho=None, mu_squared=None, rdp=whole.rdp))
-    return Cost(pure=best.pure, delta=tail_delta, rho=best.rho, mu_squared=best.mu_squared, rdp=best.rdp)
+        parts = whole
+    best = whole if parts.delta else parts.or_better(replace(whole, delta=ZERO))
+    return Cost(
+        pure=_with_margin(best.pure),
+        delta=tail_delta,
+        rho=_with_margin(best.rho),
+        mu_squared=_with_margin(best.mu_squared),
+        rdp={order: _with_margin(price) for order, price in best.rdp.items()},
+    )
+
+
+def _with_margin(price: Decimal | None) -> Decimal | None:
+    return None if price is None else round_up(multiply(price, add(ONE, MARGIN)))
+
+
+# ---- what a filter charges ------------------------------------------------------------------------------------------
+
+
+def charge(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> Coordinates:
+    """What the filter charges for `tree`: from its parts at a `tail_delta` of 0, and where the filter takes no other;
+    else account by account the cheaper price, from parts or from the profile. Raises as `cheaper_cost`."""
+    if not tail_delta or filters.tail_budget(filter_) is None:
+        return costs.charge(filter_, tree, relation)
+    return filters.charge(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
+
+
+def currencies(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> tuple[Coordinates, ...]:
+    """What the filter may charge for `tree`: a charge is sound if it covers one of them (`filters.currencies`)."""
+    if not tail_delta or filters.tail_budget(filter_) is None:
+        return costs.currencies(filter_, tree, relation)
+    return filters.currencies(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
+
+
+def default_tail_delta(filter_: Filter, left: Decimal) -> Decimal:
+    """Of a filter that has `left` of its delta: a sixteenth, rounded down to a power of two below `delta_sum`; 0 where
+    that is nothing."""
+    shares = possible_tail_deltas(filter_)
+    return next((share for share in shares if multiply(share, 1 << SHARE) <= left), ZERO)
+
+
+def possible_tail_deltas(filter_: Filter) -> Iterator[Decimal]:
+    """Every `default_tail_delta` of the filter, whatever is left of its delta; 0 apart."""
+    whole = filters.tail_budget(filter_)
+    if not whole:
+        return
+    for halvings in itertools.count(SHARE):
+        share = round_down(Fraction(whole) / (1 << halvings), digits=SHARE_DIGITS)
+        if not share:
+            return
+        yield share
+
+
+def wants_profile(tree: Composition, relation: Relation) -> bool:
+    """Whether a request is priced by its profile where nobody says otherwise: it runs more than one release, its parts
+    have no pure price, and the engine has a pair for each of its losses."""
+    return is_plan(tree) and has_profile_price(tree, relation)
 
 
 def is_plan(tree: Composition) -> bool:
@@ -161,8 +225,7 @@ def is_plan(tree: Composition) -> bool:
 
 
 def has_profile_price(tree: Composition, relation: Relation) -> bool:
-    """Whether the engine has a pair for each loss of `tree`, and its parts have no pure price: what is priced by its
-    profile where nobody says otherwise."""
+    """Whether the engine has a pair for each loss of `tree`, and its parts have no pure price."""
     try:
         if priced(tree, relation, ()).pure is not None:
             return False

@@ -62,6 +62,7 @@ from dpledger.accounting.filters.kinds import (
     names,
     opened_by,
     orders,
+    tail_budget,
 )
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "reading",
     "settle",
     "spent",
+    "tail_budget",
     "with_charge",
     "without_charge",
 ]

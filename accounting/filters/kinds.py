@@ -57,6 +57,7 @@ __all__ = [
     "opened_by",
     "orders",
     "renyi_names",
+    "tail_budget",
 ]
 
 HALF = Decimal("0.5")
@@ -332,6 +333,18 @@ def names(filter_: Filter) -> tuple[str, ...]:
 def renyi_names(filter_: RDPFilter) -> tuple[str, ...]:
     """The coordinate of each order, by its place in the grid: `rdp_0`, `rdp_1`, ..."""
     return tuple(f"rdp_{place}" for place in range(len(filter_.orders)))
+
+
+def tail_budget(filter_: Filter) -> Decimal | None:
+    """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
+    where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
+    match filter_:
+        case BasicFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+            return delta_sum
+        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
+            return None
+        case _:
+            assert_never(filter_)
 
 
 def orders(filter_: Filter) -> tuple[Decimal, ...]:

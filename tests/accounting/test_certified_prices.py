@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import certified
-from dpledger.accounting.certified import certified_cost, cheaper_cost, has_profile_price, is_plan
+from dpledger.accounting.certified import LEEWAY, certified_cost, cheaper_cost, has_profile_price, is_plan
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -26,7 +26,7 @@ from dpledger.accounting.engine import truncated
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
 from dpledger.accounting.floating import Array
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
-from dpledger.decimals import float_down
+from dpledger.decimals import float_down, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from price_oracles import mp
@@ -206,24 +206,30 @@ def test_what_shows_nothing_costs_nothing() -> None:
 # ---- from parts or from the profile ---------------------------------------------------------------------------------
 
 
+def with_margin(price: Decimal | None) -> Decimal:
+    assert price is not None
+    return round_up(price * (1 + 2 * LEEWAY))
+
+
 def test_the_cheaper_price_counts_currency_by_currency() -> None:
     tree = Repeated(LaplaceLaw("0.01"), times=100)
     tail = Decimal("1e-6")
     parts, whole = priced(tree, ADD_REMOVE, ORDERS), certified_cost(tree, ADD_REMOVE, tail, ORDERS)
     best = cheaper_cost(tree, ADD_REMOVE, tail, ORDERS)
-    assert best.pure == whole.pure
+    assert best.pure == with_margin(whole.pure)
     assert best.delta == tail
-    assert (best.rho, best.mu_squared) == (parts.rho, parts.mu_squared)
+    assert (best.rho, best.mu_squared) == (with_margin(parts.rho), with_margin(parts.mu_squared))
     for order in ORDERS:
-        assert best.rdp[order] == min(price for price in (parts.rdp[order], whole.rdp[order]) if price is not None)
+        cheaper = min(price for price in (parts.rdp[order], whole.rdp[order]) if price is not None)
+        assert best.rdp[order] == with_margin(cheaper)
 
 
 def test_parts_with_a_delta_of_their_own_give_no_price() -> None:
     """Theirs is another good part."""
     tree = Sequence((ApproxDP("0.1", "1e-9"), LaplaceLaw("0.1")))
-    assert cheaper_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS) == certified_cost(
-        tree, ADD_REMOVE, Decimal("1e-6"), ORDERS
-    )
+    best = cheaper_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
+    whole = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
+    assert (best.pure, best.delta, best.rho) == (with_margin(whole.pure), Decimal("1e-6"), None)
 
 
 def test_what_is_a_plan_and_what_the_profile_prices_unasked() -> None:
