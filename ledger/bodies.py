@@ -18,7 +18,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.decimals import Exact, OpenProbability, read
+from dpledger.decimals import ZERO, Exact, OpenProbability, read
 from dpledger.ledger import declarations, wire
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
@@ -100,6 +100,14 @@ class LevelCharge:
 
     scope: Id
     amounts: Amounts
+
+
+@record
+class Priced:
+    """A charge that is priced from the certified profile of its parts, with this delta for what the profile lets fail;
+    absent: from the parts."""
+
+    tail_delta: OpenProbability
 
 
 @record
@@ -200,8 +208,14 @@ class Reserved:
     steps: Index | None = given(default=None)
     redeem: Hash | None = given(default=None)
     plan: Token | None = given(default=None)
+    priced: Priced | None = given(default=None)
     kind: Literal["reserved"] = tag(default="reserved")
     version: Literal[1] = given(default=1)
+
+    @property
+    def tail_delta(self) -> Decimal:
+        """The delta of a price from the profile; 0: priced from the parts."""
+        return ZERO if self.priced is None else self.priced.tail_delta
 
 
 @record

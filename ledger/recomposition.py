@@ -38,6 +38,7 @@ from dpledger.accounting.guarantees import (
     Failure,
     Guarantee,
     PrivacyCurve,
+    PrivacyFailure,
     PureDP,
 )
 from dpledger.accounting.kinds import rules_of
@@ -86,12 +87,13 @@ def check_reserved(state: State, body: Reserved) -> None:
     """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
     parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
     scope = state.charge(body.charge).scope
-    for level in body.levels:
-        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts)
     own = state.scope(scope)
+    gate.require_room_for(own, body.tail_delta)
+    for level in body.levels:
+        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts, body.tail_delta)
     rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
     gate.check_failures(body.claim, body.failures)
-    if body.request != gate.request_digest(scope, body):
+    if body.request != gate.request_digest(scope, body, body.tail_delta):
         raise VerificationError("request: not the digest of what is reserved")
 
 
@@ -112,7 +114,8 @@ class Admission:
     of the entry that ended it.
 
     `account`: the coordinate in which it was admitted; `reserved[account]` is the price that carried it, and
-    `charged[account]` what is charged now (the settled price once committed, nothing once aborted)."""
+    `charged[account]` what is charged now (the settled price once committed, nothing once aborted). `tail_delta`: the
+    delta of its price from a profile, 0 where it is priced from its parts."""
 
     index: int
     time: str | None
@@ -124,6 +127,7 @@ class Admission:
     claim: Guarantee
     failures: tuple[Failure, ...]
     parts: Composition
+    tail_delta: Decimal
     status: Status
     reserved: Coordinates
     charged: Coordinates
@@ -134,6 +138,13 @@ class Admission:
     warnings: tuple[str, ...]
     outside_guarantee: bool
     ended: int | None
+
+    @property
+    def privacy_failures(self) -> tuple[PrivacyFailure, ...]:
+        """What the delta of its charge lets fail, by cause: of its claim, or of a price from its profile."""
+        if self.tail_delta:
+            return (PrivacyFailure(self.tail_delta, "composition"),)
+        return tuple(failure for failure in self.failures if isinstance(failure, PrivacyFailure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +165,8 @@ class ScopeAccount:
     """Everything a scope admitted and refused, and what it comes to.
 
     `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
-    `composition`: the tree of all that was admitted, with outcomes. `held`: of the sums, what open charges hold.
+    `composition`: the tree of all that was admitted, with outcomes; None where something was priced from its profile,
+    which a tree does not say. `held`: of the sums, what open charges hold.
     `contradiction`: why what stands in this scope cannot all be true, where it cannot; `spent` is then [0, inf]."""
 
     scope: str
@@ -296,6 +308,7 @@ class _Book:
         delta, contradiction = _read_at(guarantee), None
         admissions = self.admissions()
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
+        is_replayable = bool(ran) and not any(admission.tail_delta for admission in admissions)
         try:
             spent = readings.spent(scope, delta)
         except Contradiction as error:  # of this scope: nothing that is said of the others rests on it
@@ -315,7 +328,7 @@ class _Book:
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
             spent=spent,
-            composition=Filtered(scope.filter, ran) if ran else None,
+            composition=Filtered(scope.filter, ran) if is_replayable else None,
             odometer_constants=scope.odometer,
             contradiction=contradiction,
         )
@@ -380,6 +393,7 @@ def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates)
         claim=body.claim,
         failures=body.failures,
         parts=body.parts if end is None else end.parts,
+        tail_delta=body.tail_delta,
         status=charge.status,
         reserved=reserved,
         charged=charge.charged(scope),

@@ -66,6 +66,7 @@ from dpledger.accounting.filters.kinds import (
     mixed_names,
     names,
     orders,
+    tail_budget,
 )
 from dpledger.accounting.filters.openings import Orders, advanced, opened_by
 
@@ -104,6 +105,7 @@ __all__ = [
     "reading",
     "settle",
     "spent",
+    "tail_budget",
     "with_charge",
     "without_charge",
 ]

@@ -53,6 +53,7 @@ __all__ = [
     "names",
     "orders",
     "renyi_names",
+    "tail_budget",
 ]
 
 ONE = Decimal(1)
@@ -301,6 +302,18 @@ def renyi_names(filter_: RDPFilter) -> tuple[str, ...]:
 def mixed_names(filter_: EitherFilter) -> tuple[tuple[str, str], ...]:
     """The two coordinates of each boundary, by its place: `mixed_pure_0` and `mixed_rdp_0`, ..."""
     return tuple((f"mixed_pure_{place}", f"mixed_rdp_{place}") for place in range(len(filter_.boundaries)))
+
+
+def tail_budget(filter_: Filter) -> Decimal | None:
+    """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
+    where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
+    match filter_:
+        case BasicFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+            return delta_sum
+        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
+            return None
+        case _:
+            assert_never(filter_)
 
 
 def orders(filter_: Filter) -> tuple[Decimal, ...]:

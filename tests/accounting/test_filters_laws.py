@@ -234,7 +234,9 @@ def test_a_plan_stopped_early_gets_its_other_steps_back_but_not_their_delta() ->
         reserved = filters.charge(filter_, price(filter_, plan))
         settled = filters.settle(filter_, reserved, price(filter_, stopped))
         for place in places:
-            assert settled[f"mixed_rdp{place}"] * 10 == reserved[f"mixed_rdp{place}"] > 0 == settled[f"mixed_pure{place}"]
+            assert (
+                settled[f"mixed_rdp{place}"] * 10 == reserved[f"mixed_rdp{place}"] > 0 == settled[f"mixed_pure{place}"]
+            )
         assert settled["delta"] == reserved["delta"] == Decimal("1e-7")
 
 

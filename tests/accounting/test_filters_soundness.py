@@ -11,10 +11,8 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters import EitherFilter, MixedFilter, PureFilter, opened_by
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.decimals import round_up
 from filter_games import UNIT, Kept, cost, game, realised
 from price_oracles import Move, best_attack, lopsided, response
 

@@ -135,7 +135,7 @@ def test_a_training_run_gets_back_what_was_not_granted_and_no_step_within_a_step
 
     inner = Repeated(GaussianLaw(40), times=2)
     made: Any = {"made_of": Repeated(inner, times=40), "claimed": ZCDP("0.1")}
-    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None)
+    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None, tail_delta=0)
     run.ask(None)
     run.close()
     body = ended(scope)

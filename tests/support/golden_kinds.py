@@ -143,6 +143,7 @@ def build(book: Ledger) -> Ledger:
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
         for kind, example in EXAMPLES.items():
             _record(book, kind, example)
+        _price(book)
         book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER)
         _note(book)
         book.end("every kind was shown")
@@ -164,7 +165,13 @@ def _record(book: Ledger, kind: str, example: Example) -> None:
         )
         return
     told = Once(claimed=example.claim, made_of=tree, kind="told", causes=example.causes, run=_nothing)
-    scope.reserve(told, key=kind)
+    scope.reserve(told, key=kind, tail_delta=0)
+
+
+def _price(book: Ledger) -> None:
+    """A plan that is priced from its profile."""
+    plan = Once(claimed=ZCDP("0.02"), made_of=tree_of("repeated", EXAMPLES["repeated"]), kind="told", run=_nothing)
+    book.scope("either").reserve(plan, key="priced", tail_delta="0.0000001")
 
 
 def _note(book: Ledger) -> None:
