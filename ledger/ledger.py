@@ -36,6 +36,7 @@ from dpledger.ledger.founding import founded
 from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.opening import Keep, Rules
+from dpledger.ledger.people import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.standing import State, state_digest
 from dpledger.ledger.state import step
@@ -325,14 +326,16 @@ class Ledger:
 
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
-        `dataset`: a commitment to the data, never the data. `odometer`: a second reading beside the filter's, valid at
-        every stopping time: `account().odometer()`."""
+        `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
+        (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
+        second reading beside the filter's, valid at every stopping time: `account().odometer()`."""
         rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)
             return Scope(self, name)
         body = rules.opening()
+        warn_where_unrelated(self.state, body)
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:
             if name in state.scopes:  # another process was first
@@ -346,6 +349,10 @@ class Ledger:
 
         self.transact(open_scope)
         return Scope(self, name)
+
+    def people(self) -> SamePeople:
+        """What the scopes come to for one unit, where they name the same dataset; and what of it is not known."""
+        return same_people(self.refresh())
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement that nothing here can measure, in the words of `by`. `item`: one of `declarations.ITEMS`, or a
