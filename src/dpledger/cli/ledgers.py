@@ -63,7 +63,7 @@ def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
         for group in people.together:
             voice.say(_together(group))
         for apart in people.apart:
-            voice.say(f"not added up: {', '.join(apart.scopes)}: {apart.reason}")
+            voice.say(f"not added up ({', '.join(apart.scopes)}): {apart.reason}")
         voice.give(
             {
                 "scopes": [_account_json(account) for account in found],
