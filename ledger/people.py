@@ -68,7 +68,7 @@ def same_people(state: State) -> SamePeople:
             unit = scope.unit
             named.setdefault((scope.dataset, unit.name, unit.max_contributions, scope.relation.value), []).append(scope)
     groups = tuple(_together(found, scopes) for _, found in sorted(named.items()) if len(found) > 1)
-    return SamePeople(together=groups, apart=tuple(_apart(scopes)))
+    return SamePeople(together=groups, apart=(*_apart(scopes), *_uncounted_parents(groups, scopes)))
 
 
 def _together(found: list[ScopeState], scopes: Mapping[str, ScopeState]) -> Together:
@@ -123,7 +123,7 @@ def _apart(scopes: Mapping[str, ScopeState]) -> Iterator[NotAdded]:
         unknown = [scope for scope in alike if scope.dataset is None]
         if unknown and len(alike) > 1:
             beside = [scope for scope in alike if scope.dataset is not None]
-            more = f", or of {_listed(beside)}" if beside else ""
+            more = f", or in {_listed(beside)}," if beside else ""
             reason = f"no dataset is named: whether one {unit} is in more than one of these{more} is not known"
             yield NotAdded(scopes=_names(unknown), reason=reason)
     for dataset, alike in sorted(named.items()):
@@ -131,6 +131,15 @@ def _apart(scopes: Mapping[str, ScopeState]) -> Iterator[NotAdded]:
             yield NotAdded(
                 scopes=_names(alike), reason=f"not all for one unit under one relation, over one dataset: {dataset}"
             )
+
+
+def _uncounted_parents(groups: Iterable[Together], scopes: Mapping[str, ScopeState]) -> Iterator[NotAdded]:
+    for group in groups:
+        above = {name for member in group.scopes for name in _above(scopes[member])}
+        rest = tuple(sorted(above - {*group.scopes, *group.counted}))
+        if rest:
+            reason = f"parents of scopes of dataset {group.dataset} that name another or none: what else they release"
+            yield NotAdded(scopes=rest, reason=f"{reason} is not in that sum")
 
 
 def _names(scopes: Iterable[ScopeState]) -> tuple[str, ...]:

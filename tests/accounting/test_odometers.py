@@ -34,8 +34,9 @@ def pure(epsilon: float, delta: str = "0") -> Cost:
 
 def test_a_fine_charge_counts_in_rho_and_a_coarse_one_in_pure() -> None:
     fine, coarse = spend(ODOMETER, pure(0.25)), spend(ODOMETER, pure(1))
-    assert (fine.pure, fine.rho) == (0, zcdp_of_pure(Decimal("0.25")))
-    assert (coarse.pure, coarse.rho) == (1, 0)
+    nothing = Decimal(0)
+    assert fine == Spend(nothing, zcdp_of_pure(Decimal("0.25")), nothing)
+    assert coarse == Spend(Decimal(1), nothing, nothing)
 
 
 def test_what_settles_stays_in_its_currency_and_keeps_its_delta() -> None:

@@ -85,6 +85,14 @@ def test_siblings_are_within_a_parent_that_names_nothing_if_that_is_less() -> No
     assert only(people(named("top", None, PureDP(9)), *wards)) == (("east", "north", "west"), PureDP(3))
 
 
+def test_what_a_parent_releases_besides_is_not_in_the_sum_and_this_is_said() -> None:
+    wards = [named(name, parents=("top",)) for name in ("east", "west")]
+    (apart,) = people(named("top", "the whole hospital", PureDP(9)), *wards).apart
+    assert apart.scopes == ("top",)
+    assert "what else they release is not in that sum" in apart.reason
+    assert people(named("top", "the whole hospital", PureDP(2)), *wards).apart == ()
+
+
 def test_two_parents_both_count() -> None:
     found = people(named("one"), named("other"), named("ward", parents=("one", "other")))
     assert only(found) == (("one", "other"), PureDP(2))

@@ -90,8 +90,22 @@ def spent(
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
-        answer = {"lower": number(lower), "upper": number(upper)}
-        voice.give({"scope": scope, "delta": decimals.text(at), "epsilon": answer})
+        answer: dict[str, Any] = {
+            "scope": scope,
+            "delta": decimals.text(at),
+            "epsilon": {"lower": number(lower), "upper": number(upper)},
+        }
+        shown = account.odometer()
+        if shown is not None:
+            at_most = bounds_in_words(0, shown.epsilon_upper)
+            voice.say(
+                f"  odometer, at every moment and at delta {decimals.text(shown.delta)}: {at_most}; no DP guarantee"
+            )
+            answer["odometer"] = {
+                "delta": decimals.text(shown.delta),
+                "epsilon": {"upper": number(shown.epsilon_upper)},
+            }
+        voice.give(answer)
 
 
 def show(
