@@ -191,6 +191,17 @@ def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
     assert [one["scopes"] for one in found["not_added"]] == [["survey"]]
 
 
+def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> None:
+    odometer = dpl.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
+    with dpl.Ledger.create(tmp_path / "read.ledger") as book:
+        budget = dpl.ApproxDP(1, "1e-6")
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, odometer=odometer)
+        scope.release(dpl.Laplace(epsilon="0.5"), 3)
+    assert "odometer" in run("spent", "read.ledger", "--scope", "s").stdout
+    found = json.loads(run("spent", "read.ledger", "--scope", "s", "--json").stdout)
+    assert found["odometer"] == {"delta": "0.000001", "epsilon": {"upper": 0.5}}
+
+
 def test_a_bundle_is_verified_with_the_public_key_alone(run: Run, ledger: Path, tmp_path: Path) -> None:
     assert run("export", str(ledger), "-o", "bundle").exit_code == 0
     elsewhere = tmp_path / "elsewhere"

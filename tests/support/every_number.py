@@ -45,7 +45,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
@@ -277,7 +277,7 @@ def _mechanisms() -> dict[str, Answer]:
 def _ex_post() -> dict[str, Answer]:
     odometer = Odometer("mixture", tuning=THIRD, delta_boundary="1e-6", delta_sum="1e-9")
     trees = [tree for name, (tree, relation) in TREES.items() if name in ("laplace", "discrete gaussian")]
-    promises = [PureDP(THIRD), ZCDP(THIRD), GDP(THIRD), GDP("0.2"), ApproxDP(THIRD, "1e-9")]
+    promises: list[Guarantee] = [PureDP(THIRD), ZCDP(THIRD), GDP(THIRD), GDP("0.2"), ApproxDP(THIRD, "1e-9")]
     return {
         **{
             f"height of {kind.__name__}": partial(height, kind(THIRD, SMALL), variance)
