@@ -100,7 +100,7 @@ def test_one_more_is_never_less(parts: list[Guarantee], kind: Callable[[Decimal]
     assert epsilon_of(after, at) >= epsilon_of(before, at) * (1 - Decimal("1e-11"))
 
 
-# ---- against the engine, on laws that keep what is promised ------------------------------------------------------------
+# ---- against the engine, on laws that keep what is promised ----------------------------------------------------------
 
 steps = st.integers(1, 40).map(lambda n: Decimal(n) / 10)
 
