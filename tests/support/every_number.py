@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import ledger_golden
 from dpledger import decimals
 from dpledger.accounting import conversions, filters, outward, prices, rules
+from dpledger.accounting.adding import together
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Composition,
@@ -43,12 +44,14 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
+from dpledger.accounting.ex_post.odometer import Odometer
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.cli import app
-from dpledger.ledger import bundle
+from dpledger.ledger import bundle, readings
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms.entropy import seeded
@@ -274,15 +277,32 @@ def _mechanisms() -> dict[str, Answer]:
     }
 
 
+def _ex_post() -> dict[str, Answer]:
+    odometer = Odometer("mixture", tuning=THIRD, delta_boundary="1e-6", delta_sum="1e-9")
+    trees = [tree for name, (tree, relation) in TREES.items() if name in ("laplace", "discrete gaussian")]
+    promises: list[Guarantee] = [PureDP(THIRD), ZCDP(THIRD), GDP(THIRD), GDP("0.2"), ApproxDP(THIRD, "1e-9")]
+    return {
+        **{
+            f"height of {kind.__name__}": partial(height, kind(THIRD, SMALL), variance)
+            for kind in (LinearBoundary, MixtureBoundary, StitchedBoundary)
+            for variance in (Decimal("0.7"),)
+        },
+        "odometer": lambda: readings.odometer(odometer, ADD, trees),
+        "guarantees together": lambda: together(promises),
+        "GDP together": lambda: together(promises[2:4]),
+    }
+
+
 def _ledgers() -> dict[str, Answer]:
     def scopes() -> object:
         book = Ledger.in_memory()
         for name, budget in (("a", ApproxDP(3, "1e-6")), ("b", ZCDP(1)), ("c", GDP(2)), ("d", RDP((2, 8), (2, 4)))):
-            scope = book.scope(name, unit="patient", relation="add_remove", budget=budget)
+            scope = book.scope(name, unit="patient", relation="add_remove", budget=budget, dataset="wards")
             scope.release(Laplace(epsilon=THIRD, sensitivity=1), 3.3)
         book.verify()
         found = accounts(book.entries(), book.state)
-        return [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
+        kept = [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
+        return [*kept, *(group.guarantee for group in book.people().together)]
 
     def golden() -> object:
         leaves, head = bundle.read(ledger_golden.DATA)
@@ -297,7 +317,7 @@ def _ledgers() -> dict[str, Answer]:
 
 def quick() -> dict[str, str]:
     """Prices, conversions, filters and sparse vectors."""
-    return _told({**_costs(), **_conversions(), **_filters(), **_sparse_vectors()})
+    return _told({**_costs(), **_conversions(), **_filters(), **_sparse_vectors(), **_ex_post()})
 
 
 def whole() -> dict[str, str]:

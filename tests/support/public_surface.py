@@ -318,7 +318,9 @@ PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechan
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
-    **dict.fromkeys(("Ledger", "Ledger.begin"), "made with a store, a signer and a clock of the caller's own"),
+    **dict.fromkeys(
+        ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
+    ),
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
