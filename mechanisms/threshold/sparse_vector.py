@@ -33,7 +33,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
+from dpledger.accounting.guarantees import ApproxDP, Failure, PureDP
+from dpledger.accounting.sparse_vectors import delta_by_cause
 from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, Whole, multiply, read
 from dpledger.errors import ParameterError
@@ -45,7 +46,10 @@ from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, Thr
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["SparseVector", "thresholding"]
+__all__ = ["ASSUMES", "SparseVector", "thresholding"]
+
+ASSUMES = "queries are monotone: between two neighbours all of them move in one direction, or none of them does"
+"""What the guarantee takes from the caller's queries where `monotone` is declared, as the record says it."""
 
 
 @record
@@ -57,8 +61,10 @@ class SparseVector:
     under the relation; the caller vouches for it. `mode`: how the noise is set (`auto`: the most accurate for
     `max_queries` queries, or 1000 a charged answer). `grid`: a power of two to which queries are rounded; default: 1024
     times finer than sensitivity and noise. `max_queries`: the run halts after as many, if given. `charged`: the side
-    that is paid for. `missing`: the side on which a query counts that is NaN. `justification`: one
-    line that says why the sensitivity holds. Data never raise.
+    that is paid for. `missing`: the side on which a query counts that is NaN. `share`: of epsilon, in (0, 1), what the
+    threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all queries
+    in one direction, so that a charged answer costs half. `justification`: one line that says why the sensitivity
+    holds. Data never raise.
     """
 
     epsilon: Positive
@@ -71,6 +77,8 @@ class SparseVector:
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: ThresholdSide = given(default="below")
     missing: ThresholdSide = given(default="below")
+    share: OptionalPositive = given(default=None)
+    monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -89,7 +97,9 @@ class SparseVector:
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
         check_declared(self.sensitivity, self.justification, own_unit)
         law = self.parts()
-        changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid}
+        share = self.share if law.mode == "single_threshold" else None
+        fixed_now = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid, "share": share}
+        changes: dict[str, Any] = fixed_now
         return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)
 
     def claim(self) -> PureDP | ApproxDP:
@@ -103,8 +113,7 @@ class SparseVector:
 
     def failures(self) -> tuple[Failure, ...]:
         """The delta of composing the epochs, but for the pure modes."""
-        delta = self.parts().delta
-        return (PrivacyFailure(delta, "composition"),) if delta else ()
+        return delta_by_cause(self.parts())
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the mode, scales and grid that are used."""
@@ -122,6 +131,9 @@ class SparseVector:
             "max_queries": self.max_queries,
             "charged": self.charged,
             "missing": self.missing,
+            "share": self.share,
+            "monotone": self.monotone or None,
+            "assumes": ASSUMES if self.monotone else None,
             "justification": self.justification,
         }
         result: dict[str, Plain] = plain(values)
@@ -159,10 +171,11 @@ def thresholding(mechanism: SparseVector) -> Thresholding:
 
 def _law(mechanism: SparseVector) -> SparseVectorLaw:
     epsilon, delta, cutoff, queries = mechanism.epsilon, mechanism.delta, mechanism.cutoff, mechanism.max_queries
-    mode = mechanism.mode
+    mode, share, monotone = mechanism.mode, mechanism.share, mechanism.monotone
     if mode == "auto":
-        mode = auto_mode(epsilon, delta, cutoff, max_queries=queries)
-    return sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=queries)
+        mode = auto_mode(epsilon, delta, cutoff, max_queries=queries, share=share, monotone=monotone)
+        share = share if mode == "single_threshold" else None
+    return sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=queries, share=share, monotone=monotone)
 
 
 def _noise(scale: Decimal, steps: Decimal) -> DiscreteLaplace:
