@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -30,7 +31,7 @@ from dpledger.accounting.sparse_vectors.scales import (
     sparse_vector_law,
 )
 from dpledger.accounting.sparse_vectors.stability import stability_delta
-from dpledger.decimals import ZERO, add, multiply, round_down, subtract
+from dpledger.decimals import ZERO, add, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 
 __all__ = ["required_distance", "stable_law"]
@@ -131,7 +132,7 @@ def _best_share(epsilon: float, delta: float, cutoff: int, queries: int) -> Deci
     beta = float(AUTO_BETA)
     needed = _thresholds(on_threshold, on_queries, delta / cutoff)
     needed += on_threshold * np.log(1 / beta) + on_queries * np.log(max(1.0, queries / beta))
-    return Decimal(int(np.argmin(needed)) + 1).scaleb(-SHARE_DIGITS)
+    return round_up(Fraction(int(np.argmin(needed)) + 1, 10**SHARE_DIGITS))
 
 
 def _thresholds(narrow: Array, broad: Array, tail: float) -> Array:
