@@ -42,7 +42,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide
+from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, steps_of
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -98,7 +98,7 @@ class SparseVector:
         check_declared(self.sensitivity, self.justification, own_unit)
         law = self.parts()
         share = self.share if law.mode == "single_threshold" else None
-        fixed_now = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid, "share": share}
+        fixed_now = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).scale.grid, "share": share}
         changes: dict[str, Any] = fixed_now
         return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)
 
@@ -127,7 +127,7 @@ class SparseVector:
             "mode": plan.law.mode,
             "threshold_scale": plan.law.threshold_scale,
             "query_scale": plan.law.query_scale,
-            "grid": plan.grid,
+            "grid": plan.scale.grid,
             "max_queries": self.max_queries,
             "charged": self.charged,
             "missing": self.missing,
@@ -158,14 +158,13 @@ def thresholding(mechanism: SparseVector) -> Thresholding:
     sign = 1 if mechanism.charged == "below" else -1
     return Thresholding(
         law=law,
-        grid=grid,
+        scale=steps_of(grid, mechanism.missing),
         threshold=math.ceil(sign * Fraction(mechanism.threshold) / Fraction(grid)),
         threshold_noise=_noise(law.threshold_scale, steps) if law.threshold_scale else None,
         query_noise=_noise(law.query_scale, steps),
         sensitivity=Sensitivity(steps, "linf", mechanism.justification),
         max_queries=mechanism.max_queries,
         charged=mechanism.charged,
-        missing=mechanism.missing,
     )
 
 
