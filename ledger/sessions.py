@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
+
+import numpy.typing as npt
 
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
@@ -58,7 +60,7 @@ class Session(Generic[Query, Answer, Value]):
         return self._handed_out_of(lambda: self._conversation.ask(query), _one)
 
     @unrecorded()
-    def ask_many(self, queries: Sequence[Query]) -> Sequence[Answer]:
+    def ask_many(self, queries: Sequence[Query] | npt.NDArray[Any]) -> Sequence[Answer]:
         """The answers to many queries that do not depend on one another's answers, as if asked one by one; where the
         interaction halts they end with the answer that halted it. Raises as `ask`; ScopeError where the interaction
         answers one query at a time."""

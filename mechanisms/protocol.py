@@ -123,7 +123,7 @@ class AnswersMany(Protocol[Query_contra, Answer_co]):
     """A conversation that answers many queries at once, distributed as if they were asked one by one. Where it halts
     the answers end: those given, with the one that halted it, count; the rest is not answered and costs nothing."""
 
-    def ask_many(self, queries: Sequence[Query_contra], /) -> Sequence[Answer_co]:
+    def ask_many(self, queries: Sequence[Query_contra] | npt.NDArray[Any], /) -> Sequence[Answer_co]:
         """The answers, in order; fewer than asked where it halted. Raises as `ask`."""
         ...
 

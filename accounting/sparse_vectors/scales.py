@@ -131,8 +131,9 @@ def divided(epsilon: Decimal, cutoff: int, share: Decimal, *, monotone: bool = F
     2 cutoff/((1-s) epsilon) on queries (monotone: cutoff/((1-s) epsilon)), rounded up."""
     threshold_scale = round_up(1 / Fraction(multiply(share, epsilon)))
     query_scale = round_up(_charge(monotone) * cutoff / Fraction(multiply(subtract(ONE, share), epsilon)))
-    scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
-    return SparseVectorLaw("single_threshold", cutoff, epsilon, ZERO, **scales, monotone=monotone or None)
+    return SparseVectorLaw(
+        "single_threshold", cutoff, epsilon, ZERO, threshold_scale, query_scale, monotone=monotone or None
+    )
 
 
 def _best_share(cutoff: int, queries: int, monotone: bool) -> Decimal:

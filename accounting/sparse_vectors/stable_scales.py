@@ -138,7 +138,8 @@ def _best_share(epsilon: float, delta: float, cutoff: int, queries: int) -> Deci
 def _thresholds(narrow: Array, broad: Array, tail: float) -> Array:
     """Where P(noise(broad) - noise(narrow) > w) is about `tail`: it lies between the tails of either scale alone."""
     widest = np.maximum(narrow, broad)
-    low, high = np.zeros_like(widest), widest * (np.log(1 / tail) + 10) * 2
+    low: Array = np.zeros_like(widest)
+    high: Array = widest * (np.log(1 / tail) + 10) * 2
     squares = broad**2 - narrow**2
     squares = np.where(np.abs(squares) < 1e-9 * widest**2, 1e-9 * widest**2, squares)
     for _ in range(60):

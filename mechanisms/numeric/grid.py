@@ -236,7 +236,8 @@ def _whole_to_steps(values: npt.NDArray[Any], how: TotalMap) -> npt.NDArray[Any]
     if 2 * (largest * down + up) >= _SMALL:
         return _integers([to_steps(value, how) for value in values])
     steps: npt.NDArray[Any] = (2 * values.astype(np.int64) * down + up) // (2 * up)
-    return np.clip(steps, max(how.lowest, -_SMALL), min(how.highest, _SMALL))
+    clipped: npt.NDArray[Any] = np.clip(steps, max(how.lowest, -_SMALL), min(how.highest, _SMALL))
+    return clipped
 
 
 def _integers(steps: list[int]) -> npt.NDArray[Any]:

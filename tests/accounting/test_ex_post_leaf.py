@@ -48,7 +48,7 @@ def ran(leaf: ExPostDP, outcome: ExPostOutcome = LOST) -> ExPostDP:
 
 def test_the_price_falls_to_the_loss_as_an_epsilon_and_nowhere_else() -> None:
     cap, settled = cost(PURE, ADD), cost(ran(PURE), ADD)
-    assert (cap.pure, settled.pure) == (1, Decimal("0.25"))
+    assert [cap.pure, settled.pure] == [1, Decimal("0.25")]
     assert cap.rho == settled.rho == zcdp_of_pure(Decimal(1))
     assert cap.mu_squared == settled.mu_squared == mu_squared_of_pure(Decimal(1))
 
@@ -149,7 +149,7 @@ def test_a_ledger_settles_it_at_the_stated_loss_and_says_that_it_is_stated() -> 
     book = released(PURE, ran(PURE))
     book.verify()
     (admission,) = book.scope("s").account().admissions
-    assert (admission.reserved["pure"], admission.charged["pure"]) == (1, Decimal("0.25"))
+    assert [admission.reserved["pure"], admission.charged["pure"]] == [1, Decimal("0.25")]
     assert admission.rule == "ex_post"
     assert attested(admission.parts) == (ran(PURE),)
     assert "fell to its realised loss; the mechanism&#39;s own word" in dpl.report(book).html()

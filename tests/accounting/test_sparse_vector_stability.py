@@ -261,7 +261,7 @@ def test_scales_are_half_as_large_where_queries_are_monotone() -> None:
 
 def test_the_split_of_above_threshold() -> None:
     law = sparse_vector_law(Decimal("0.5"), Decimal(0), 1, "single_threshold", share=Decimal("0.5"))
-    assert (law.threshold_scale, law.query_scale) == (4, 8)
+    assert [law.threshold_scale, law.query_scale] == [4, 8]
 
 
 @pytest.mark.parametrize("share", ["0.281", "0.34", "0.5", "0.001"])

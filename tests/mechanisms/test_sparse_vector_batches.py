@@ -130,7 +130,7 @@ def test_a_batch_that_renews_no_threshold_is_found(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("mode", ["single_threshold", "basic", "kov", "target_charging"])
-def test_long_batches_fail_as_often_as_they_should(mode: str) -> None:
+def test_long_batches_fail_as_often_as_they_should(mode: Any) -> None:
     """Through several blocks and windows: queries at the threshold fail with the probability of the noise's tail."""
     tests = SparseVector(epsilon=400, delta="0.1", cutoff=10**5, threshold=0, grid=1, sensitivity=1, mode=mode)
     run = tests.open(None, entropy=seeded(4))
@@ -150,7 +150,7 @@ def test_long_batches_fail_as_often_as_they_should(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["single_threshold", "basic"])
-def test_answers_end_with_the_one_that_halts(mode: str) -> None:
+def test_answers_end_with_the_one_that_halts(mode: Any) -> None:
     run = SparseVector(**LOUD, mode=mode).open(None, entropy=seeded(1))
     assert run.ask_many([20, 0, 20, 0, 20, 20]) == (ABOVE, BELOW, ABOVE, BELOW)
     with pytest.raises(Halted):

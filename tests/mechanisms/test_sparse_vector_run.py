@@ -117,7 +117,7 @@ def test_under_fixes_the_mode_and_the_grid() -> None:
 
 def test_half_of_epsilon_on_the_threshold_is_the_split_of_above_threshold() -> None:
     law = SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.5", charged="above").parts()
-    assert (law.threshold_scale, law.query_scale) == (1, 2)
+    assert [law.threshold_scale, law.query_scale] == [1, 2]
     assert SparseVector(epsilon=2, cutoff=1, threshold=0).parts() == (
         SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.281").parts()
     )
