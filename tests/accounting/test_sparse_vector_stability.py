@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import dpledger as dpl
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.costs import cost
 from dpledger.accounting.sparse_vectors import certify, delta_by_cause, ex_post_epsilon, stability_delta
@@ -19,6 +20,7 @@ from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, s
 from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
+from ledger_mechanisms import Stream
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
 ONE, MILLIONTH = Decimal(1), Decimal("0.000001")
@@ -286,3 +288,33 @@ def test_a_share_that_is_none_is_refused(share: str) -> None:
 def test_a_share_where_nothing_is_divided_is_refused() -> None:
     with pytest.raises(ParameterError, match="nothing in mode kov"):
         sparse_vector_law(ONE, MILLIONTH, 3, "kov", share=Decimal("0.5"))
+
+
+# ---- in a ledger ----------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_keeps_both_causes_and_refunds_the_pattern_but_no_delta() -> None:
+    law = stable_law(ONE, MILLIONTH, 3, "kov", max_queries=100)
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "0.00001"))
+    tests = Stream(claimed=dpl.ApproxDP(1, MILLIONTH), made_of=law, kind="told", causes=delta_by_cause(law))
+    with scope.open(tests, None) as run:
+        assert [run.ask(answer) for answer in (True, True, False, True)] == [True, True, False, True]
+    book.verify()
+    (admission,) = scope.account().admissions
+    assert {failure.cause for failure in admission.failures if failure.kind == "privacy"} == {
+        "composition",
+        "stability",
+    }
+    assert admission.rule == "ex_post"
+    assert admission.charged["pure"] == ex_post_epsilon(law, SparseVectorOutcome((3,), 1, False)) < 1
+    assert admission.charged["delta"] == admission.reserved["delta"] == MILLIONTH
+
+
+def test_a_ledger_refuses_a_threshold_that_is_too_low() -> None:
+    law = stable_law(ONE, MILLIONTH, 3, "basic", max_queries=100)
+    assert law.stable_at is not None
+    low = replace(law, stable_at=law.stable_at - 1)
+    scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "0.00001"))
+    with pytest.raises(ClaimTooSmall):
+        scope.open(Stream(claimed=dpl.ApproxDP(1, MILLIONTH), made_of=low, kind="told"), None)
