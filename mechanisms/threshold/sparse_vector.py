@@ -18,6 +18,12 @@ is discrete Laplace in whole steps of a public grid; queries are rounded to it. 
 (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
 >>> run.close().value
 Counts(asked=2, above=1, below=1, halted=True)
+
+Queries that do not depend on one another's answers may be asked at once; where the run halts the answers end:
+
+>>> run = tests.open([1] * 30, entropy=seeded(3))
+>>> run.ask_many([len, 1, 30])
+(<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome, parse_tree
 from dpledger.accounting.costs import cost
 from dpledger.accounting.sparse_vectors import certify, delta_by_cause, ex_post_epsilon, stability_delta
 from dpledger.accounting.sparse_vectors.losses import composition_delta
@@ -20,6 +20,7 @@ from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, s
 from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
+from dpledger.schema import plain
 from ledger_mechanisms import Stream
 from sparse_vector_oracle import Law, Noise, hockey_stick
 
@@ -288,6 +289,20 @@ def test_a_share_that_is_none_is_refused(share: str) -> None:
 def test_a_share_where_nothing_is_divided_is_refused() -> None:
     with pytest.raises(ParameterError, match="nothing in mode kov"):
         sparse_vector_law(ONE, MILLIONTH, 3, "kov", share=Decimal("0.5"))
+
+
+# ---- in documents ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", [RELEASING["basic"], MONOTONE["single_threshold"]], ids=lambda law: law.mode)
+def test_what_is_not_so_is_left_out_of_the_record(law: SparseVectorLaw) -> None:
+    """So that each law has one text."""
+    written = plain(law)
+    assert parse_tree(written) == law
+    assert ("stable_at" in written, "monotone" in written) == (law.stable_at is not None, bool(law.monotone))
+    for member, value in (("monotone", False), ("stable_at", 0), ("stable_at", "9"), ("stable_at", 2.0)):
+        with pytest.raises(ParameterError, match=member):
+            parse_tree({**written, member: value})
 
 
 # ---- in a ledger ----------------------------------------------------------------------------------------------------

@@ -232,6 +232,20 @@ def test_the_tape_shows_the_law_the_values_and_the_sensitivity() -> None:
     assert len(draws) == len(query) + len(thresholds)
 
 
+@pytest.mark.parametrize("mode", ["single_threshold", "basic"])
+def test_noise_is_drawn_in_vectors(mode: Any) -> None:
+    """A hundred thousand queries in seven draws, and thresholds by the hundred: no draw for each query or charge."""
+    tests = SparseVector(epsilon=500, cutoff=10**5, threshold=0, grid=1, mode=mode)
+    run = tests.open(None, entropy=seeded(3))
+    with recording() as draws:
+        assert len(run.ask_many(np.tile([10**6, 10**6, 10**6, -(10**6)], 25_000))) == 100_000
+    query = [draw for draw in draws if draw.law == DiscreteLaplace(tests.parts().query_scale)]
+    assert sorted({draw.size for draw in query}) == [100_000 % 2**14, 2**14]
+    assert len(query) == 7
+    assert len(draws) - len(query) <= (1 if mode == "single_threshold" else 25_000 // 256 + 7 + 1)
+    assert len(outcome(run.close()).closed_epochs) == 25_000
+
+
 # ---- what breaks ----------------------------------------------------------------------------------------------------
 
 
