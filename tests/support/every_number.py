@@ -48,8 +48,10 @@ from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBounda
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
-from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
+from dpledger.accounting.sparse_vectors.stability import stability_delta
+from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.cli import app
 from dpledger.ledger import bundle, readings
 from dpledger.ledger.ledger import Ledger
@@ -205,6 +207,15 @@ def _filters() -> dict[str, Answer]:
     return {f"filter {name}": partial(walked, make) for name, make in FILTERS.items()}
 
 
+def _stable_vectors() -> dict[str, Answer]:
+    def law(mode: Any) -> object:
+        found = stable_law(THIRD, SMALL, 5, mode)
+        return found, stability_delta(found), delta_by_cause(found), required_distance(found, 9, Decimal("0.05"))
+
+    modes = ("single_threshold", "target_charging", "basic", "kov", "auto")
+    return {f"stable vector {mode}": partial(law, mode) for mode in modes}
+
+
 def _sparse_vectors() -> dict[str, Answer]:
     def law(mode: Any) -> object:
         found = sparse_vector_law(THIRD, SMALL if mode not in ("single_threshold", "basic") else Decimal(0), 5, mode)
@@ -317,7 +328,16 @@ def _ledgers() -> dict[str, Answer]:
 
 def quick() -> dict[str, str]:
     """Prices, conversions, filters and sparse vectors."""
-    return _told({**_costs(), **_conversions(), **_filters(), **_sparse_vectors(), **_ex_post()})
+    return _told(
+        {
+            **_costs(),
+            **_conversions(),
+            **_filters(),
+            **_sparse_vectors(),
+            **_stable_vectors(),
+            **_ex_post(),
+        }
+    )
 
 
 def whole() -> dict[str, str]:
