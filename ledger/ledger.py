@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.decimals import whole
 from dpledger.errors import (
@@ -299,6 +299,7 @@ class Ledger:
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
         budget: Guarantee | Filter | None = None,
+        orders: Orders | None = None,
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
@@ -307,10 +308,12 @@ class Ledger:
         constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
         there and one of the three is missing.
 
+        `orders`: the Renyi orders of an approx_dp budget's accounts, alike or as pairs (order, share), in place of two
+        that suit most work (docs/proofs/filters.md, "F8").
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
         `dataset`: a commitment to the data, never the data."""
-        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset)
+        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, orders)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)

@@ -87,7 +87,9 @@ def check_price(name: str, level: Level, parts: Composition, charged: Coordinate
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
     Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
-    if not all(_is_covered(charged, account) for account in costs.currencies(level.filter, parts, level.relation)):
+    accounts = costs.currencies(level.filter, parts, level.relation)
+    unknown = set(charged) - {coordinate for account in accounts for coordinate in account.names}
+    if unknown or not all(_is_covered(charged, account) for account in accounts):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
