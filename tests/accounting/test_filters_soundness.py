@@ -39,7 +39,7 @@ MIXTURES = (
     either("1", ("0.6", "0.3")),
     either("1.5", ("2", "0.05")),
     either("1", ("1.5", "0.06"), ("0.4", "0.04")),
-    either("1.25", ("3", "0.03"), ("1", "0.05"), ("0.3", "0.04")),
+    either("1", ("3", "0.03"), ("1", "0.05"), ("0.3", "0.04")),
 )
 
 
@@ -92,7 +92,7 @@ def test_no_adaptive_analyst_gets_past_the_mixed_filter() -> None:
     assert 0 < best_attack(product, product.start(), moves, 2.0, UNIT) <= 0.05
 
 
-# ---- plans that stop when it suits, several at a time -----------------------------------------------------------------
+# ---- plans that stop when it suits, several at a time ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
