@@ -235,7 +235,9 @@ def _last(true_below: Callable[[Decimal], bool]) -> Decimal:
     down, within 1e-40 and 1e17."""
     low, high = LEAST_ORDER, GREATEST_ORDER
     while high > multiply(low, ROOT_RATIO):
-        near = high <= multiply(low, NEAR_RATIO)  # further off, both sides differ by far more than the last of 32 digits
+        near = high <= multiply(
+            low, NEAR_RATIO
+        )  # further off, both sides differ by far more than the last of 32 digits
         with localcontext(outward.context()):
             middle = (low * high).sqrt()
         with localcontext(outward.context(middle, digits=outward.DIGITS if near else 32)):

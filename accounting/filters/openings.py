@@ -91,10 +91,11 @@ def _chosen(orders: Orders) -> list[tuple[Decimal, Decimal | Fraction]]:
     """Orders less one, with their shares of the boundaries' delta: what they say, or alike."""
     if not 1 <= len(orders) <= MOST_BOUNDARIES:
         raise ParameterError("orders", len(orders), f"from 1 to {MOST_BOUNDARIES} Renyi orders")
-    pairs = [order for order in orders if isinstance(order, Sequence) and not isinstance(order, str)]
+    pairs = [order for order in orders if isinstance(order, (tuple, list))]
+    alike = [order for order in orders if not isinstance(order, (tuple, list))]
     if not pairs:
-        return [(_less_one(order), Fraction(1, len(orders))) for order in orders]
-    if len(pairs) < len(orders) or any(len(pair) != 2 for pair in pairs):
+        return [(_less_one(order), Fraction(1, len(alike))) for order in alike]
+    if alike or any(len(pair) != 2 for pair in pairs):
         raise ParameterError("orders", len(orders), "orders, or pairs (order, share), and not both")
     shares = [read(share, field="orders") for _, share in pairs]
     if not all(shares) or total(shares) > 1:

@@ -88,7 +88,7 @@ def test_a_delta_has_no_place_in_a_renyi_or_gaussian_budget() -> None:
 
 def test_the_orders_of_a_scope_are_what_people_choose_and_stand_in_its_entry() -> None:
     book = dpl.Ledger.in_memory()
-    budget, orders = dpl.ApproxDP(3, "0.000001"), [("9", "0.75"), (3, "0.25")]
+    budget, orders = dpl.ApproxDP(3, "0.000001"), [("9", "0.75"), ("3", "0.25")]
     scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, orders=orders)
     chosen = (dpl.Boundary(8, "0.000000375"), dpl.Boundary(2, "0.000000125"))
     assert scope.account().filter == dpl.EitherFilter(3, "0.0000005", chosen)
