@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from dpledger.accounting.ex_post.odometer import Odometer
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.decimals import whole
 from dpledger.errors import (
@@ -315,6 +315,7 @@ class Ledger:
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
         budget: Guarantee | Filter | None = None,
+        orders: Orders | None = None,
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
@@ -324,12 +325,14 @@ class Ledger:
         constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
         there and one of the three is missing.
 
+        `orders`: the Renyi orders of an approx_dp budget's accounts, alike or as pairs (order, share), in place of two
+        that suit most work (docs/proofs/filters.md, "F8").
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
         `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
         (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
         second reading beside the filter's, valid at every stopping time: `account().odometer()`."""
-        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer)
+        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer=odometer, orders=orders)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)

@@ -143,6 +143,7 @@ FILTERS = {
     "gdp": lambda: filters.opened_by(GDP("1.234567890123456789012345")),
     "either": lambda: filters.opened_by(ApproxDP(3, "1e-6")),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
+    "chosen": lambda: filters.opened_by(ApproxDP(3, "1e-6"), orders=((9, "0.5"), ("4.25", THIRD), (33, "0.1"))),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
 }
 
