@@ -2,7 +2,7 @@
 
 Each function is written once and runs on plain numbers with `math` and on arrays with `numpy`, named by the argument
 `by`. A number is believed only where the whole interval [y - tolerance, y + tolerance] lies inside one cell. The
-tolerances are derived in docs/proofs/noise.md, section 3, from three facts: add, multiply, divide and square root are
+tolerances are derived in docs/proofs/noise.md, section 3.1, from three facts: add, multiply, divide and square root are
 correctly rounded (IEEE 754); so is the conversion of an integer; and the logarithms of `math` and `numpy` are within
 2^-48, relatively (16 units in the last place; numpy aims at 4, the tests measure it).
 
@@ -35,7 +35,7 @@ __all__ = [
 BITS: Final = 63
 """of a uniform's known prefix"""
 
-UNIT: Final = 2.0**-BITS
+UNIT: float = 2.0**-BITS
 SMALLEST_PREFIX: Final = 2**46
 """Exponentials are computed for U >= 2^-17."""
 
