@@ -6,8 +6,8 @@ For each law, number of steps in a scale and size of the vector: nanoseconds a d
 turns), how many times OpenDP's rate that is, and how many times numpy's; then each target with PASS or FAIL. OpenDP's
 samplers are exact as well: `make_laplace` and `make_gaussian`, on integers beside the discrete laws, and on floats with
 the same grid beside the rounded ones; a draw of size 1 is one call of ours and of theirs. numpy's draws are floats:
-they are no peer, for their last bits tell of what they were added to, but the speed to look up to. `--quick`: less of each. OpenDP
-is in the extra `bench`; without it, its columns are empty, and that is said.
+they are no peer, for their last bits tell of what they were added to, but the speed to look up to. `--quick`: fewer
+scales. OpenDP is in the extra `bench`; without it, its columns are empty, and that is said.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def asking(rounds: int) -> float:
     """Microseconds for one question to a sparse vector that is answered "below"."""
     best = math.inf
     for _ in range(rounds):
-        run = SparseVector(epsilon=1, cutoff=1, threshold=10**6).open(None)
+        run = SparseVector(epsilon=1, cutoff=1, threshold=10**6).open(None, entropy=system())
         start = time.perf_counter()
         for _ in range(ASKED):
             run.ask(0)
@@ -151,14 +151,11 @@ def main() -> None:
     if opendp is None:
         print("OpenDP is not installed (the extra `bench` holds it): nothing stands beside our samplers but numpy.")
     print(f"{'law':18} {'steps':>6} {'size':>7} {'ns/draw':>9} {'OpenDP':>9} {'times':>6} {'numpy':>7} {'times':>6}")
-    slowest, ratios = 0.0, {size: math.inf for size in SIZES}
+    slowest, ratios = 0.0, dict.fromkeys(SIZES, math.inf)
     for case in cases(options.quick):
         exact, peer, floats = nanoseconds([ours(case), theirs(case), unsafe(case)], case.size, options.rounds)
-        print(
-            f"{case.law.kind:18} {'2^' + str(case.steps):>6} {case.size:7} {exact:9.1f} {peer:9.0f} {peer / exact:6.0f} "
-            f"{floats:7.1f} {floats / exact:6.2f}",
-            flush=True,
-        )
+        line = f"{case.law.kind:18} {'2^' + str(case.steps):>6} {case.size:7} {exact:9.1f} {peer:9.0f}"
+        print(f"{line} {peer / exact:6.0f} {floats:7.1f} {floats / exact:6.2f}", flush=True)
         ratios[case.size] = min(ratios[case.size], peer / exact)
         if case.size == 1:
             slowest = max(slowest, exact / 1000)
