@@ -172,8 +172,8 @@ def _signs(words: Words) -> _Ints:
 
 def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entropy, widening: Widening) -> Cells:
     """floor(steps E + offset), E = -ln U, the upper 63 bits of each word being the first of U."""
-    prefix, exponentials = _exponentials(words)
-    cells, sure = floats.cells_of(exponentials, steps.near, offset, widening.coarse, np)
+    prefix, logarithms = _logarithms(words)
+    cells, sure = floats.cells_of(logarithms, steps.near, offset, widening.coarse, np)
     sure &= prefix >= SMALLEST_PREFIX
     unsure = np.flatnonzero(~sure)
     if not len(unsure):
@@ -210,10 +210,10 @@ def _whole(numbers: list[Any]) -> Cells:
     return whole if max(map(abs, whole.flat)) >= LIMIT else whole.astype(np.int64)
 
 
-def _exponentials(words: Words) -> tuple[_Ints, _Floats]:
-    """The 63-bit prefixes and -ln of them as float64 (meaningless below `SMALLEST_PREFIX`)."""
+def _logarithms(words: Words) -> tuple[_Ints, _Floats]:
+    """The 63-bit prefixes and ln of them as float64 (meaningless below `SMALLEST_PREFIX`)."""
     prefix = (words >> np.uint64(1)).view(np.int64)
-    return prefix, floats.exponential(np.maximum(prefix, SMALLEST_PREFIX), np)
+    return prefix, floats.logarithm(np.maximum(prefix, SMALLEST_PREFIX), np)
 
 
 def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) -> Cells:
@@ -227,11 +227,11 @@ def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) ->
     inside = np.flatnonzero(squares < 1 + EDGE)
     squares = squares.take(inside)
     clipped = _within_edges(squares)
-    factor, tolerance = floats.polar(clipped, steps.near, widening.coarse, np)
+    factor, room = floats.polar(clipped, steps.near, widening.coarse, np)
     variates = point.take(inside, axis=1)
     variates *= factor
     variates += 0.5
-    cells, sure = floats.settled(variates, tolerance, np)
+    cells, sure = floats.settled(variates, room, np)
     certain = sure[0] & sure[1]
     certain &= squares == clipped
     unsure = np.flatnonzero(~certain)
@@ -271,11 +271,11 @@ def _finer_pairs(
 def _discrete_gaussian(by: _Rejection, count: int, entropy: Entropy, widening: Widening) -> Cells:
     """The accepted ones of `count` trials of the rejection."""
     proposals = _discrete_laplace(by.proposal, count, entropy, widening)
-    prefix, exponentials = _exponentials(entropy.words(len(proposals)))
+    prefix, logarithms = _logarithms(entropy.words(len(proposals)))
     distance = np.abs(proposals).astype(np.float64) - by.near_centre
-    margins = floats.margin(exponentials, distance, by.near_halved)
-    accepted = margins > 0
-    sure = np.abs(margins) > widening.coarse * MARGIN_ERROR
+    excess = floats.excess(logarithms, distance, by.near_halved)
+    accepted = excess < 0
+    sure = np.abs(excess) > widening.coarse * MARGIN_ERROR
     sure &= prefix >= SMALLEST_PREFIX
     for i in np.flatnonzero(~sure):
         accepted[i] = by.keeps(int(proposals[i]), Lazy(int(prefix[i]), BITS, entropy))
@@ -306,8 +306,8 @@ def _signed_cell(steps: Steps, offset: float, entropy: Entropy, widening: Wideni
     """floor(steps E + offset) and a sign, of one word."""
     word = int(entropy.words(1)[0])
     prefix, sign = word >> 1, 1 - 2 * (word & 1)
-    exponential = floats.exponential(max(prefix, SMALLEST_PREFIX), math)
-    cell, sure = floats.cells_of(exponential, steps.near, offset, widening.coarse, math)
+    logarithm = floats.logarithm(max(prefix, SMALLEST_PREFIX), math)
+    cell, sure = floats.cells_of(logarithm, steps.near, offset, widening.coarse, math)
     if not sure or prefix < SMALLEST_PREFIX:
         cell = int(_finer_cells(steps, offset, np.array([prefix]), entropy, widening)[0])
     return cell, sign
@@ -334,8 +334,8 @@ def _first_of_pair(steps: Steps, prefix: _Ints, entropy: Entropy, widening: Wide
     if squares >= 1 + EDGE:
         return None
     if EDGE <= squares <= 1 - EDGE:
-        factor, tolerance = floats.polar(squares, steps.near, widening.coarse, math)
-        cell, sure = floats.settled(first * factor + 0.5, tolerance, math)
+        factor, room = floats.polar(squares, steps.near, widening.coarse, math)
+        cell, sure = floats.settled(first * factor + 0.5, room, math)
         if sure:
             return int(cell)
     cells, kept = _finer_pairs(steps, prefix.reshape(2, 1), np.array([squares]), entropy, widening)
@@ -346,10 +346,10 @@ def _one_discrete_gaussian(by: _Rejection, entropy: Entropy, widening: Widening)
     while True:
         proposal = _one_discrete_laplace(by.proposal, entropy, widening)
         prefix = int(entropy.words(1)[0]) >> 1
-        exponential = floats.exponential(max(prefix, SMALLEST_PREFIX), math)
-        margin = floats.margin(exponential, abs(proposal) - by.near_centre, by.near_halved)
-        if prefix >= SMALLEST_PREFIX and abs(margin) > widening.coarse * MARGIN_ERROR:
-            kept = margin > 0
+        logarithm = floats.logarithm(max(prefix, SMALLEST_PREFIX), math)
+        excess = floats.excess(logarithm, abs(proposal) - by.near_centre, by.near_halved)
+        if prefix >= SMALLEST_PREFIX and abs(excess) > widening.coarse * MARGIN_ERROR:
+            kept = excess < 0
         else:
             kept = by.keeps(proposal, Lazy(prefix, BITS, entropy))
         if kept:

@@ -104,13 +104,13 @@ def test_the_first_tier_keeps_its_bounds() -> None:
     worst = mp.mpf(0)
     with mp.workdps(DIGITS):
         prefixes = uniform_prefixes(700, floats.SMALLEST_PREFIX)
-        for prefix, value in zip(prefixes.tolist(), floats.exponential(prefixes, np).tolist(), strict=True):
+        for prefix, value in zip(prefixes.tolist(), (-floats.logarithm(prefixes, np)).tolist(), strict=True):
             tolerance = value * scale * floats._EXPONENTIAL_RELATIVE + scale * floats._EXPONENTIAL_ABSOLUTE + one
             for end in (prefix, prefix + 1):
                 worst = max(worst, abs(mp.mpf(value * scale) - true_exponential(end) * mp.mpf(scale)) / tolerance)
         prefix = points(700)
-        factors, tolerances = floats.polar(float_squares(prefix), scale, 1.0, np)
-        for (first, second), factor, tolerance in zip(prefix.T.tolist(), factors, tolerances, strict=True):
+        factors, rooms = floats.polar(float_squares(prefix), scale, 1.0, np)
+        for (first, second), factor, tolerance in zip(prefix.T.tolist(), factors, 0.5 - rooms, strict=True):
             value = mp.mpf(float(first * floats.UNIT * factor))
             for ends in ((first, second), (first + 1, second + 1), (first, second + 1)):
                 worst = max(worst, abs(value - true_normal(*ends) * mp.mpf(scale)) / mp.mpf(float(tolerance)))
