@@ -4,7 +4,7 @@ It decides what float64 leaves open, up to some 2^50 steps in a scale, by the sa
 so that every product that matters is exact (24 bits times 29), and what is rounded is some 2^-11 of the whole or less.
 Facts used: add, subtract, multiply, divide and square root of float64 are correctly rounded, and so are conversions
 between integers, float32 and float64; the first tier's logarithm is needed as a first guess only. Proof:
-docs/proofs/noise.md, section 4.
+docs/proofs/noise.md, section 3.2.
 
 >>> steps = Steps.of(Fraction(2**40))
 >>> prefix = np.array([2**62])  # U = 1/2
@@ -42,12 +42,14 @@ _PER_UNIT = 2**10  # entries of the table of exponentials for each unit of the l
 _ENTRIES = 14 * _PER_UNIT + 1  # e^14 > 2^20
 _TABLE_BITS = 128
 _SHORT = 29  # bits: times a float32, the product is exact
+_SHORT_UNIT: float = 2.0**-_SHORT
 _TO_SHORT = 1.5 * 2.0 ** (52 - _SHORT)  # added and subtracted: rounds to a multiple of 2^-29
 _LOW = BITS - _SHORT  # bits of a prefix below its first 29
 _HALF_BITS = 26  # of a coordinate: its square is exact
+_HALF_UNIT: float = 2.0**-_HALF_BITS
 _LOW_OF_COORDINATE = BITS - _HALF_BITS
 
-# docs/proofs/noise.md, section 4
+# docs/proofs/noise.md, section 3.2
 _EXPONENTIAL = 2.0**-61
 _PREFIX = 2.0**-62
 _NORMAL = 2.0**-60
@@ -88,7 +90,7 @@ class Found(NamedTuple):
 def exponential_cells(steps: Steps, offset: float, prefix: _Ints) -> Found:
     """steps E + offset for uniforms of these prefixes of 63 bits."""
     clipped = np.maximum(prefix, _SMALLEST_PREFIX)
-    high = (clipped >> _LOW) * 2.0**-_SHORT
+    high = (clipped >> _LOW).astype(np.float64) * _SHORT_UNIT
     low = (clipped & (2**_LOW - 1)) * UNIT
     uniform = high + low
     whole, first, second = _logarithm(high, low, uniform, -np.log(uniform))
@@ -102,7 +104,7 @@ def exponential_cells(steps: Steps, offset: float, prefix: _Ints) -> Found:
 def polar_cells(steps: Steps, prefix: _Ints, squares: _Floats) -> Found:
     """steps N + 1/2 of both coordinates for points of these prefixes, int64[2, n]. `squares`: S as the first tier has
     it, with 2^-20 <= S <= 1 - 2^-20."""
-    high = (prefix >> _LOW_OF_COORDINATE) * 2.0**-_HALF_BITS
+    high = (prefix >> _LOW_OF_COORDINATE).astype(np.float64) * _HALF_UNIT
     low = (prefix & (2**_LOW_OF_COORDINATE - 1)) * UNIT
     rough = -np.log(squares)
     factor = np.sqrt(2.0 * rough / squares)

@@ -172,36 +172,48 @@ def _signs(words: Words) -> _Ints:
 
 def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entropy, widening: Widening) -> Cells:
     """floor(steps E + offset), E = -ln U, the upper 63 bits of each word being the first of U."""
-    prefix, exponentials = _exponentials(words)
-    cells, sure = floats.cells_of(exponentials, steps.near, offset, widening.coarse, np)
+    prefix, logarithms = _logarithms(words)
+    cells, sure = floats.cells_of(logarithms, steps.near, offset, widening.coarse, np)
     sure &= prefix >= SMALLEST_PREFIX
     unsure = np.flatnonzero(~sure)
+    if not len(unsure):
+        return cells.astype(np.int64)
     cells[unsure] = 0.0
-    whole: Cells = cells.astype(np.int64)
-    if len(unsure) and steps.near <= pairs.REACH:
-        found = pairs.exponential_cells(steps, offset, prefix.take(unsure))
-        sure = found.sure(widening.fine)
-        whole[unsure] = found.cells
-        unsure = unsure[~sure]
-    half = Fraction(offset)
-    exact = [exponential_cell(steps.exact, half, Lazy(int(prefix[i]), BITS, entropy)) for i in unsure]
-    return _patched(whole, unsure, exact)
+    return _with(cells.astype(np.int64), unsure, _finer_cells(steps, offset, prefix.take(unsure), entropy, widening))
 
 
-def _exponentials(words: Words) -> tuple[_Ints, _Floats]:
-    """The 63-bit prefixes and -ln of them as float64 (meaningless below `SMALLEST_PREFIX`)."""
+def _finer_cells(steps: Steps, offset: float, prefix: _Ints, entropy: Entropy, widening: Widening) -> Cells:
+    """What `_exponential_cells` leaves open: by sums of two floats, and exactly where those are not certain either."""
+    cells, left = np.zeros(len(prefix), dtype=np.int64), np.arange(len(prefix))
+    if steps.near <= pairs.REACH:
+        found = pairs.exponential_cells(steps, offset, prefix)
+        cells, left = found.cells, np.flatnonzero(~found.sure(widening.fine))
+    if not len(left):
+        return cells
+    uniforms = [Lazy(number, BITS, entropy) for number in prefix[left].tolist()]
+    return _with(
+        cells, left, _whole([exponential_cell(steps.exact, Fraction(offset), uniform) for uniform in uniforms])
+    )
+
+
+def _with(cells: Cells, places: npt.NDArray[np.intp], finer: Cells) -> Cells:
+    """The cells, those at `places` (of the last axis) replaced; objects if `finer` are."""
+    if finer.dtype == object:
+        cells = cells.astype(object)
+    cells[..., places] = finer
+    return cells
+
+
+def _whole(numbers: list[Any]) -> Cells:
+    """int64, or objects where one of the numbers is too large."""
+    whole = np.array(numbers, dtype=object)
+    return whole if max(map(abs, whole.flat)) >= LIMIT else whole.astype(np.int64)
+
+
+def _logarithms(words: Words) -> tuple[_Ints, _Floats]:
+    """The 63-bit prefixes and ln of them as float64 (meaningless below `SMALLEST_PREFIX`)."""
     prefix = (words >> np.uint64(1)).view(np.int64)
-    return prefix, floats.exponential(np.maximum(prefix, SMALLEST_PREFIX), np)
-
-
-def _patched(whole: Cells, places: npt.NDArray[np.intp], exact: list[int]) -> Cells:
-    """The cells along the last axis, those at `places` replaced by `exact`."""
-    if not exact:
-        return whole
-    if max(map(abs, exact)) >= LIMIT:
-        whole = whole.astype(object)
-    whole[places] = exact
-    return whole
+    return prefix, floats.logarithm(np.maximum(prefix, SMALLEST_PREFIX), np)
 
 
 def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) -> Cells:
@@ -215,19 +227,20 @@ def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) ->
     inside = np.flatnonzero(squares < 1 + EDGE)
     squares = squares.take(inside)
     clipped = _within_edges(squares)
-    factor, tolerance = floats.polar(clipped, steps.near, widening.coarse, np)
+    factor, room = floats.polar(clipped, steps.near, widening.coarse, np)
     variates = point.take(inside, axis=1)
     variates *= factor
     variates += 0.5
-    cells, sure = floats.settled(variates, tolerance, np)
+    cells, sure = floats.settled(variates, room, np)
     certain = sure[0] & sure[1]
     certain &= squares == clipped
     unsure = np.flatnonzero(~certain)
-    cells[:, unsure] = 0.0
-    whole: Cells = cells.astype(np.int64)
     if not len(unsure):
-        return whole.reshape(-1)
-    return _finer_pairs(steps, whole, unsure, prefix[:, inside[unsure]], squares.take(unsure), entropy, widening)
+        return cells.reshape(-1).astype(np.int64)
+    cells[:, unsure] = 0.0
+    finer, kept = _finer_pairs(steps, prefix[:, inside[unsure]], squares.take(unsure), entropy, widening)
+    whole = _with(cells.astype(np.int64), unsure, finer)
+    return (whole if kept.all() else np.delete(whole, unsure[~kept], axis=1)).reshape(-1)
 
 
 def _within_edges(squares: _Floats) -> _Floats:
@@ -236,43 +249,33 @@ def _within_edges(squares: _Floats) -> _Floats:
 
 
 def _finer_pairs(
-    steps: Steps,
-    whole: Cells,
-    unsure: npt.NDArray[np.intp],
-    prefix: _Ints,
-    squares: _Floats,
-    entropy: Entropy,
-    widening: Widening,
-) -> Cells:
-    """All pairs of cells, those at `unsure` by their `prefix`: by sums of two floats or exactly, or left out where it
-    rejects."""
-    left = np.arange(len(unsure))
+    steps: Steps, prefix: _Ints, squares: _Floats, entropy: Entropy, widening: Widening
+) -> tuple[Cells, npt.NDArray[np.bool_]]:
+    """The pairs of cells that float64 leaves open, and which are not rejected: by sums of two floats, and exactly
+    where those are not certain either."""
+    cells, kept = np.zeros(prefix.shape, dtype=np.int64), np.ones(len(squares), dtype=np.bool_)
+    left = np.arange(len(squares))
     if steps.near <= pairs.REACH:
         clipped = _within_edges(squares)
         found = pairs.polar_cells(steps, prefix, clipped)
-        certain = found.sure(widening.fine).all(axis=0) & (squares == clipped)
-        whole[:, unsure] = found.cells
-        left = np.flatnonzero(~certain)
-    keep = np.ones(whole.shape[1], dtype=np.bool_)
-    for place, (first, second) in zip(unsure[left], prefix[:, left].T.tolist(), strict=True):
-        pair = polar_cells(steps.exact, Lazy(first, BITS, entropy), Lazy(second, BITS, entropy))
-        keep[place] = pair is not None
-        if pair is None:
-            continue
-        if max(map(abs, pair)) >= LIMIT:
-            whole = whole.astype(object, copy=False)
-        whole[0, place], whole[1, place] = pair
-    return whole[:, keep].reshape(-1)
+        cells = found.cells
+        left = np.flatnonzero(~(found.sure(widening.fine).all(axis=0) & (squares == clipped)))
+    if not len(left):
+        return cells, kept
+    points = [[Lazy(number, BITS, entropy) for number in point] for point in prefix[:, left].T.tolist()]
+    exact = [polar_cells(steps.exact, *point) for point in points]
+    kept[left] = [pair is not None for pair in exact]
+    return _with(cells, left, _whole([pair or (0, 0) for pair in exact]).T), kept
 
 
 def _discrete_gaussian(by: _Rejection, count: int, entropy: Entropy, widening: Widening) -> Cells:
     """The accepted ones of `count` trials of the rejection."""
     proposals = _discrete_laplace(by.proposal, count, entropy, widening)
-    prefix, exponentials = _exponentials(entropy.words(len(proposals)))
+    prefix, logarithms = _logarithms(entropy.words(len(proposals)))
     distance = np.abs(proposals).astype(np.float64) - by.near_centre
-    margins = floats.margin(exponentials, distance, by.near_halved)
-    accepted = margins > 0
-    sure = np.abs(margins) > widening.coarse * MARGIN_ERROR
+    excess = floats.excess(logarithms, distance, by.near_halved)
+    accepted = excess < 0
+    sure = np.abs(excess) > widening.coarse * MARGIN_ERROR
     sure &= prefix >= SMALLEST_PREFIX
     for i in np.flatnonzero(~sure):
         accepted[i] = by.keeps(int(proposals[i]), Lazy(int(prefix[i]), BITS, entropy))
@@ -303,11 +306,11 @@ def _signed_cell(steps: Steps, offset: float, entropy: Entropy, widening: Wideni
     """floor(steps E + offset) and a sign, of one word."""
     word = int(entropy.words(1)[0])
     prefix, sign = word >> 1, 1 - 2 * (word & 1)
-    exponential = floats.exponential(max(prefix, SMALLEST_PREFIX), math)
-    cell, sure = floats.cells_of(exponential, steps.near, offset, widening.coarse, math)
-    if sure and prefix >= SMALLEST_PREFIX:
-        return cell, sign
-    return exponential_cell(steps.exact, Fraction(offset), Lazy(prefix, BITS, entropy)), sign
+    logarithm = floats.logarithm(max(prefix, SMALLEST_PREFIX), math)
+    cell, sure = floats.cells_of(logarithm, steps.near, offset, widening.coarse, math)
+    if not sure or prefix < SMALLEST_PREFIX:
+        cell = int(_finer_cells(steps, offset, np.array([prefix]), entropy, widening)[0])
+    return cell, sign
 
 
 def _one_discrete_laplace(steps: Steps, entropy: Entropy, widening: Widening) -> int:
@@ -320,33 +323,33 @@ def _one_discrete_laplace(steps: Steps, entropy: Entropy, widening: Widening) ->
 def _one_gaussian(steps: Steps, entropy: Entropy, widening: Widening) -> int:
     """The first variate of the first pair that is kept; the second is dropped."""
     while True:
-        pair = _polar_pair(steps, entropy.words(2).view(np.int64).tolist(), entropy, widening)
-        if pair is not None:
-            return pair[0]
+        cell = _first_of_pair(steps, entropy.words(2).view(np.int64), entropy, widening)
+        if cell is not None:
+            return cell
 
 
-def _polar_pair(steps: Steps, prefix: list[int], entropy: Entropy, widening: Widening) -> tuple[int, int] | None:
-    first, second = (number * UNIT for number in prefix)
+def _first_of_pair(steps: Steps, prefix: _Ints, entropy: Entropy, widening: Widening) -> int | None:
+    first, second = (number * UNIT for number in prefix.tolist())
     squares = first * first + second * second
     if squares >= 1 + EDGE:
         return None
     if EDGE <= squares <= 1 - EDGE:
-        factor, tolerance = floats.polar(squares, steps.near, widening.coarse, math)
-        cell, sure = floats.settled(first * factor + 0.5, tolerance, math)
-        other, also = floats.settled(second * factor + 0.5, tolerance, math)
-        if sure and also:
-            return cell, other
-    return polar_cells(steps.exact, *(Lazy(number, BITS, entropy) for number in prefix))
+        factor, room = floats.polar(squares, steps.near, widening.coarse, math)
+        cell, sure = floats.settled(first * factor + 0.5, room, math)
+        if sure:
+            return int(cell)
+    cells, kept = _finer_pairs(steps, prefix.reshape(2, 1), np.array([squares]), entropy, widening)
+    return int(cells[0, 0]) if kept[0] else None
 
 
 def _one_discrete_gaussian(by: _Rejection, entropy: Entropy, widening: Widening) -> int:
     while True:
         proposal = _one_discrete_laplace(by.proposal, entropy, widening)
         prefix = int(entropy.words(1)[0]) >> 1
-        exponential = floats.exponential(max(prefix, SMALLEST_PREFIX), math)
-        margin = floats.margin(exponential, abs(proposal) - by.near_centre, by.near_halved)
-        if prefix >= SMALLEST_PREFIX and abs(margin) > widening.coarse * MARGIN_ERROR:
-            kept = margin > 0
+        logarithm = floats.logarithm(max(prefix, SMALLEST_PREFIX), math)
+        excess = floats.excess(logarithm, abs(proposal) - by.near_centre, by.near_halved)
+        if prefix >= SMALLEST_PREFIX and abs(excess) > widening.coarse * MARGIN_ERROR:
+            kept = excess < 0
         else:
             kept = by.keeps(proposal, Lazy(prefix, BITS, entropy))
         if kept:

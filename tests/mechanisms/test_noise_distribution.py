@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import assert_never
 
 import numpy as np
@@ -22,6 +23,7 @@ from exact_tests import SIGNIFICANCE, cumulative_p_value, independence_p_value
 from noise_oracle import cdf_of
 
 DRAWS = 200_000
+TENTH_LESS = Decimal("0.9")
 
 # The law, a twin whose scale is 3 % smaller, and the points in steps at which the distribution functions are compared:
 # from the middle to where 20 draws of 200,000 fall beyond.
@@ -57,13 +59,13 @@ def test_draws_follow_the_law_and_not_one_that_is_narrower(law: Law, twin: Law, 
 def a_tenth_narrower(law: Law) -> Law:
     match law:
         case RoundedLaplace(scale=scale, grid=grid):
-            return RoundedLaplace(multiply(scale, "0.9"), grid)
+            return RoundedLaplace(multiply(scale, TENTH_LESS), grid)
         case RoundedGaussian(sigma=sigma, grid=grid):
-            return RoundedGaussian(multiply(sigma, "0.9"), grid)
+            return RoundedGaussian(multiply(sigma, TENTH_LESS), grid)
         case DiscreteLaplace(scale=scale):
-            return DiscreteLaplace(multiply(scale, "0.9"))
+            return DiscreteLaplace(multiply(scale, TENTH_LESS))
         case DiscreteGaussian(sigma=sigma):
-            return DiscreteGaussian(multiply(sigma, "0.9"))
+            return DiscreteGaussian(multiply(sigma, TENTH_LESS))
         case _:
             assert_never(law)
 
