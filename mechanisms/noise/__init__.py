@@ -1,6 +1,7 @@
 """Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens` and `sampled`
-toss coins."""
+toss coins, `choose` picks one of many by their scores, `respond` answers at random."""
 
+from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.coins import Positions, happens, sampled
 from dpledger.mechanisms.noise.door import draw
 from dpledger.mechanisms.noise.laws import (
@@ -9,10 +10,14 @@ from dpledger.mechanisms.noise.laws import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExpMinus,
+    ExponentialWeights,
     Law,
+    PermuteAndFlip,
+    RandomizedResponse,
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
+    Weighted,
     half_width,
 )
 from dpledger.mechanisms.noise.tape import Draw, recording, replaying, unrecorded
@@ -24,16 +29,23 @@ __all__ = [
     "DiscreteLaplace",
     "Draw",
     "ExpMinus",
+    "ExponentialWeights",
     "Law",
+    "PermuteAndFlip",
     "Positions",
+    "RandomizedResponse",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
+    "Weighted",
+    "choose",
     "draw",
+    "exponent_for",
     "half_width",
     "happens",
     "recording",
     "replaying",
+    "respond",
     "sampled",
     "unrecorded",
 ]
