@@ -1,6 +1,8 @@
 """Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens` and `sampled`
-toss coins, `choose` picks one of many by their scores, `respond` answers at random."""
+toss coins, `choose` picks one of many by their scores, `respond` answers at random,
+`chain` answers ever more precisely."""
 
+from dpledger.mechanisms.noise.chains import Chain, chain, coarsened
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.coins import Positions, happens, sampled
 from dpledger.mechanisms.noise.door import draw
@@ -14,6 +16,7 @@ from dpledger.mechanisms.noise.laws import (
     Law,
     PermuteAndFlip,
     RandomizedResponse,
+    Refinement,
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
@@ -25,6 +28,7 @@ from dpledger.mechanisms.noise.tape import Draw, recording, replaying, unrecorde
 __all__ = [
     "AnyLaw",
     "Bernoulli",
+    "Chain",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Draw",
@@ -34,11 +38,14 @@ __all__ = [
     "PermuteAndFlip",
     "Positions",
     "RandomizedResponse",
+    "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
     "Weighted",
+    "chain",
     "choose",
+    "coarsened",
     "draw",
     "exponent_for",
     "half_width",

@@ -123,9 +123,9 @@ def _first_bits(chance: Chance, bits: int) -> int:
     digits = bits  # some three times as many as the bits have, so that hardly ever a second look is needed
     while True:
         low, high = chance(Outward(digits))
-        ends = [math.floor(Fraction(end) * 2**bits) for end in (low, high)]
-        if ends[0] == ends[1]:
-            return ends[0]
+        first, last = (math.floor(Fraction(end) * Fraction(2**bits)) for end in (low, high))
+        if first == last:
+            return first
         digits *= 2
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "Law",
     "PermuteAndFlip",
     "RandomizedResponse",
+    "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
@@ -155,7 +156,18 @@ class RandomizedResponse:
 Weighted: TypeAlias = ExponentialWeights | PermuteAndFlip
 """The closed union of laws that choose by scores."""
 
-AnyLaw: TypeAlias = Law | Bernoulli | Weighted | RandomizedResponse
+
+@record
+class Refinement:
+    """A level of a chain that may go on to `finest`: the noise of the finest level, coarsened to this scale. As a law
+    of its own it is that of `finest` at this scale; what ties it to the other levels is in `chain`."""
+
+    finest: RoundedLaplace | DiscreteLaplace
+    scale: Positive
+    kind: Literal["refinement"] = tag(default="refinement")
+
+
+AnyLaw: TypeAlias = Law | Bernoulli | Weighted | RandomizedResponse | Refinement
 """The closed union of everything that a door draws, and a tape holds."""
 
 

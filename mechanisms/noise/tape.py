@@ -43,8 +43,8 @@ class Draw:
 
     law: AnyLaw
     sensitivity: Sensitivity | None
-    value: Passed = field(repr=False)
-    output: Returned = field(repr=False)
+    value: Any = field(repr=False)
+    output: Any = field(repr=False)
     shape: tuple[int, ...] = ()
 
     @property

@@ -46,7 +46,8 @@ def found_in(law: Weighted, scores: Sequence[int], *, counts: Sequence[int] | No
     entropy = seeded(31)
     ends = np.cumsum(counts or [1] * len(scores))
     places = [choose(law, scores, sensitivity=ONE, entropy=entropy, counts=counts) for _ in range(trials)]
-    return np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(scores)).tolist()
+    found: list[int] = np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(scores)).tolist()
+    return found
 
 
 def p_value(counted: list[int], law: list[float]) -> float:
@@ -290,7 +291,7 @@ def test_what_is_no_answer_is_read_as_the_nearest_that_is() -> None:
     assert respond(law, 10**30, entropy=seeded(1)) == 299
     for bad in (1.0, True, "1", None, np.array([0.5])):
         with pytest.raises(ParameterError, match="answer"):
-            respond(law, bad, entropy=seeded(1))  # type: ignore[call-overload]
+            respond(law, bad, entropy=seeded(1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, True, 2**32 + 1])
@@ -354,6 +355,6 @@ def test_choices_are_on_the_tape_and_replayed_on_other_scores() -> None:
     assert [draw.output for draw in draws] == recorded
     assert [draw.size for draw in draws] == [3, 15, 1]
     assert np.asarray(again[0].value).tolist() == [0, 1, 9]
-    assert [part.tolist() for part in again[1].value] == [[0, 1, 9], [5, 5, 5]]  # type: ignore[union-attr]
+    assert [part.tolist() for part in again[1].value] == [[0, 1, 9], [5, 5, 5]]
     with replaying(draws):
         assert run([0, 1, 9, 9], 2)[0] in range(4)  # another number of candidates: chosen afresh
