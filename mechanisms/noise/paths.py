@@ -32,7 +32,7 @@ Finest: TypeAlias = RoundedLaplace | DiscreteLaplace
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
-_ONE = Fraction(1)
+_ONE, _HALF = Fraction(1), Fraction(1, 2)
 _GUARD_DIGITS = 20
 
 # docs/proofs/noise.md, section 10: the largest errors of the float path, where all prefixes are above the guard.
@@ -40,9 +40,9 @@ _SMALLEST_WORD = 2**44
 _DEPTH_ERROR = 2.0**-41  # of a depth, for each uniform in it
 _EDGE_ERROR = 2.0**-44
 _LAPLACE_ERROR = 2.0**-37  # of a jump over its place, for each uniform in it and two more
-_GEOMETRIC_ERROR = 2.0**-35
+_GEOMETRIC_ERROR = 2.0**-37
 _MOST_ROUNDS = 2**8
-_LEAST_PLACE = 1.25  # of the discrete law
+_LEAST_PLACE = 1 + 2.0**-10  # of the discrete law
 
 
 @dataclass(slots=True)
@@ -133,11 +133,10 @@ class _Path:
     @staticmethod
     def _relative_place(at: Outward, uniforms: list[Lazy]) -> Bracket:
         """The place over the first place: the root of the product of the uniforms."""
-        low, high = _ONE, _ONE
+        product = at.exact(_ONE)
         for uniform in uniforms:
-            ends = uniform.bounds()
-            low, high = low * ends[0], high * ends[1]
-        return at.root(at.between((low, high)))
+            product = at.times(product, at.between(uniform.bounds()))
+        return at.root(product)
 
 
 class LaplacePath(_Path):
@@ -192,22 +191,21 @@ class LaplacePath(_Path):
     def _exactly(self, entry: int, turns: list[int]) -> int:
         if entry not in self._bases:
             self._bases[entry] = _positive(Lazy(int(self._words[entry]) >> 1, 63, self._entropy))
-        base = self._bases[entry]
-        jumps = [(self._uniforms(turn, entry), self._lazy(1, turn, entry), self._sign(turn, entry)) for turn in turns]
+        base, sizes = self._bases[entry], {turn: self._lazy(1, turn, entry) for turn in turns}
+        uniforms = self._uniforms(max(turns, default=-1), entry)
         while True:
-            shown = [base, *(size for _, size, _ in jumps), *(uniform for places, _, _ in jumps for uniform in places)]
-            at = _arithmetic(shown)
-            total = _signed(
-                at, int(_signs(self._words[entry : entry + 1])[0]), at.times(_time(at, base), at.exact(self._end))
-            )
-            first = at.exact(self._top)
-            for places, size, sign in jumps:
-                place = at.times(self._relative_place(at, places), first)
-                total = at.add(total, _signed(at, sign, at.times(_time(at, size), place)))
-            low, high = (math.floor(Fraction(end) + Fraction(1, 2)) for end in total)
+            at = _arithmetic([base, *uniforms, *sizes.values()])
+            total = _signed(at, _sign(self._words[entry]), at.times(_time(at, base), at.exact(self._end)))
+            product = at.exact(self._top * self._top)
+            for turn, uniform in enumerate(uniforms):
+                product = at.times(product, at.between(uniform.bounds()))
+                if turn in sizes:
+                    jump = at.times(_time(at, sizes[turn]), at.root(product))
+                    total = at.add(total, _signed(at, self._sign(turn, entry), jump))
+            low, high = (math.floor(Fraction(end) + _HALF) for end in total)
             if low == high:
                 return low
-            _refine(shown)
+            _refine([base, *uniforms, *sizes.values()])
 
     def _sign(self, turn: int, entry: int) -> int:
         here = self._rounds[turn]
@@ -234,9 +232,10 @@ class DiscretePath(_Path):
     def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
         places = np.exp(here.depth) / -math.expm1(-1 / float(self._first))
         with np.errstate(divide="ignore", invalid="ignore"):  # at places near one, which floats do not decide
-            steps = _exponentials(here.words[1]) / -np.log1p(-1 / places)
+            rates = -np.log1p(-1 / places)
+            steps = _exponentials(here.words[1]) / rates
             cells = np.floor(steps)
-            unsure = self._coarse * (turn + 2) * _GEOMETRIC_ERROR * places
+            unsure = self._coarse * (turn + 2) * _GEOMETRIC_ERROR * places / ((places - 1) * rates)
             sure = (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~here.rough & (places >= _LEAST_PLACE)
         found = np.zeros(len(cells), dtype=object)
         for i in np.flatnonzero(here.above):

@@ -8,6 +8,7 @@ with probability (q'/q) ((1 - q)/(1 - q'))^2, else y plus an independent discret
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -45,7 +46,7 @@ def continuous_joint_cdf(scale: float, finer: float, *, keep: float | None = Non
     def joint(a: float, b: float) -> float:
         ends = sorted({-40 * finer, *(t for t in (0.0, a) if -40 * finer < t < b), b})
         convolved = 0.0
-        for low, high in zip(ends, ends[1:], strict=False):
+        for low, high in itertools.pairwise(ends):
             width = (high - low) / 1000
             for i in range(1000):
                 y = low + (i + 0.5) * width
