@@ -31,7 +31,7 @@ from dpledger.mechanisms.noise.laws import (
     RoundedLaplace,
     Sensitivity,
 )
-from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample
+from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample, sample_one
 from dpledger.mechanisms.noise.tape import taped
 
 __all__ = ["draw"]
@@ -67,7 +67,7 @@ def _added(law: Law, value: int | Cells, entropy: Entropy) -> int | Cells:
         noise = sample(law, values.size, entropy).reshape(values.shape)
         return _sum(values, noise)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value) + int(sample(law, 1, entropy)[0])
+        return int(value) + sample_one(law, entropy)
     raise ParameterError("value", type(value).__name__, "whole numbers of steps: an int or an array of integers")
 
 
