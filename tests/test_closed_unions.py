@@ -46,7 +46,7 @@ CLOSED = {
         draws.Draw,
         bodies.Body,
         gate.Decision,
-        noise.Law,
+        noise.AnyLaw,
         events.Event,
     )
     for member in members(union)

@@ -1,6 +1,9 @@
 """Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens` and `sampled`
-toss coins."""
+toss coins, `choose` picks one of many by their scores, `respond` answers at random,
+`chain` answers ever more precisely."""
 
+from dpledger.mechanisms.noise.chains import Chain, chain, coarsened
+from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
 from dpledger.mechanisms.noise.coins import Positions, happens, sampled
 from dpledger.mechanisms.noise.door import draw
 from dpledger.mechanisms.noise.laws import (
@@ -9,10 +12,15 @@ from dpledger.mechanisms.noise.laws import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExpMinus,
+    ExponentialWeights,
     Law,
+    PermuteAndFlip,
+    RandomizedResponse,
+    Refinement,
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
+    Weighted,
     half_width,
 )
 from dpledger.mechanisms.noise.tape import Draw, recording, replaying, unrecorded
@@ -20,20 +28,31 @@ from dpledger.mechanisms.noise.tape import Draw, recording, replaying, unrecorde
 __all__ = [
     "AnyLaw",
     "Bernoulli",
+    "Chain",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Draw",
     "ExpMinus",
+    "ExponentialWeights",
     "Law",
+    "PermuteAndFlip",
     "Positions",
+    "RandomizedResponse",
+    "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
+    "Weighted",
+    "chain",
+    "choose",
+    "coarsened",
     "draw",
+    "exponent_for",
     "half_width",
     "happens",
     "recording",
     "replaying",
+    "respond",
     "sampled",
     "unrecorded",
 ]

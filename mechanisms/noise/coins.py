@@ -26,7 +26,7 @@ from dpledger.mechanisms.noise.brackets import Bracket, Outward
 from dpledger.mechanisms.noise.laws import Bernoulli, ExpMinus, rational
 from dpledger.mechanisms.noise.tape import taped
 
-__all__ = ["Chance", "Positions", "below", "falls", "happens", "sampled", "tossed", "uniform_below"]
+__all__ = ["Chance", "Positions", "below", "cell", "falls", "happens", "sampled", "tossed", "uniform_below"]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Positions, rising."""
@@ -85,12 +85,16 @@ def below(chance: Chance, numerator: int, bits: int, entropy: Entropy) -> bool:
     return numerator < first
 
 
-def uniform_below(count: int, entropy: Entropy) -> int:
-    """A uniform one of the whole numbers 0 to count - 1: floor(count U)."""
-    bits = _WORD_BITS * (1 + count.bit_length() // _WORD_BITS)
+def uniform_below(count: int, entropy: Entropy, *, words: int = 1) -> int:
+    """A uniform one of the whole numbers 0 to count - 1: floor(count U). `words`: how many are drawn at first."""
     numerator = 0
-    for word in entropy.words(bits // _WORD_BITS).tolist():
+    for word in entropy.words(words).tolist():
         numerator = numerator * _WORD + word
+    return cell(count, numerator, _WORD_BITS * words, entropy)
+
+
+def cell(count: int, numerator: int, bits: int, entropy: Entropy) -> int:
+    """floor(count U) for a uniform number whose first `bits` bits are `numerator`: more are drawn if needed."""
     while (found := count * numerator >> bits) != (count * (numerator + 1) - 1) >> bits:
         numerator, bits = numerator * _WORD + int(entropy.words(1)[0]), bits + _WORD_BITS
     return found
@@ -119,9 +123,9 @@ def _first_bits(chance: Chance, bits: int) -> int:
     digits = bits  # some three times as many as the bits have, so that hardly ever a second look is needed
     while True:
         low, high = chance(Outward(digits))
-        ends = [math.floor(Fraction(end) * 2**bits) for end in (low, high)]
-        if ends[0] == ends[1]:
-            return ends[0]
+        first, last = (math.floor(Fraction(end) * Fraction(2**bits)) for end in (low, high))
+        if first == last:
+            return first
         digits *= 2
 
 

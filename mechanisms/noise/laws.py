@@ -19,9 +19,9 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Annotated, Literal, TypeAlias, assert_never
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
-from dpledger.decimals import Number, Positive, exact, read, subtract
+from dpledger.decimals import Number, Positive, Whole, exact, read, subtract
 from dpledger.errors import ParameterError
 from dpledger.schema import record, tag
 
@@ -31,10 +31,15 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExpMinus",
+    "ExponentialWeights",
     "Law",
+    "PermuteAndFlip",
+    "RandomizedResponse",
+    "Refinement",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
+    "Weighted",
     "half_width",
     "rational",
     "steps_per_scale",
@@ -120,7 +125,49 @@ def rational(value: Number, *, field: str) -> Fraction:
     return Fraction(number)
 
 
-AnyLaw: TypeAlias = Law | Bernoulli
+@record
+class ExponentialWeights:
+    """One of many candidates, each with probability proportional to e^(exponent score). McSherry-Talwar 2007.
+
+    `exponent`: of one step of score; `exponent_for` says which is epsilon-DP."""
+
+    exponent: Positive
+    kind: Literal["exponential_weights"] = tag(default="exponential_weights")
+
+
+@record
+class PermuteAndFlip:
+    """The candidate whose score plus an exponential variate of mean 1 / exponent is the greatest. McKenna-Sheldon 2020,
+    Ding et al. 2021."""
+
+    exponent: Positive
+    kind: Literal["permute_and_flip"] = tag(default="permute_and_flip")
+
+
+@record
+class RandomizedResponse:
+    """One of the answers 0 to k - 1: the true one with odds e^epsilon to 1 against each other one. Warner 1965."""
+
+    epsilon: Positive
+    k: Annotated[Whole, Field(strict=True, ge=2, le=2**32)]
+    kind: Literal["randomized_response"] = tag(default="randomized_response")
+
+
+Weighted: TypeAlias = ExponentialWeights | PermuteAndFlip
+"""The closed union of laws that choose by scores."""
+
+
+@record
+class Refinement:
+    """A level of a chain that may go on to `finest`: the noise of the finest level, coarsened to this scale. As a law
+    of its own it is that of `finest` at this scale; what ties it to the other levels is in `chain`."""
+
+    finest: RoundedLaplace | DiscreteLaplace
+    scale: Positive
+    kind: Literal["refinement"] = tag(default="refinement")
+
+
+AnyLaw: TypeAlias = Law | Bernoulli | Weighted | RandomizedResponse | Refinement
 """The closed union of everything that a door draws, and a tape holds."""
 
 

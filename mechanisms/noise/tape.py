@@ -23,8 +23,9 @@ from dpledger.mechanisms.noise.laws import AnyLaw, ExpMinus, Sensitivity
 
 __all__ = ["Draw", "Passed", "Returned", "recording", "replaying", "taped", "unrecorded"]
 
-Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any]
-"""What a door is given: whole numbers of steps, the scores of a choice, the probability of a coin."""
+Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any]]
+"""What a door is given: whole numbers of steps, the scores of a choice (and how many each stands for), the probability
+of a coin."""
 
 Returned: TypeAlias = int | npt.NDArray[Any]
 """What a door answers: noisy numbers, the place chosen, how a coin fell (of many: the positions of those that did)."""
@@ -38,12 +39,12 @@ class Draw:
     making: it holds the exact value, and neither the ledger nor a log may see it.
 
     `shape`: of the variates; of a choice, how many there were to choose from. `value`, `output`: as passed and returned
-    (arrays are copies). `sensitivity`: None of a coin, whose law is its probability."""
+    (arrays are copies). `sensitivity`: None of a coin or an answer, whose law says all."""
 
     law: AnyLaw
     sensitivity: Sensitivity | None
-    value: Passed = field(repr=False)
-    output: Returned = field(repr=False)
+    value: Any = field(repr=False)
+    output: Any = field(repr=False)
     shape: tuple[int, ...] = ()
 
     @property
@@ -135,4 +136,6 @@ def _scripted(tape: _Tape, law: AnyLaw, shape: tuple[int, ...], fresh: Answer) -
 
 
 def _copy(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_copy, value))
     return value.copy() if isinstance(value, np.ndarray) else value

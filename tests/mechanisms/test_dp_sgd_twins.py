@@ -15,6 +15,7 @@ from dpledger.accounting.composition import Repeated
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.training import DPSGD
+from tapes import declared, grid_of
 from training_twins import TWINS, TwinWorkers
 
 SIGNIFICANCE = 1e-9
@@ -49,8 +50,8 @@ def excess(kind: type[DPSGD], data: Any, neighbour: Any) -> float:
     worst = 0.0
     for left, right in zip(draws_of(kind, data), draws_of(kind, neighbour), strict=True):
         steps = [int(a) - int(b) for a, b in zip(np.ravel(left.value), np.ravel(right.value), strict=True)]
-        distance = math.isqrt(sum((2**20 * step) ** 2 for step in steps)) / 2**20 * float(left.law.grid)
-        worst = max(worst, distance / float(left.sensitivity.value))
+        distance = math.isqrt(sum((2**20 * step) ** 2 for step in steps)) / 2**20 * float(grid_of(left))
+        worst = max(worst, distance / float(declared(left).value))
     return worst
 
 
@@ -82,7 +83,7 @@ def test_b2_dividing_by_the_batch_shows_in_the_size_of_a_step() -> None:
     for kind, same in ((DPSGD, True), (TWINS["TRN-B2"], False)):
         with recording() as draws:
             mean = kind(**PLAN).open(data, entropy=seeded(2)).ask(rows)
-        declared = np.asarray(draws[0].output, dtype=np.float64) * float(draws[0].law.grid) / 4
+        declared = np.asarray(draws[0].output, dtype=np.float64) * float(grid_of(draws[0])) / 4
         assert np.array_equal(mean, declared) is same
 
 
@@ -137,8 +138,8 @@ def test_b6_users_clipped_by_the_row_move_as_far_as_they_have_rows() -> None:
         return np.array([user.sum(axis=0) for user in batch]).reshape(len(batch), 3)
 
     left, right = draws_of(DPSGD, users, of_users), draws_of(DPSGD, users[1:], of_users)
-    moved = np.linalg.norm(np.asarray(left[0].value) - np.asarray(right[0].value)) * float(left[0].law.grid)
-    assert moved <= float(left[0].sensitivity.value)
+    moved = np.linalg.norm(np.asarray(left[0].value) - np.asarray(right[0].value)) * float(grid_of(left[0]))
+    assert moved <= float(declared(left[0]).value)
 
 
 @pytest.mark.parametrize("size", [1e20, 1e160, 1e300])

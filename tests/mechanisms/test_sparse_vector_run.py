@@ -24,6 +24,7 @@ from dpledger.mechanisms.threshold.run import Number
 from dpledger.mechanisms.threshold.sparse_vector import ASSUMES
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
+from tapes import declared
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
 LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10}  # noise far below one
@@ -290,7 +291,7 @@ def test_the_threshold_is_drawn_once_an_epoch(mode: str, thresholds: int) -> Non
     draws = draws_of(mechanism, [20.0, 0.0, 20.0, 0.0])
     scales = [draw.law.scale for draw in draws if hasattr(draw.law, "scale")]
     leaf = mechanism.parts()
-    steps = draws[0].sensitivity.value
+    steps = declared(draws[0]).value
     assert scales.count(multiply(leaf.threshold_scale, steps)) == thresholds
     assert scales.count(multiply(leaf.query_scale, steps)) == 4
     assert len(draws) == thresholds + 4
@@ -307,7 +308,7 @@ def test_a_query_never_moves_further_than_is_declared(value: float, move: float,
     mechanism = SparseVector(epsilon=1, cutoff=1, threshold=0, sensitivity=sensitivity, grid=grid)
     neighbour = Fraction(value) + Fraction(move) * Fraction(Decimal(sensitivity))
     left, right = (draws_of(mechanism, [number])[-1] for number in (Fraction(value), neighbour))
-    assert abs(int(left.value) - int(right.value)) <= left.sensitivity.value
+    assert abs(int(left.value) - int(right.value)) <= declared(left).value
 
 
 def test_a_threshold_off_the_grid_is_rounded_up() -> None:

@@ -56,6 +56,7 @@ from dpledger.cli import app
 from dpledger.ledger import bundle, readings
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.recomposition import accounts
+from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
@@ -281,7 +282,26 @@ def _mechanisms() -> dict[str, Answer]:
         answers = [run.ask(float(k)).value for k in range(3)]
         return [*answers, run.close().parts]
 
+    def doors() -> object:
+        """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
+        one = noise.Sensitivity(1, "l1", "a number")
+        fine = noise.chain(noise.RoundedLaplace(1, "1e-15"), 0, sensitivity=one, entropy=seeded(7))
+        whole = noise.chain(noise.DiscreteLaplace("0.1"), 0, sensitivity=one, entropy=seeded(8))
+        class_of = [2**70, 2**1000, 3]
+        return [
+            noise.exponent_for(THIRD, sensitivity=3),
+            noise.sampled(noise.ExpMinus(THIRD), 50, entropy=seeded(6)).tolist(),
+            noise.respond(noise.RandomizedResponse(THIRD, k=7), 3, entropy=seeded(6)),
+            *(
+                noise.choose(law(THIRD), [3, 0, 3], sensitivity=one, entropy=seeded(9), counts=class_of)
+                for law in (noise.ExponentialWeights, noise.PermuteAndFlip)
+            ),
+            *(fine.refine(scale) for scale in (30, 3, 1)),
+            *(whole.refine(scale) for scale in ("0.3", "0.1")),
+        ]
+
     return {
+        "doors of noise": doors,
         "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),

@@ -1,0 +1,322 @@
+"""Noise at every scale at once: a path in the scale whose value at each scale is Laplace, discrete or rounded.
+
+From the finest scale upwards the path stands still but for jumps, independent of each other. With the place
+c = scale (or 1 / (1 - e^(-1/scale)) of the discrete law), the next jump below place c is at c sqrt(U), U uniform; a
+jump at c is a Laplace variable of scale c (or a geometric one with a fair sign, of ratio 1 - 1/c). So nothing has to be
+known of the scales that will be asked for: the path is drawn once, and read. Jumps and places are functions of their
+bits: float64 decides where it is certain, exact arithmetic where not. Proof: docs/proofs/noise.md, section 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.mechanisms.entropy import Entropy, Words
+from dpledger.mechanisms.noise.brackets import Bracket, Outward
+from dpledger.mechanisms.noise.laws import DiscreteLaplace, RoundedLaplace, steps_per_scale
+from dpledger.mechanisms.noise.refine import Lazy
+from dpledger.mechanisms.noise.sampling import Cells, sample
+
+__all__ = ["DiscretePath", "Finest", "LaplacePath", "jumps_between", "path"]
+
+Finest: TypeAlias = RoundedLaplace | DiscreteLaplace
+"""The laws that a chain can end at."""
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+_Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_ONE, _HALF = Fraction(1), Fraction(1, 2)
+_GUARD_DIGITS = 20
+
+# docs/proofs/noise.md, section 10: the largest errors of the float path, where all prefixes are above the guard.
+_SMALLEST_WORD = 2**44
+_DEPTH_ERROR = 2.0**-41  # of a depth, for each uniform in it
+_EDGE_ERROR = 2.0**-44
+_LAPLACE_ERROR = 2.0**-37  # of a jump over its place, for each uniform in it and two more
+_GEOMETRIC_ERROR = 2.0**-37
+_MOST_ROUNDS = 2**8
+_LEAST_PLACE = 1 + 2.0**-10  # of the discrete law
+
+
+@dataclass(slots=True)
+class _Round:
+    """The n-th next jump of every entry that still had one; `entries` rise. The last of an entry lies below the finest
+    scale and is no jump: `above` says which are. `depth`: ln(place / first place). `rough`: floats do not know."""
+
+    entries: npt.NDArray[np.intp]
+    words: Words  # [0]: how deep, [1]: how large, the lowest bit its sign
+    depth: _Floats
+    rough: _Bools
+    above: _Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    sizes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+
+
+class _Path:
+    """What both laws share: where the jumps are, between the scale of `finest` and the `first` that is read."""
+
+    def __init__(self, finest: Decimal, first: Decimal, size: int, entropy: Entropy, coarse: float) -> None:
+        self._first, self._size, self._entropy, self._coarse = first, size, entropy, coarse
+        self._rounds: list[_Round] = []
+        self._lazies: dict[tuple[int, int, int], Lazy] = {}
+        entries: npt.NDArray[np.intp] = np.arange(size if first > finest else 0)
+        depth: _Floats = np.zeros(len(entries))
+        rough: _Bools = np.zeros(len(entries), dtype=np.bool_)
+        while len(entries):
+            words = entropy.words(2 * len(entries)).reshape(2, len(entries))
+            depth = depth + 0.5 * np.log(np.maximum(words[0], np.uint64(1)).astype(np.float64) * 2.0**-64)
+            rough = rough | (words < np.uint64(_SMALLEST_WORD)).any(axis=0)
+            here = _Round(entries, words, depth, rough)
+            self._rounds.append(here)
+            here.above = self._deeper(len(self._rounds) - 1, finest, than=False)
+            entries, depth, rough = entries[here.above], depth[here.above], rough[here.above]
+        for turn, here in enumerate(self._rounds):
+            here.sizes = self._sizes(turn, here)
+
+    def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
+        """The place of `scale` over the first place."""
+        raise NotImplementedError
+
+    def _log_ratio(self, scale: Decimal) -> float:
+        """The logarithm of it, in floats."""
+        raise NotImplementedError
+
+    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
+        """The jumps of a round."""
+        raise NotImplementedError
+
+    def _read(self, scale: Decimal) -> list[_Bools]:
+        """Which jumps of each round the path has made by this scale."""
+        if scale == self._first:
+            return [here.above for here in self._rounds]
+        return [here.above & self._deeper(turn, scale, than=True) for turn, here in enumerate(self._rounds)]
+
+    def _deeper(self, turn: int, scale: Decimal, *, than: bool) -> _Bools:
+        """Whether each place of a round is below that of `scale` (`than`), or above it."""
+        here, edge = self._rounds[turn], self._log_ratio(scale)
+        unsure = self._coarse * ((turn + 1) * _DEPTH_ERROR + (1 + abs(edge)) * _EDGE_ERROR)
+        result: _Bools = (here.depth < edge) == than
+        for i in np.flatnonzero(~(np.abs(here.depth - edge) > unsure) | here.rough):
+            result[i] = self._exactly_deeper(turn, int(here.entries[i]), scale) == than
+        return result
+
+    def _exactly_deeper(self, turn: int, entry: int, scale: Decimal) -> bool:
+        uniforms = self._uniforms(turn, entry)
+        while True:
+            at = _arithmetic(uniforms)
+            low, high = self._relative_place(at, uniforms)
+            edge = self._ratio(scale, at)
+            if high < edge.low:
+                return True
+            if low > edge.high:
+                return False
+            _refine(uniforms)
+
+    def _uniforms(self, turn: int, entry: int) -> list[Lazy]:
+        return [self._lazy(0, earlier, entry) for earlier in range(turn + 1)]
+
+    def _lazy(self, row: int, turn: int, entry: int) -> Lazy:
+        """The uniform number of a word, with the bits of it that were shown before."""
+        key = (row, turn, entry)
+        if key not in self._lazies:
+            here = self._rounds[turn]
+            word = int(here.words[row, np.searchsorted(here.entries, entry)])
+            self._lazies[key] = _positive(Lazy(word >> row, 64 - row, self._entropy))
+        return self._lazies[key]
+
+    @staticmethod
+    def _relative_place(at: Outward, uniforms: list[Lazy]) -> Bracket:
+        """The place over the first place: the root of the product of the uniforms."""
+        product = at.exact(_ONE)
+        for uniform in uniforms:
+            product = at.times(product, at.between(uniform.bounds()))
+        return at.root(product)
+
+
+class LaplacePath(_Path):
+    """Real numbers, in steps of the grid, of which the nearest whole numbers are read."""
+
+    def __init__(self, law: RoundedLaplace, first: Decimal, size: int, entropy: Entropy, coarse: float) -> None:
+        self._top, self._end = Fraction(first) / Fraction(law.grid), steps_per_scale(law)
+        self._words = entropy.words(size)
+        self._bases: dict[int, Lazy] = {}
+        super().__init__(law.scale, first, size, entropy, coarse)
+
+    def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
+        return at.exact(Fraction(scale) / Fraction(self._first))
+
+    def _log_ratio(self, scale: Decimal) -> float:
+        return math.log(Fraction(scale) / Fraction(self._first))
+
+    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:  # noqa: ARG002
+        return _signs(here.words[1]) * _exponentials(here.words[1]) * self._places(here)
+
+    def _places(self, here: _Round) -> _Floats:
+        places: _Floats = np.exp(here.depth) * float(self._top)
+        return places
+
+    def read(self, scale: Decimal) -> Cells:
+        """The value at `scale` of every entry, as Python integers."""
+        end, made = float(self._end), self._read(scale)
+        steps = _signs(self._words) * _exponentials(self._words) * end + 0.5
+        spread, rough = np.full(self._size, 2 * end), self._words < np.uint64(_SMALLEST_WORD)
+        for turn, (here, jumped) in enumerate(zip(self._rounds, made, strict=True)):
+            moved = here.entries[jumped]
+            steps[moved] += here.sizes[jumped]
+            spread[moved] += (turn + 2) * self._places(here)[jumped]
+            rough[moved] |= here.rough[jumped]
+        unsure = self._coarse * (spread * _LAPLACE_ERROR + 2.0**-51)
+        cells = np.floor(steps)
+        sure = (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~rough
+        if len(self._rounds) > _MOST_ROUNDS:
+            sure[:] = False
+        found = np.empty(self._size, dtype=object)
+        found[sure] = [int(cell) for cell in cells[sure]]
+        for entry in np.flatnonzero(~sure).tolist():
+            turns = [turn for turn, jumped in enumerate(made) if self._jumped(turn, entry, jumped)]
+            found[entry] = self._exactly(entry, turns)
+        return found
+
+    def _jumped(self, turn: int, entry: int, jumped: _Bools) -> bool:
+        entries = self._rounds[turn].entries
+        i = int(np.searchsorted(entries, entry))
+        return i < len(entries) and entries[i] == entry and bool(jumped[i])
+
+    def _exactly(self, entry: int, turns: list[int]) -> int:
+        if entry not in self._bases:
+            self._bases[entry] = _positive(Lazy(int(self._words[entry]) >> 1, 63, self._entropy))
+        base, sizes = self._bases[entry], {turn: self._lazy(1, turn, entry) for turn in turns}
+        uniforms = self._uniforms(max(turns, default=-1), entry)
+        while True:
+            at = _arithmetic([base, *uniforms, *sizes.values()])
+            total = _signed(at, _sign(self._words[entry]), at.times(_time(at, base), at.exact(self._end)))
+            product = at.exact(self._top * self._top)
+            for turn, uniform in enumerate(uniforms):
+                product = at.times(product, at.between(uniform.bounds()))
+                if turn in sizes:
+                    jump = at.times(_time(at, sizes[turn]), at.root(product))
+                    total = at.add(total, _signed(at, self._sign(turn, entry), jump))
+            low, high = (math.floor(Fraction(end) + _HALF) for end in total)
+            if low == high:
+                return low
+            _refine([base, *uniforms, *sizes.values()])
+
+    def _sign(self, turn: int, entry: int) -> int:
+        here = self._rounds[turn]
+        return _sign(here.words[1, np.searchsorted(here.entries, entry)])
+
+
+class DiscretePath(_Path):
+    """Whole numbers."""
+
+    def __init__(self, law: DiscreteLaplace, first: Decimal, base: Cells, entropy: Entropy, coarse: float) -> None:
+        self._base = base
+        super().__init__(law.scale, first, len(base), entropy, coarse)
+
+    def _gap(self, scale: Decimal, at: Outward) -> Bracket:
+        """1 - e^(-1/scale): one over the place."""
+        return at.subtract(at.exact(_ONE), at.exp(at.negative(at.exact(1 / Fraction(scale)))))
+
+    def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
+        return at.over(self._gap(self._first, at), self._gap(scale, at))
+
+    def _log_ratio(self, scale: Decimal) -> float:
+        return math.log(math.expm1(-1 / float(self._first)) / math.expm1(-1 / float(scale)))
+
+    def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
+        places = np.exp(here.depth) / -math.expm1(-1 / float(self._first))
+        with np.errstate(divide="ignore", invalid="ignore"):  # at places near one, which floats do not decide
+            rates = -np.log1p(-1 / places)
+            steps = _exponentials(here.words[1]) / rates
+            cells = np.floor(steps)
+            unsure = self._coarse * (turn + 2) * _GEOMETRIC_ERROR * places / ((places - 1) * rates)
+            sure = (np.abs(steps - cells - 0.5) < 0.5 - unsure) & ~here.rough & (places >= _LEAST_PLACE)
+        found = np.zeros(len(cells), dtype=object)
+        for i in np.flatnonzero(here.above):
+            found[i] = 1 + (int(cells[i]) if sure[i] else self._exact_cell(turn, int(here.entries[i])))
+        return _signs(here.words[1]).astype(object) * found
+
+    def _exact_cell(self, turn: int, entry: int) -> int:
+        """floor(E / -ln(1 - 1/place))."""
+        size, uniforms = self._lazy(1, turn, entry), self._uniforms(turn, entry)
+        while True:
+            at = _arithmetic([size, *uniforms])
+            inverse = at.over(self._gap(self._first, at), self._relative_place(at, uniforms))
+            ratio = at.subtract(at.exact(_ONE), inverse)
+            if ratio.low > 0 and ratio.high < 1:
+                steps = at.over(_time(at, size), at.negative(at.ln(ratio)))
+                low, high = (math.floor(Fraction(end)) for end in steps)
+                if low == high:
+                    return low
+            _refine([size, *uniforms])
+
+    def read(self, scale: Decimal) -> Cells:
+        """The value at `scale` of every entry, as Python integers."""
+        found = self._base.astype(object)
+        for here, jumped in zip(self._rounds, self._read(scale), strict=True):
+            found[here.entries[jumped]] += here.sizes[jumped]
+        return found
+
+
+def path(
+    finest: Finest, first: Decimal, size: int, entropy: Entropy, *, coarse: float = 1.0
+) -> LaplacePath | DiscretePath:
+    """Independent paths, to be read at scales from `first` down to that of `finest`.
+
+    `coarse` (at least 1) widens the error bounds, so that tests reach the exact path; the law is the same.
+    """
+    if isinstance(finest, RoundedLaplace):
+        return LaplacePath(finest, first, size, entropy, coarse)
+    return DiscretePath(finest, first, sample(finest, size, entropy), entropy, coarse)
+
+
+def jumps_between(finer: DiscreteLaplace, scale: Decimal, size: int, entropy: Entropy, *, coarse: float = 1.0) -> Cells:
+    """By how much independent paths move from the scale of `finer` up to `scale`: Python integers."""
+    still = np.zeros(size, dtype=np.int64)
+    return DiscretePath(finer, scale, still, entropy, coarse).read(scale)
+
+
+def _exponentials(words: Words) -> _Floats:
+    """-ln U, the upper 63 bits of each word being the first of U."""
+    times: _Floats = -np.log(np.maximum(words >> np.uint64(1), np.uint64(1)).astype(np.float64) * 2.0**-63)
+    return times
+
+
+def _signs(words: Words) -> npt.NDArray[np.int64]:
+    signs: npt.NDArray[np.int64] = 1 - 2 * (words & np.uint64(1)).astype(np.int64)
+    return signs
+
+
+def _sign(word: np.uint64) -> int:
+    return 1 - 2 * (int(word) & 1)
+
+
+def _signed(at: Outward, sign: int, x: Bracket) -> Bracket:
+    return x if sign > 0 else at.negative(x)
+
+
+def _time(at: Outward, uniform: Lazy) -> Bracket:
+    """-ln U, of a positive U."""
+    return at.negative(at.ln(at.between(uniform.bounds())))
+
+
+def _positive(uniform: Lazy) -> Lazy:
+    """The same, with so many bits that it is above zero."""
+    while uniform.numerator == 0:
+        uniform.refine()
+    return uniform
+
+
+def _arithmetic(uniforms: list[Lazy]) -> Outward:
+    return Outward(max(uniform.bits for uniform in uniforms) + _GUARD_DIGITS)
+
+
+def _refine(uniforms: list[Lazy]) -> None:
+    for uniform in uniforms:
+        uniform.refine()
