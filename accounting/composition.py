@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
+from dpledger.accounting.chains import Chain
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
@@ -39,6 +40,7 @@ from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
+    "Chain",
     "Composition",
     "Converted",
     "DiscreteGaussianLaw",
@@ -282,6 +284,7 @@ Node: TypeAlias = (
     | RandomAllocation
     | Group
     | Parallel
+    | Chain
     | PostProcessed
     | Converted
     | Filtered
@@ -384,6 +387,8 @@ def children(tree: Composition) -> tuple[Composition, ...]:
             return (part,)
         case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
             return (part,)
+        case Chain(of=law):
+            return (law,)
         case _:
             assert_never(tree)
 

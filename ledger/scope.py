@@ -30,7 +30,7 @@ from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
+from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Refines, Release, Steps
 from dpledger.process import Home
 from dpledger.relations import Relation, Unit
 
@@ -154,7 +154,8 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, ready.steps if isinstance(ready, Steps) else None)
+            steps = ready.steps if isinstance(ready, Steps) else None
+            return Session(attempt, conversation, steps, ready if isinstance(ready, Refines) else None)
         raise attempt.give_up(failure)
 
     def reserve(self, mechanism: Mechanism[Data, Value], *, key: str | None = None) -> Reservation[Data, Value]:

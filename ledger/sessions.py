@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar
 
+from dpledger.accounting.chains import ChainLaw, finest
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Conversation, Release
+from dpledger.mechanisms.protocol import Conversation, Refines, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -29,12 +30,20 @@ class Session(Generic[Query, Answer, Value]):
     It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
     the parent's, and settles at its cap there, for what a copy of it did could not be seen."""
 
-    def __init__(self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        conversation: Conversation[Query, Answer, Value],
+        steps: int | None,
+        refines: Refines | None = None,
+    ) -> None:
         self._attempt = attempt
         self._conversation = conversation
         self._steps = steps
+        self._refines = refines
         self._asked = 0
         self._handed_out = 0
+        self._levels: tuple[ChainLaw, ...] | None = None if refines is None else ()
         self._granted = 0
         self._home = Home("an open interaction")
         self._lock = threading.RLock()
@@ -56,6 +65,7 @@ class Session(Generic[Query, Answer, Value]):
             self._grant_next()
             self._asked += 1  # before it runs: a query may ask on its own
             try:
+                level = None if self._refines is None else self._refines.level_of(query)
                 answer = self._conversation.ask(query)
                 self._home.require()  # the query may have forked
             except (Halted, InputError, ForkedProcess):
@@ -67,6 +77,8 @@ class Session(Generic[Query, Answer, Value]):
                 if self._receipt is not None:
                     raise Halted("the query closed the interaction: its answer is no part of what was settled")
                 self._handed_out += 1
+                if self._levels is not None and level is not None:
+                    self._levels = finest(self._levels, level)
                 return answer
             raise self._fail(failure)
 
@@ -103,7 +115,9 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._receipt = self._attempt.commit(release, keep="none", handed_out=self._handed_out)
+                self._receipt = self._attempt.commit(
+                    release, keep="none", handed_out=self._handed_out, levels=self._levels
+                )
                 return self._receipt
             raise self._fail(failure)
 
