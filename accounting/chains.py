@@ -16,7 +16,7 @@ dpledger.errors.ParameterError: Chain.reached: expected a level of this chain: i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -25,7 +25,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.leaves import DiscreteLaplaceLaw, GaussianLaw, LaplaceLaw
 from dpledger.schema import given, record, tag
 
-__all__ = ["Chain", "ChainLaw", "Level", "are_of_one_chain", "finer", "finest", "is_within"]
+__all__ = ["Chain", "ChainLaw", "Level", "are_of_one_chain", "finer", "finest", "is_within", "settles_by_levels"]
 
 ChainLaw: TypeAlias = LaplaceLaw | DiscreteLaplaceLaw | GaussianLaw
 """What a level of a chain may be."""
@@ -63,6 +63,20 @@ class Chain:
         if boundary is not None and not isinstance(info.data.get("of"), GaussianLaw):
             raise ValueError("none: only a Gaussian chain has one")
         return boundary
+
+
+def settles_by_levels(of: ChainLaw) -> bool:
+    """Whether each level, given those before it, is a release of its own whose price is fixed before it: so that the
+    levels that were not taken come back in every currency, and not only the epsilon of the last one.
+
+    Source: docs/proofs/filters.md, "Chains"."""
+    match of:
+        case LaplaceLaw() | DiscreteLaplaceLaw():
+            return False
+        case GaussianLaw():
+            return True
+        case _:
+            assert_never(of)
 
 
 def is_within(level: Level, finest_: Level) -> bool:

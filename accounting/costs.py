@@ -22,6 +22,7 @@ from typing import assert_never
 
 from dpledger.accounting import filters, prices
 from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -47,7 +48,6 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.leaves import DiscreteLaplaceLaw, GaussianLaw, LaplaceLaw
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.prices import FREE, Cost
 from dpledger.decimals import ZERO, add, multiply, round_up
@@ -205,16 +205,12 @@ def _of_chain(tree: Chain, relation: Relation, orders: Orders) -> Cost:
     Claim: as `cost`, and with `reached` what `filters.settle` asks for. Source: docs/proofs/filters.md, "Chains".
     """
     ran = priced(tree.of if tree.reached is None else tree.reached, relation, orders)
-    match tree.of:
-        case LaplaceLaw() | DiscreteLaplaceLaw():
-            return replace(priced(tree.of, relation, ()), pure=ran.pure, rdp=dict.fromkeys(orders))
-        case GaussianLaw():
-            if tree.boundary is None:
-                return replace(ran, pure=None)
-            pure = _within_boundary(tree.boundary, ran.mu_squared)
-            return replace(ran, pure=pure, delta=tree.boundary.delta, mu_squared=None)
-        case _:
-            assert_never(tree.of)
+    if not settles_by_levels(tree.of):
+        return replace(priced(tree.of, relation, ()), pure=ran.pure, rdp=dict.fromkeys(orders))
+    if tree.boundary is None:
+        return replace(ran, pure=None)
+    pure = _within_boundary(tree.boundary, ran.mu_squared)
+    return replace(ran, pure=pure, delta=tree.boundary.delta, mu_squared=None)
 
 
 def _within_boundary(boundary: TimeUniformBoundary, mu_squared: Decimal | None) -> Decimal:
