@@ -10,12 +10,13 @@ chain is one charge, at the finest level that may be published, and its levels d
 >>> Chain(LaplaceLaw(1), reached=LaplaceLaw(2))
 Traceback (most recent call last):
 ...
-dpledger.errors.ParameterError: Chain.reached: expected a level of this chain: its kind, and not above `of`, got ...
+dpledger.errors.ParameterError: Chain.reached: expected a level of this chain, not above `of`, got LaplaceLaw
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -23,6 +24,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.leaves import DiscreteLaplaceLaw, GaussianLaw, LaplaceLaw
+from dpledger.decimals import ZERO, negative
 from dpledger.schema import given, record, tag
 
 __all__ = ["Chain", "ChainLaw", "Level", "are_of_one_chain", "finer", "finest", "is_within", "settles_by_levels"]
@@ -54,7 +56,7 @@ class Chain:
     def _is_a_level(cls, reached: Level | None, info: ValidationInfo) -> Level | None:
         of = info.data.get("of")
         if reached is not None and of is not None and not is_within(reached, of):
-            raise ValueError("a level of this chain: its kind, and not above `of`")
+            raise ValueError("a level of this chain, not above `of`")
         return reached
 
     @field_validator("boundary")
@@ -83,17 +85,25 @@ def is_within(level: Level, finest_: Level) -> bool:
     """Whether `level` is one of a chain that comes as far as `finest_`: of its kind and sensitivity, and not above it.
 
     Compared exactly."""
-    match level, finest_:
-        case PureDP(epsilon=epsilon), _:
-            return not epsilon
-        case LaplaceLaw(), LaplaceLaw():
-            return level.epsilon <= finest_.epsilon
-        case DiscreteLaplaceLaw(), DiscreteLaplaceLaw():
-            return level.sensitivity == finest_.sensitivity and level.scale >= finest_.scale
-        case GaussianLaw(), GaussianLaw():
-            return level.noise_multiplier >= finest_.noise_multiplier
+    if isinstance(level, PureDP):
+        return not level.epsilon
+    if isinstance(finest_, PureDP):
+        return False
+    (chain, place), (other, end) = _placed(level), _placed(finest_)
+    return chain == other and place <= end
+
+
+def _placed(level: ChainLaw) -> tuple[tuple[str, Decimal], Decimal]:
+    """The chain that a level is of, and a number that rises along it."""
+    match level:
+        case LaplaceLaw(epsilon=epsilon):
+            return (level.kind, ZERO), epsilon
+        case DiscreteLaplaceLaw(scale=scale, sensitivity=sensitivity):
+            return (level.kind, sensitivity), negative(scale)
+        case GaussianLaw(noise_multiplier=noise_multiplier):
+            return (level.kind, ZERO), negative(noise_multiplier)
         case _:
-            return False
+            assert_never(level)
 
 
 def are_of_one_chain(one: ChainLaw, other: ChainLaw) -> bool:

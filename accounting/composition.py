@@ -14,7 +14,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from numbers import Number
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, assert_never, overload
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    assert_never,
+    get_args,
+    overload,
+)
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
@@ -330,22 +341,7 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
-_RECURSIVE: tuple[Any, ...] = (
-    Sequence,
-    Repeated,
-    PoissonSampled,
-    SampledWithoutReplacement,
-    Shuffled,
-    RandomAllocation,
-    Group,
-    Parallel,
-    PostProcessed,
-    Converted,
-    Filtered,
-    Entry,
-    Document,
-)
-complete(*_RECURSIVE)
+complete(*get_args(Node), Entry, Document)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)
