@@ -9,8 +9,10 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -331,6 +333,38 @@ def test_a_boundary_gives_a_pure_price_with_its_delta_and_no_mu(
     cap = cost(Chain(GaussianLaw(2), boundary=boundary), relation)
     assert cap.pure is not None
     assert found.pure < cap.pure
+
+
+DOUBLINGS = range(20)
+
+
+def passed(prices: list[float]) -> float:
+    """How likely the loss of a Gaussian chain, at v = 1, 2, 4, ..., is above its price at some level, by quadrature:
+    the density of x = (L - v/2)/sqrt(v) of the chains that were not is carried on, x' = (x + z)/sqrt(2)."""
+    grid, width = np.linspace(-9, 9, 1801, retstep=True)
+    step = np.exp(-((np.sqrt(2) * grid[None, :] - grid[:, None]) ** 2) / 2) / math.sqrt(math.pi) * width
+    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
+    for k, price in enumerate(prices):
+        v = 2.0**k
+        density = density * np.clip(((price - v / 2) / math.sqrt(v) - grid) / width + 0.5, 0, 1)
+        left = float(density.sum() * width)
+        density = density @ step
+    return 1 - left
+
+
+@pytest.mark.parametrize("delta", ["0.05", "0.001"])
+def test_wherever_a_chain_stops_it_is_below_its_boundary_and_not_below_a_price_for_one_time(
+    delta: str,
+) -> None:
+    """U6: the Gaussian tail of one fixed level, taken at a level that the outputs choose, fails far more often."""
+    levels = [GaussianLaw(Decimal(str(2 ** (-k / 2)))) for k in DOUBLINGS]
+    for boundary in (LinearBoundary(1, delta), MixtureBoundary(1, delta), StitchedBoundary(1, delta)):
+        found = [cost(Chain(levels[-1], level, boundary), ADD).pure for level in levels]
+        assert found == sorted(found, key=float)  # type: ignore[arg-type]
+        assert 0 < passed([float(one or 0) for one in found]) <= float(delta)
+    tail = NormalDist().inv_cdf(1 - float(delta))
+    once = passed([2.0**k / 2 + tail * math.sqrt(2.0**k) for k in DOUBLINGS])
+    assert once == pytest.approx({"0.05": 0.438, "0.001": 0.0161}[delta], rel=0.01)
 
 
 def test_with_a_boundary_the_delta_stays_whatever_was_reached() -> None:

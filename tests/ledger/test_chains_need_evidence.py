@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings as examples, strategies as st
@@ -223,7 +223,7 @@ class Levels(MechanismConformance):
     """What is asked of a mechanism that refines, of one that is told its levels."""
 
     relations = (Relation.ADD_REMOVE,)
-    level_queries = ("0.5", "1", "2")
+    level_queries: ClassVar[tuple[object, ...]] = ("0.5", "1", "2")
 
     def make(self, **changes: Any) -> Any:
         return said(PLAN)
@@ -231,13 +231,13 @@ class Levels(MechanismConformance):
 
 def test_a_mechanism_that_refines_says_levels_of_its_own_chain_only() -> None:
     class Backwards(Levels):
-        level_queries = ("2", "1")
+        level_queries: ClassVar[tuple[object, ...]] = ("2", "1")
 
     class Beyond(Levels):
-        level_queries = ("1", "3")
+        level_queries: ClassVar[tuple[object, ...]] = ("1", "3")
 
     class Unsaid(Levels):
-        level_queries = ()
+        level_queries: ClassVar[tuple[object, ...]] = ()
 
     Levels().test_its_levels_are_those_of_its_chain_and_grow_finer()
     for twin in (Backwards, Beyond, Unsaid):
