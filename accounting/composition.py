@@ -23,7 +23,6 @@ from typing import (
     TypeAlias,
     TypeGuard,
     assert_never,
-    get_args,
     overload,
 )
 
@@ -37,6 +36,8 @@ from dpledger.accounting.leaves import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
+    ExPostOutcome,
     GaussianLaw,
     LaplaceLaw,
     PmfPair,
@@ -57,6 +58,8 @@ __all__ = [
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "Document",
+    "ExPostDP",
+    "ExPostOutcome",
     "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
@@ -228,11 +231,9 @@ class Group:
 @record
 class Parallel:
     """Each child reads its own part of the units, disjoint from the others' and fixed before the first release; under
-    add_remove the maximum counts. McSherry 2009, Theorem 4.
-
-    `by`: "unit" where each unit's part is fixed by its id, by a secret coin of its own, or by a public position (not
-    under add_remove, where a removal shifts positions): then the maximum counts under every relation. Absent: by what
-    the data hold, so that a unit that changes may move."""
+    add_remove the maximum counts. McSherry 2009, Theorem 4. `by`: "unit" where each unit's part is fixed by its id, a
+    secret coin of its own, or a public position (not under add_remove, where a removal shifts positions): then the
+    maximum counts under every relation. Absent: by what the data hold, so that a unit that changes may move."""
 
     of: Parts
     by: Literal["unit"] | None = given(default=None)
@@ -283,6 +284,7 @@ Leaf: TypeAlias = (
     | ExponentialLaw
     | PmfPair
     | SparseVectorLaw
+    | ExPostDP
 )
 """The closed union of leaves; what each says about itself stands in `kinds`."""
 
@@ -341,7 +343,7 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
-complete(*get_args(Node), Entry, Document)
+complete(*Node.__args__, Entry, Document)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)
@@ -381,10 +383,8 @@ def children(tree: Composition) -> tuple[Composition, ...]:
             return parts
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return (part,)
-        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
+        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part) | Chain(of=part):
             return (part,)
-        case Chain(of=law):
-            return (law,)
         case _:
             assert_never(tree)
 

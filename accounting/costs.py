@@ -43,7 +43,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
@@ -347,8 +347,9 @@ def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinate
     return filters.charge(filter_, priced(tree, relation, filters.orders(filter_)))
 
 
-def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, ...]:
-    """What the filter may charge for `tree`: a charge is sound if it covers one of them (`filters.currencies`)."""
+def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Account, ...]:
+    """What the filter may charge for `tree`, account by account: a charge is sound if in each it covers one currency
+    (`filters.currencies`)."""
     return filters.currencies(filter_, priced(tree, relation, filters.orders(filter_)))
 
 

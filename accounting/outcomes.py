@@ -194,7 +194,8 @@ def recorded(tree: Composition, granted: int | None) -> Composition:
 
 
 def answers(tree: Composition) -> int | None:
-    """How many answers the outcomes in a tree speak of; None of a tree without an outcome.
+    """How many answers the outcomes in a tree speak of; None of a tree without an outcome that counts them. One that
+    does not, beside one that does, speaks of none.
 
     A chain that published a level may have published any number of them: it speaks of none beside leaves that count
     theirs, and alone of as many as there were (None); closed before its first level, of 0."""
@@ -235,7 +236,7 @@ def _chains(tree: Composition) -> Iterator[Chain]:
 
 
 def _told(among: Iterable[Leaf]) -> int | None:
-    told = [outcome.answers(leaf) for leaf, outcome in _known(among)]
+    told = [count for leaf, outcome in _known(among) if (count := outcome.answers(leaf)) is not None]
     return sum(told) if told else None
 
 

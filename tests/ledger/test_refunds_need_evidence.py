@@ -135,14 +135,14 @@ def test_a_training_run_gets_back_what_was_not_granted_and_no_step_within_a_step
 
     inner = Repeated(GaussianLaw(40), times=2)
     made: Any = {"made_of": Repeated(inner, times=40), "claimed": ZCDP("0.1")}
-    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None)
+    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None, tail_delta=0)
     run.ask(None)
     run.close()
     body = ended(scope)
     assert body.parts == Repeated(inner, times=40, done=2)  # a block of two was granted for the first step
     assert body.rule == "steps"
     (admission,) = scope.account().admissions
-    assert admission.charged["mixed_rdp"] == pytest.approx(admission.reserved["mixed_rdp"] / 20)
+    assert admission.charged["mixed_rdp_0"] == pytest.approx(admission.reserved["mixed_rdp_0"] / 20)
 
 
 def test_a_training_run_may_be_a_sequence_of_different_steps(scope: Scope) -> None:
