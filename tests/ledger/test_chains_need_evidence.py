@@ -181,6 +181,21 @@ def test_an_answer_that_never_came_was_not_handed_out() -> None:
     assert charged(scope) == 0
 
 
+def test_of_many_questions_at_once_the_levels_of_those_count_that_were_answered() -> None:
+    class Halting(SilentRun):
+        def ask_many(self, queries: Any, /) -> Any:
+            return queries[:2]
+
+    class Opens(Gradual):
+        def open(self, data: Any, *, entropy: Entropy) -> SilentRun:
+            return Halting(self.says)
+
+    scope = opened()
+    with scope.open(said(Chain(FINEST, CLOSED), Opens), None) as answers:
+        assert len(answers.ask_many([Q, Decimal("0.5"), Decimal(1)])) == 2
+    assert charged(scope) == Decimal("0.5")
+
+
 def test_each_chain_of_a_request_is_held_to_the_levels_of_its_kind() -> None:
     scope = opened()
 

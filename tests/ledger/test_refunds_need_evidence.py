@@ -310,7 +310,7 @@ def rejected(record: list[Body], parts: Composition, amounts: dict[str, Decimal]
 def test_a_record_in_which_ungranted_steps_came_back_does_not_verify(scope: Scope) -> None:
     plan = Repeated(LaplaceLaw("0.1"), times=5)
     scope.release(Once(claimed=PureDP(1), made_of=plan), 1)
-    record, nothing = bodies(scope), {"pure": Decimal(0), "mixed_pure": Decimal(0), "mixed_rdp": Decimal(0)}
+    record, nothing = bodies(scope), dict.fromkeys(filters.names(scope.account().filter), Decimal(0))
     fold(record)
     assert "fewer steps" in rejected(record, UNDONE, nothing, "steps")
 
