@@ -18,6 +18,7 @@ from typing import assert_never
 
 from dpledger.accounting import outward
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     Converted,
     Filtered,
@@ -49,7 +50,7 @@ def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
     if isinstance(part, Leaf):
         return part if rules_of(part).renyi is None else None
     match part:
-        case PostProcessed(of=of):
+        case PostProcessed(of=of) | Chain(of=of):
             return one_leaf(of, relation)
         case Repeated(of=of, times=times):
             leaf = one_leaf(of, relation)

@@ -14,10 +14,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from numbers import Number
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeGuard, assert_never, overload
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    assert_never,
+    overload,
+)
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
+from dpledger.accounting.chains import Chain
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
@@ -41,6 +52,7 @@ from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
+    "Chain",
     "Composition",
     "Converted",
     "DiscreteGaussianLaw",
@@ -219,11 +231,9 @@ class Group:
 @record
 class Parallel:
     """Each child reads its own part of the units, disjoint from the others' and fixed before the first release; under
-    add_remove the maximum counts. McSherry 2009, Theorem 4.
-
-    `by`: "unit" where each unit's part is fixed by its id, by a secret coin of its own, or by a public position (not
-    under add_remove, where a removal shifts positions): then the maximum counts under every relation. Absent: by what
-    the data hold, so that a unit that changes may move."""
+    add_remove the maximum counts. McSherry 2009, Theorem 4. `by`: "unit" where each unit's part is fixed by its id, a
+    secret coin of its own, or a public position (not under add_remove, where a removal shifts positions): then the
+    maximum counts under every relation. Absent: by what the data hold, so that a unit that changes may move."""
 
     of: Parts
     by: Literal["unit"] | None = given(default=None)
@@ -287,6 +297,7 @@ Node: TypeAlias = (
     | RandomAllocation
     | Group
     | Parallel
+    | Chain
     | PostProcessed
     | Converted
     | Filtered
@@ -332,22 +343,7 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
-_RECURSIVE: tuple[Any, ...] = (
-    Sequence,
-    Repeated,
-    PoissonSampled,
-    SampledWithoutReplacement,
-    Shuffled,
-    RandomAllocation,
-    Group,
-    Parallel,
-    PostProcessed,
-    Converted,
-    Filtered,
-    Entry,
-    Document,
-)
-complete(*_RECURSIVE)
+complete(*Node.__args__, Entry, Document)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)
@@ -387,7 +383,7 @@ def children(tree: Composition) -> tuple[Composition, ...]:
             return parts
         case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
             return (part,)
-        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
+        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part) | Chain(of=part):
             return (part,)
         case _:
             assert_never(tree)

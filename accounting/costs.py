@@ -22,7 +22,9 @@ from typing import assert_never
 
 from dpledger.accounting import filters, prices
 from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     Converted,
     Filtered,
@@ -40,6 +42,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.drawn import Drawn
+from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
@@ -47,7 +50,7 @@ from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.prices import FREE, Cost
-from dpledger.decimals import ZERO, multiply, round_up
+from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
@@ -65,6 +68,7 @@ __all__ = [
 ]
 
 Orders = tuple[Decimal, ...]
+HALF = Decimal("0.5")
 
 
 def cost(tree: Composition, relation: Relation, *, orders: Orders = ()) -> Cost:
@@ -115,6 +119,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _of_group(tree, relation, orders)
         case Parallel():
             return _of_parallel(tree, relation, orders)
+        case Chain():
+            return _of_chain(tree, relation, orders)
         case PostProcessed(of=part):
             return priced(part, relation, orders)
         case Converted():
@@ -191,6 +197,30 @@ def _of_parallel(tree: Parallel, relation: Relation, orders: Orders) -> Cost:
     return reduce(Cost.or_worse, _costs(tree.of, relation, orders))
 
 
+def _of_chain(tree: Chain, relation: Relation, orders: Orders) -> Cost:
+    """A chain of Laplace noise: the epsilon of its last level, and the cap in the other currencies, of which rho is one
+    at every order. One of Gaussian noise: its last level in all of them, as each refinement is a Gaussian release whose
+    price is fixed before it; with a boundary its pure price too, with the delta of that.
+
+    Claim: as `cost`, and with `reached` what `filters.settle` asks for. Source: docs/proofs/filters.md, "Chains".
+    """
+    ran = priced(tree.of if tree.reached is None else tree.reached, relation, orders)
+    if not settles_by_levels(tree.of):
+        return replace(priced(tree.of, relation, ()), pure=ran.pure, rdp=dict.fromkeys(orders))
+    if tree.boundary is None:
+        return replace(ran, pure=None)
+    pure = _within_boundary(tree.boundary, ran.mu_squared)
+    return replace(ran, pure=pure, delta=tree.boundary.delta, mu_squared=None)
+
+
+def _within_boundary(boundary: TimeUniformBoundary, mu_squared: Decimal | None) -> Decimal:
+    """v/2 + psi(v), v = mu^2: what the loss of a Gaussian chain stays below at every level, but for the boundary's
+    delta; 0 before the first level."""
+    if mu_squared is None:
+        raise CannotCertify("a chain with a boundary is one of Gaussian noise")
+    return round_up(add(multiply(mu_squared, HALF), height(boundary, mu_squared))) if mu_squared else ZERO
+
+
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
     """A secret Poisson sample: by its amplified (epsilon, delta), or the Renyi divergence that its kind knows of the
     sample, or the transform of its own pair; and never at more than the whole costs.
@@ -201,7 +231,7 @@ def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cos
     unit; where a kind does not say so there is no price.
     """
     part = planned(tree.of)
-    while isinstance(part, PostProcessed):
+    while isinstance(part, PostProcessed | Chain):  # a chain shows what its finest level shows
         part = part.of
     if tree.rate == 1:
         return priced(part, relation, orders)

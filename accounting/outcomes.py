@@ -13,11 +13,14 @@ outcome that tells of as many answers (docs/proofs/filters.md, "Refunds").
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
+from dpledger.accounting.chains import ChainLaw, finer, is_within
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     Converted,
     Filtered,
@@ -35,6 +38,7 @@ from dpledger.accounting.composition import (
     children,
     leaves,
 )
+from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.kinds import ExPost, rules_of
 from dpledger.errors import ParameterError
 
@@ -48,6 +52,7 @@ __all__ = [
     "require_possible",
     "seen",
     "steps",
+    "with_levels",
 ]
 
 L = TypeVar("L", bound=Leaf)
@@ -57,6 +62,8 @@ def planned(tree: Composition) -> Composition:
     """The tree without its outcomes: what was planned before it ran. `planned(release.parts) == mechanism.parts()`."""
     if isinstance(tree, Leaf):
         return planned_leaf(tree)
+    if isinstance(tree, Chain):
+        return replace(tree, reached=None)
     return _counted(_changed(tree, planned), None)
 
 
@@ -82,7 +89,7 @@ def _counted(node: Node, least: int | None) -> Node:
             return replace(node, done=None if least is None else max(done, min(least, times)))
         case Sequence() | Repeated() | Parallel() | Filtered() | PoissonSampled() | SampledWithoutReplacement():
             return node
-        case Shuffled() | RandomAllocation() | Group() | PostProcessed() | Converted():
+        case Shuffled() | RandomAllocation() | Group() | PostProcessed() | Converted() | Chain():
             return node
         case _:
             assert_never(node)
@@ -98,6 +105,8 @@ def _changed(node: Node, change: Callable[[Composition], Composition]) -> Node:
             return replace(node, of=change(part))
         case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
             return replace(node, of=change(part))
+        case Chain():
+            return node
         case _:
             assert_never(node)
 
@@ -113,7 +122,7 @@ def planned_leaf(leaf: L) -> L:
 
 def certain(tree: Composition) -> Composition | None:
     """What certainly ran of settled `tree`, as a plan: of a plan by steps, those that were started. None where nothing
-    did, and where a leaf publishes an outcome: its loss is that of the outcome, not of the mechanism."""
+    did, and where a leaf or a chain publishes an outcome: its loss is that of the outcome, not of the mechanism."""
     counted = steps(tree)
     if counted is not None and counted.started is not None:
         ran = counted.run_of(counted.started)
@@ -122,9 +131,11 @@ def certain(tree: Composition) -> Composition | None:
 
 
 def _settles(tree: Composition) -> bool:
-    """Whether some leaf below publishes an outcome, or some steps were counted."""
+    """Whether some leaf or chain below publishes an outcome, or some steps were counted."""
     if isinstance(tree, Leaf):
         return rules_of(tree).outcome is not None
+    if isinstance(tree, Chain):
+        return True
     counted = steps(tree)
     return (counted is not None and counted.started is not None) or any(map(_settles, children(tree)))
 
@@ -152,7 +163,7 @@ def steps(tree: Composition) -> Steps | None:
             return Steps(
                 planned=times,
                 started=done,
-                recorded=lambda count: Repeated(seen(of), times=times, done=min(times, count)),
+                recorded=lambda count: Repeated(planned(of), times=times, done=min(times, count)),
                 run_of=lambda count: Repeated(of, times=count) if count else None,
             )
         case Sequence(of=parts, done=done):
@@ -164,7 +175,7 @@ def steps(tree: Composition) -> Steps | None:
             )
         case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | Group():
             return None
-        case RandomAllocation() | PostProcessed() | Converted() | Filtered():
+        case RandomAllocation() | PostProcessed() | Converted() | Filtered() | Chain():
             return None
         case _:
             assert_never(tree)
@@ -184,8 +195,44 @@ def recorded(tree: Composition, granted: int | None) -> Composition:
 
 def answers(tree: Composition) -> int | None:
     """How many answers the outcomes in a tree speak of; None of a tree without an outcome that counts them. One that
-    does not, beside one that does, speaks of none."""
-    return _told(leaves(tree))
+    does not, beside one that does, speaks of none.
+
+    A chain that published a level may have published any number of them: it speaks of none beside leaves that count
+    theirs, and alone of as many as there were (None); closed before its first level, of 0."""
+    told = _told(leaves(tree))
+    if told is not None:
+        return told
+    reached = [chain.reached for chain in _chains(tree) if chain.reached is not None]
+    return 0 if reached and all(isinstance(level, PureDP) for level in reached) else None
+
+
+def with_levels(tree: Composition, levels: tuple[ChainLaw, ...] | None) -> Composition:
+    """The tree with each chain that says what it reached at least at those of `levels` that are of it: the finest ones
+    that were seen to be handed out. With None nobody saw them, and every chain counts at its finest level.
+
+    ParameterError for a level that no chain of the tree may publish."""
+    for level in levels or ():
+        if not any(is_within(level, chain.of) for chain in _chains(tree)):
+            raise ParameterError("level", level, "a level of a chain of the parts, not above its finest")
+    return _at_levels(tree, levels)
+
+
+def _at_levels(tree: Composition, levels: tuple[ChainLaw, ...] | None) -> Composition:
+    if isinstance(tree, Leaf):
+        return tree
+    if not isinstance(tree, Chain):
+        return _changed(tree, lambda part: _at_levels(part, levels))
+    if tree.reached is None or levels is None:
+        return replace(tree, reached=None)
+    own = (level for level in levels if is_within(level, tree.of))
+    return replace(tree, reached=functools.reduce(finer, own, tree.reached))
+
+
+def _chains(tree: Composition) -> Iterator[Chain]:
+    if isinstance(tree, Chain):
+        yield tree
+    for part in children(tree):
+        yield from _chains(part)
 
 
 def _told(among: Iterable[Leaf]) -> int | None:
@@ -202,7 +249,7 @@ def require_possible(tree: Composition) -> None:
 
 
 def _require_started(tree: Composition) -> None:
-    if any(answers(part) is not None for part in _waiting(tree)):
+    if any(planned(part) != part for part in _waiting(tree)):
         raise ParameterError("done", getattr(tree, "done", None), "no outcome of a part that was never started")
     for part in children(tree):
         _require_started(part)

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     Converted,
     Filtered,
@@ -101,7 +102,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
     if isinstance(tree, Leaf):
         return [{Drawn(tree): 1}]
     match tree:
-        case Repeated() | Sequence() | PostProcessed():
+        case Repeated() | Sequence() | PostProcessed() | Chain():
             return _of_runs(tree, relation)
         case PoissonSampled(of=of, rate=rate):
             return _on_batches(of, Poisson(rate), relation)
@@ -151,7 +152,7 @@ def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
     match tree:
         case Repeated(of=of, times=more):
             return _runs(of, times * more)
-        case PostProcessed(of=of):
+        case PostProcessed(of=of) | Chain(of=of):
             return _runs(of, times)
         case Sequence(of=parts):
             return itertools.chain.from_iterable(_runs(part, times * count) for part, count in Counter(parts).items())
@@ -204,7 +205,7 @@ def _deals_units(tree: Composition) -> bool:
             return len(parts) > 1 or any(map(_deals_units, parts))
         case Sequence() | Repeated() | PoissonSampled() | SampledWithoutReplacement() | RandomAllocation():
             return any(map(_deals_units, children(tree)))
-        case Shuffled() | Group() | PostProcessed():
+        case Shuffled() | Group() | PostProcessed() | Chain():
             return any(map(_deals_units, children(tree)))
         case _:
             assert_never(tree)

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from dpledger.accounting import filters
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     Converted,
     Filtered,
@@ -64,7 +65,7 @@ def _is_dominated(node: Node) -> bool:
             return users > 1
         case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
             return False
-        case Converted() | Filtered():
+        case Converted() | Filtered() | Chain():
             return False
         case _:
             assert_never(node)
@@ -79,7 +80,7 @@ def _counted(node: Node) -> tuple[Composition, ...]:
             return (promise,)
         case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():
             return children(node)
-        case SampledWithoutReplacement() | RandomAllocation() | Shuffled():
+        case SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Chain():
             return children(node)
         case _:
             assert_never(node)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
@@ -78,9 +79,12 @@ class Attempt:
             lambda state: Progress(path=self._path(state), charge=self._charge, redeem=redeem, upto=upto)
         )
 
-    def commit(self, release: Release[Value], keep: Keep, *, handed_out: int) -> Receipt[Value]:
+    def commit(
+        self, release: Release[Value], keep: Keep, *, handed_out: int, levels: tuple[ChainLaw, ...] | None = None
+    ) -> Receipt[Value]:
         """Settle the charge with the outcome of `release`; the value is handed out once that is durable. `handed_out`:
-        how many answers were counted, this value among them where it is the only one.
+        how many answers were counted, this value among them where it is the only one. `levels`: the finest levels of
+        chains among them; None where nobody looked.
 
         ContractViolation, and the full charge, if the parts of the release are not those that were reserved, or tell
         of fewer answers."""
@@ -92,6 +96,7 @@ class Attempt:
             entry = self._settle(
                 release.parts,
                 handed_out=handed_out,
+                levels=levels,
                 outside_guarantee=release.outside_guarantee,
                 warnings=warnings,
                 digest=digest,
@@ -130,6 +135,7 @@ class Attempt:
         parts: Composition | None,
         *,
         handed_out: int = 0,
+        levels: tuple[ChainLaw, ...] | None = None,
         outside_guarantee: bool = False,
         warnings: tuple[str, ...] = (),
         digest: str | None = None,
@@ -150,6 +156,7 @@ class Attempt:
                     planned(outcome) if is_lost else outcome,
                     redeem=self._redeem,
                     handed_out=handed_out,
+                    levels=levels,
                     outside_guarantee=outside_guarantee,
                     warnings=(*warnings, FORKED) if is_lost else warnings,
                     digest=digest,

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import asking, certified, filters, outcomes
+from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.decimals import ZERO, text, total
@@ -206,11 +207,12 @@ def settle(
     redeem: Redeem,
     outside_guarantee: bool = False,
     handed_out: int = 0,
+    levels: tuple[ChainLaw, ...] | None = None,
     warnings: tuple[str, ...] = (),
     digest: str | None = None,
 ) -> Committed:
     """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level. `handed_out`:
-    how many answers the ledger itself counted.
+    how many answers the ledger itself counted. `levels`: of an interaction, the finest levels of chains among them.
 
     Raises PolicyError for a charge that was not started, or not by this redeem; VerificationError for an outcome
     against what was counted."""
@@ -218,15 +220,16 @@ def settle(
         raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
     if not redeem.opens(charge.redeem):
         raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
-    final = settling.recorded(parts, charge.form, charge.granted)
+    seen = settling.with_levels(parts, levels) if charge.form == "interaction" and handed_out else parts
+    final = settling.recorded(seen, charge.form, charge.granted)
     settling.require_evidence(final, charge.form, handed_out)
-    rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes, charge.tail_delta)
+    rule, settled = settling.settled(charge.levels, final, outside_guarantee, state.scopes, charge.tail_delta)
     return Committed(
         path=next_steps(state, charge.path),
         charge=charge.charge,
         redeem=charge.redeem,
         parts=final,
-        levels=levels,
+        levels=settled,
         rule=rule,
         warnings=warnings,
         outside_guarantee=outside_guarantee,

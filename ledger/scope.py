@@ -32,7 +32,7 @@ from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Release, Steps, inspect
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, Steps, inspect
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
 
@@ -226,7 +226,7 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, _steps(ready))
+            return Session(attempt, conversation, _steps(ready), ready if isinstance(ready, Refines) else None)
         raise attempt.give_up(failure)
 
     def reserve(

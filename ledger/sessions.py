@@ -9,10 +9,11 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import numpy.typing as npt
 
+from dpledger.accounting.chains import ChainLaw, finest
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import AnswersMany, Conversation, Release
+from dpledger.mechanisms.protocol import AnswersMany, Conversation, Refines, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -37,12 +38,20 @@ class Session(Generic[Query, Answer, Value]):
     It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
     the parent's, and settles at its cap there, for what a copy of it did could not be seen."""
 
-    def __init__(self, attempt: Attempt, conversation: Conversation[Query, Answer, Value], steps: int | None) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        conversation: Conversation[Query, Answer, Value],
+        steps: int | None,
+        refines: Refines | None = None,
+    ) -> None:
         self._attempt = attempt
         self._conversation = conversation
         self._steps = steps
+        self._refines = refines
         self._asked = 0
         self._handed_out = 0
+        self._levels: tuple[ChainLaw, ...] | None = None if refines is None else ()
         self._granted = 0
         self._home = Home("an open interaction")
         self._lock = threading.RLock()
@@ -57,7 +66,7 @@ class Session(Generic[Query, Answer, Value]):
         """The next answer. Raises Halted once the interaction is over, PolicyError while the noise is being recorded or
         replayed (nothing is asked), ContractViolation if the query breaks its contract (the interaction is closed and
         its full charge stands)."""
-        return self._handed_out_of(lambda: self._conversation.ask(query), _one)
+        return self._handed_out_of((query,), lambda: self._conversation.ask(query), _one)
 
     @unrecorded()
     def ask_many(self, queries: Sequence[Query] | npt.NDArray[Any]) -> Sequence[Answer]:
@@ -67,9 +76,14 @@ class Session(Generic[Query, Answer, Value]):
         many = self._conversation
         if self._steps is not None or not isinstance(many, AnswersMany):
             raise ScopeError("this interaction answers one query at a time: use `ask`")
-        return self._handed_out_of(lambda: many.ask_many(queries), len)
+        return self._handed_out_of(queries, lambda: many.ask_many(queries), len)
 
-    def _handed_out_of(self, ask: Callable[[], Answers], count: Callable[[Answers], int]) -> Answers:
+    def _handed_out_of(
+        self,
+        queries: Sequence[Query] | npt.NDArray[Any],
+        ask: Callable[[], Answers],
+        count: Callable[[Answers], int],
+    ) -> Answers:
         """What the conversation answers, counted; under one lock, with one look at the process on each side."""
         self._home.require()
         with self._lock:
@@ -78,6 +92,7 @@ class Session(Generic[Query, Answer, Value]):
             self._grant_next()
             self._asked += 1  # before it runs: a query may ask on its own
             try:
+                levels = self._levels_of(queries)
                 answers = ask()
                 given = count(answers)
                 self._home.require()  # the query may have forked
@@ -90,8 +105,19 @@ class Session(Generic[Query, Answer, Value]):
                 if self._receipt is not None:
                     raise Halted("the query closed the interaction: its answer is no part of what was settled")
                 self._handed_out += given
+                self._note(levels[:given])
                 return answers
             raise self._fail(failure)
+
+    def _levels_of(self, queries: Sequence[Query] | npt.NDArray[Any]) -> tuple[ChainLaw | None, ...]:
+        """The level that the answer to each query publishes, asked before any of them is answered."""
+        refines = self._refines
+        return () if refines is None else tuple(refines.level_of(query) for query in queries)
+
+    def _note(self, handed_out: tuple[ChainLaw | None, ...]) -> None:
+        for level in handed_out:
+            if self._levels is not None and level is not None:
+                self._levels = finest(self._levels, level)
 
     def steps(self) -> Iterator[int]:
         """Of a training run: the numbers of the steps that are left, with a progress bar on a terminal; none once all
@@ -126,7 +152,9 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._receipt = self._attempt.commit(release, keep="none", handed_out=self._handed_out)
+                self._receipt = self._attempt.commit(
+                    release, keep="none", handed_out=self._handed_out, levels=self._levels
+                )
                 return self._receipt
             raise self._fail(failure)
 

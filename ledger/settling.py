@@ -7,8 +7,9 @@
                everything, if none was
 
 Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
-that cannot be, or that speaks of fewer answers than were handed out. Only a guarantee that is attested as a whole, and
-was reserved as such (`ex_post`), states its loss as it states its cap.
+that cannot be, or that speaks of fewer answers than were handed out. Of a chain an interaction is charged at least the
+finest level that it handed out (`with_levels`). Only a guarantee that is attested as a whole, and was reserved as such
+(`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """
@@ -21,6 +22,7 @@ from typing import Literal, Protocol
 
 from dpledger import decimals
 from dpledger.accounting import certified, costs, filters, outcomes, rules
+from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
@@ -40,6 +42,7 @@ __all__ = [
     "require_evidence",
     "require_possible_outcomes",
     "settled",
+    "with_levels",
 ]
 
 Rule = Literal["cap", "ex_post", "steps"]
@@ -131,6 +134,15 @@ def recorded(parts: Composition, form: Form, granted: int) -> Composition:
     says it started; anywhere else no step was granted, so that those count that an outcome beside them tells of, and
     without one all that were planned."""
     return outcomes.recorded(parts, granted if form == "training" else None)
+
+
+def with_levels(parts: Composition, levels: tuple[ChainLaw, ...] | None) -> Composition:
+    """The parts of an interaction that answered, no chain at less than the levels that it handed out; at its finest
+    where nobody saw the levels. VerificationError for a level that the parts do not have."""
+    try:
+        return outcomes.with_levels(parts, levels)
+    except ParameterError as error:
+        raise VerificationError(str(error)) from None
 
 
 def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy.typing as npt
 
+from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.errors import ParameterError, RelationError
@@ -30,6 +31,7 @@ __all__ = [
     "Inspects",
     "Interactive",
     "Mechanism",
+    "Refines",
     "Release",
     "Sampled",
     "Steps",
@@ -158,6 +160,17 @@ class Steps(Protocol):
 
     def steps_to_grant(self) -> int:
         """How many steps are planned."""
+        ...
+
+
+@runtime_checkable
+class Refines(Protocol):
+    """An interactive mechanism whose answers may be levels of a `chain` of its parts. The session notes the levels that
+    it hands out: `reached` may say no less, and without such notes an interaction gets nothing of a chain back."""
+
+    def level_of(self, query: Any, /) -> ChainLaw | None:
+        """The level that the answer to `query` publishes, by public values alone; None where it publishes none.
+        ParameterError for a query that asks for no level that it has."""
         ...
 
 

@@ -13,11 +13,13 @@ rounded to the nearest. No locale is asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence as Listed
 from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
+from dpledger.accounting.chains import ChainLaw
+from dpledger.accounting.composition import Chain, Composition, Repeated, Sequence, children
 from dpledger.accounting.filters import (
     AdvancedFilter,
     BasicFilter,
@@ -33,7 +35,7 @@ from dpledger.accounting.filters import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
-from dpledger.schema import Plain
+from dpledger.schema import Plain, plain
 
 __all__ = [
     "at_least",
@@ -45,6 +47,7 @@ __all__ = [
     "parameters",
     "percent",
     "percent_at_least",
+    "ran",
     "relation",
     "relation_name",
     "tag",
@@ -163,13 +166,13 @@ def guarantee(promise: Guarantee) -> str:
             assert_never(promise)
 
 
-def _renyi(orders: Sequence[Decimal], epsilons: Sequence[Decimal]) -> str:
+def _renyi(orders: Listed[Decimal], epsilons: Listed[Decimal]) -> str:
     shown = sorted({0, len(orders) // 2, len(orders) - 1})
     points = ", ".join(f"ε({decimals.text(orders[i])}) = {at_most(epsilons[i])}" for i in shown)
     return points if len(orders) <= len(shown) else f"{points} ({len(orders)} orders in all)"
 
 
-def _curve(epsilons: Sequence[Decimal], deltas: Sequence[Decimal]) -> str:
+def _curve(epsilons: Listed[Decimal], deltas: Listed[Decimal]) -> str:
     shown = sorted({0, len(epsilons) // 2, len(epsilons) - 1})
     points = ", ".join(f"δ({at_most(epsilons[i])}) = {at_most(deltas[i])}" for i in shown)
     return points if len(epsilons) <= len(shown) else f"{points} ({len(epsilons)} points in all)"
@@ -225,11 +228,28 @@ def _mixed(rule: MixedFilter) -> str:
     )
 
 
-def parameters(words: Mapping[str, Plain], *, without: Sequence[str] = ("assumes",)) -> str:
+def parameters(words: Mapping[str, Plain], *, without: Listed[str] = ("assumes",)) -> str:
     """The public parameters of a mechanism, in one line; cut where it grows long (the entry holds all). `without`:
     those that stand elsewhere; what is assumed is a sentence, told once for the scope."""
     shown = ", ".join(f"{name(key)} {_plain(value)}" for key, value in words.items() if key not in without)
     return visible(shown.replace("\n", " "), SHORT)
+
+
+def ran(parts: Composition) -> Iterator[str]:
+    """How far a run came: parts that were started, the last level of a chain."""
+    if isinstance(parts, Sequence) and parts.done is not None:
+        yield f"{parts.done:,} of {count(len(parts.of), 'part')} started"
+    if isinstance(parts, Repeated) and parts.done is not None:
+        yield f"{parts.done:,} of {count(parts.times, 'run')} started"
+    if isinstance(parts, Chain) and parts.reached is not None:
+        at = "none" if isinstance(parts.reached, PureDP) else parameters(_level(parts.reached))
+        yield f"last level of a chain: {at} (finest: {parameters(_level(parts.of))})"
+    for part in children(parts):
+        yield from ran(part)
+
+
+def _level(law: ChainLaw) -> Mapping[str, Plain]:
+    return {key: value for key, value in plain(law).items() if key != "kind"}
 
 
 def _plain(value: Plain) -> str:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dpledger.accounting import composition, guarantees, kinds
+from dpledger.accounting import chains, composition, guarantees, kinds
 from dpledger.accounting.filters import kinds as filter_kinds
 from dpledger.accounting.laws import draws
 from dpledger.audit import events
@@ -39,6 +39,7 @@ CLOSED = {
     for union in (
         composition.Leaf,
         composition.Node,
+        chains.Level,
         kinds.AnyLeaf,
         guarantees.Guarantee,
         guarantees.Failure,
@@ -134,6 +135,7 @@ LAWS = {member.__name__ for member in members(composition.Leaf)} - {
 }
 MAY_NAME_A_LAW = (
     "accounting/leaves.py",
+    "accounting/chains.py",
     "accounting/composition.py",
     "accounting/kinds/",
     "accounting/sparse_vectors/",

@@ -210,6 +210,8 @@ def _refund(one: Admission) -> str:
 def _status(group: Admitted) -> Cell:
     first = group.first
     notes = [f"{first.granted:,} of {first.steps:,} steps granted"] if first.steps is not None and group.alike else []
+    if group.alike and first.status == "committed" and first.steps is None:
+        notes += words.ran(first.parts)
     if any(member.outside_guarantee for member in group.members):
         notes.append("outside its guarantee: the run broke its contract, and nothing came back")
     notes += dict.fromkeys(visible(warning, 300) for member in group.members for warning in member.warnings)

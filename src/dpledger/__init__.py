@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         calibrate_count as calibrate_count,
     )
     from dpledger.accounting.composition import (
+        Chain as Chain,
         Composition as Composition,
         Converted as Converted,
         DiscreteGaussianLaw as DiscreteGaussianLaw,
@@ -136,6 +137,7 @@ _HOME = {
         "calibrate_count",
     ),
     "dpledger.accounting.composition": (
+        "Chain",
         "Composition",
         "Converted",
         "DiscreteGaussianLaw",

@@ -59,6 +59,13 @@ NODES: dict[str, dict[str, JsonValue]] = {
     "repeated": {"times": 3, "of": GAUSSIAN},
     "parallel": {"of": [GAUSSIAN, LAPLACE]},
     "parallel by unit": {"kind": "parallel", "of": [GAUSSIAN, LAPLACE], "by": "unit"},
+    "chain": {"of": LAPLACE},
+    "chain of gaussian": {"kind": "chain", "of": GAUSSIAN},
+    "chain within a boundary": {
+        "kind": "chain",
+        "of": GAUSSIAN,
+        "boundary": {"kind": "mixture", "tuning": "0.04", "delta": "1e-9"},
+    },
     "group": {"of": LAPLACE, "k": 2, "relation": "add_remove"},
     "post_processed": {"of": LAPLACE},
     "converted": {"of": GAUSSIAN, "to": {"kind": "zcdp", "rho": "0.05"}, "relation": "add_remove"},

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import conversions, filters, rules
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -27,6 +28,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
+from dpledger.accounting.ex_post.boundaries import MixtureBoundary
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.decimals import add
 from dpledger.errors import DpledgerError
@@ -73,6 +75,24 @@ leaves: st.SearchStrategy[Composition] = st.one_of(
     made(DiscreteGaussianLaw, positive, st.integers(1, 10**17)),
 )
 relations = st.sampled_from(list(Relation))
+chains: st.SearchStrategy[Composition] = st.one_of(
+    st.builds(lambda low, high: Chain(LaplaceLaw(max(low, high)), LaplaceLaw(min(low, high))), amounts, amounts),
+    st.builds(
+        lambda low, high, of: Chain(DiscreteLaplaceLaw(min(low, high), of), DiscreteLaplaceLaw(max(low, high), of)),
+        positive,
+        positive,
+        st.integers(1, 10**17),
+    ),
+    st.builds(
+        lambda low, high, tuning, delta: Chain(
+            GaussianLaw(min(low, high)), GaussianLaw(max(low, high)), MixtureBoundary(tuning, delta)
+        ),
+        positive,
+        positive,
+        positive,
+        shares,
+    ),
+)
 
 
 def around(below: st.SearchStrategy[Composition]) -> st.SearchStrategy[Composition]:
@@ -90,7 +110,7 @@ def around(below: st.SearchStrategy[Composition]) -> st.SearchStrategy[Compositi
     )
 
 
-trees = st.recursive(leaves, around, max_leaves=4)
+trees = st.recursive(st.one_of(leaves, chains), around, max_leaves=4)
 
 
 @given(trees, relations, orders)

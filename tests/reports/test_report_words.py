@@ -10,7 +10,9 @@ from hypothesis import given, strategies as st
 from markupsafe import Markup
 
 from dpledger.accounting import filters
+from dpledger.accounting.composition import Chain, DiscreteLaplaceLaw, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.outcomes import planned
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, grouped, indices, span
 from dpledger.reports.model import visible
@@ -88,6 +90,24 @@ def test_parameters_are_one_line_and_bounded() -> None:
     said = words.parameters({"edges": ["0", "1"], "clip": "1", "flag": True, "nested": {"a": "b\nc"}})
     assert said == "edges [0, 1], clip 1, flag yes, nested {a b c}"
     assert len(words.parameters({"long": "x" * 4000})) <= 400
+
+
+def test_how_far_a_run_came_is_told_of_each_part() -> None:
+    parts = Sequence(
+        (
+            Chain(LaplaceLaw(2), LaplaceLaw("0.25")),
+            Chain(DiscreteLaplaceLaw(4, 1), PureDP(0)),
+            Sequence((LaplaceLaw(1), LaplaceLaw(2)), done=1),
+            Repeated(LaplaceLaw(1), times=1000, done=1),
+        )
+    )
+    assert list(words.ran(parts)) == [
+        "last level of a chain: epsilon 0.25 (finest: epsilon 2)",
+        "last level of a chain: none (finest: scale 4, sensitivity 1)",
+        "1 of 2 parts started",
+        "1 of 1,000 runs started",
+    ]
+    assert list(words.ran(planned(parts))) == []
 
 
 def test_equal_things_are_one_group_and_too_many_are_coarser() -> None:

@@ -27,6 +27,7 @@ from dpledger.accounting import conversions, filters, outward, prices, rules
 from dpledger.accounting.adding import together
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -126,6 +127,11 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "a sequence": (Sequence((LaplaceLaw(THIRD), Repeated(PureDP("1e-30"), times=10**12))), ADD),
     "the first of a sequence": (Sequence((LaplaceLaw(THIRD), GaussianLaw("3.7"), PureDP(1)), done=2), ADD),
     "parts by unit": (Parallel((LaplaceLaw(THIRD), GaussianLaw("3.7")), by="unit"), REPLACE),
+    "a chain": (Chain(DiscreteLaplaceLaw("3.7", 3), reached=DiscreteLaplaceLaw("9.1", 3)), ADD),
+    "a chain within a boundary": (
+        Chain(GaussianLaw("3.7"), reached=GaussianLaw("9.1"), boundary=MixtureBoundary(THIRD, "1e-9")),
+        REPLACE,
+    ),
     "a group": (Group(ApproxDP(THIRD, "1e-9"), k=3, relation=ADD), ADD),
     "a sample": (PoissonSampled(LaplaceLaw(THIRD), rate="0.0123456789"), ADD),
     "a Gaussian sample": (PoissonSampled(GaussianLaw("1.3"), rate="0.0123456789"), ADD),

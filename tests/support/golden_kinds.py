@@ -118,6 +118,11 @@ EXAMPLES: Mapping[str, Example] = {
     "random_allocation": Example(tree={"of": LAPLACE, "steps": 3}, claim=QUARTER),
     "group": Example(tree={"of": LAPLACE, "k": 2, "relation": "add_remove"}, claim=PureDP("0.5")),
     "parallel": Example(tree={"of": [LAPLACE, LAPLACE], "by": "unit"}, claim=QUARTER, scope="replacing"),
+    "chain": Example(
+        tree={"of": GAUSSIAN, "boundary": {"kind": "linear", "tuning": "0.01", "delta": "0.000001"}},
+        claim=ApproxDP("0.6", "0.000001"),
+        causes=(PrivacyFailure("0.000001", "time_uniform_boundary"),),
+    ),
     "post_processed": Example(tree={"of": LAPLACE}, claim=QUARTER),
     "converted": Example(
         tree={"of": LAPLACE, "to": {"kind": "zcdp", "rho": "0.03125"}, "relation": "add_remove"},

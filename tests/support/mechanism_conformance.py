@@ -16,24 +16,26 @@ An interactive mechanism overrides `run`: open it, ask, close it, return the rel
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import parse_tree
+from dpledger.accounting.chains import is_within
+from dpledger.accounting.composition import Chain, Composition, children, parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.outcomes import planned, steps
 from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Release, Sampled, Steps
+from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Refines, Release, Sampled, Steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain, read_json
 
@@ -55,6 +57,8 @@ class MechanismConformance:
     """Data of a wrong kind, which type, axes or public length show: refused before anything is charged."""
     bad_parameters: ClassVar[tuple[Mapping[str, object], ...]]
     """Changes to the parameters, each of which the constructor refuses with an error that names one of them."""
+    level_queries: ClassVar[tuple[object, ...]] = ()
+    """Of a mechanism that `Refines`: queries that ask for levels of its chain, each finer than the one before."""
     unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
 
     def make(self, **changes: Any) -> Any:
@@ -128,6 +132,18 @@ class MechanismConformance:
             parts = mechanism.parts()
             assert parse_tree(read_json(json.dumps(plain(parts)))) == parts
 
+    def test_its_levels_are_those_of_its_chain_and_grow_finer(self) -> None:
+        for mechanism in self.placed():
+            if isinstance(mechanism, Refines):
+                assert self.level_queries, "say which queries ask for levels"
+                levels = [mechanism.level_of(query) for query in self.level_queries]
+                chains = list(_chains(mechanism.parts()))
+                for coarse, fine in itertools.pairwise(levels):
+                    assert coarse is not None
+                    assert fine is not None
+                    assert is_within(coarse, fine)
+                assert all(any(is_within(level, chain.of) for chain in chains) for level in levels if level is not None)
+
     def test_a_run_adds_outcomes_only(self) -> None:
         for mechanism in self.placed():
             release = self.run(mechanism, self.good_data, _SEED)
@@ -189,6 +205,13 @@ def same_value(left: object, right: object) -> bool:
 def _delta(claim: Guarantee) -> Decimal:
     delta: Decimal = getattr(claim, "delta", Decimal(0))
     return delta
+
+
+def _chains(tree: Composition) -> Iterator[Chain]:
+    if isinstance(tree, Chain):
+        yield tree
+    for part in children(tree):
+        yield from _chains(part)
 
 
 def _delta_of_failures(failures: tuple[Failure, ...]) -> Decimal:

@@ -106,6 +106,7 @@ def zeros(batch: Any) -> object:
 
 DOORS: dict[str, Door] = {
     # accounting: leaves, nodes, documents
+    "Chain": Door(dpl.Chain, {"of": LEAF, "reached": dpl.PureDP(0)}),
     "Converted": Door(dpl.Converted, {"of": LEAF, "to": dpl.PureDP(1), "relation": "add_remove"}),
     "DiscreteGaussianLaw": Door(dpl.DiscreteGaussianLaw, {"sigma": 2, "sensitivity": 1}),
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),

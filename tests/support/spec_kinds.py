@@ -11,6 +11,7 @@ from dataclasses import Field, fields
 from typing import Any, get_args, get_type_hints
 
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.ledger import declarations
@@ -31,6 +32,9 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "tuple[Tally, ...]": "list of whole numbers",
     "Part": "tree",
     "Parts": "list of trees, at least one",
+    "ChainLaw": "tree: `laplace`, `discrete_laplace` or `gaussian`",
+    "Level": "tree: of the kind of `of`, or `pure_dp`",
+    "TimeUniformBoundary": "boundary",
     "Guarantee": "guarantee",
     "Filter": "filter",
     "tuple[Boundary, ...]": "list of boundaries",
@@ -77,6 +81,7 @@ def lists() -> dict[str, str]:
         "leaves": _table(one for one in trees if one not in nodes),
         "outcomes": _table(outcomes()),
         "nodes": _table(nodes),
+        "boundaries": _table(members(TimeUniformBoundary)),
         "filters": _table(members(Filter)),
         "items": ", ".join(f"`{item}`" for item in sorted(declarations.ITEMS)) + "\n",
     }
