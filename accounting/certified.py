@@ -33,7 +33,7 @@ from dpledger.accounting.composition import Composition, Repeated, Sequence, chi
 from dpledger.accounting.costs import priced
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.truncated import divergence_upper, places
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.floating import Array
 from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import kept_profile
@@ -179,8 +179,8 @@ def charge(filter_: Filter, tree: Composition, relation: Relation, tail_delta: D
     return filters.charge(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
 
 
-def currencies(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> tuple[Coordinates, ...]:
-    """What the filter may charge for `tree`: a charge is sound if it covers one of them (`filters.currencies`)."""
+def currencies(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> tuple[Account, ...]:
+    """What the filter may charge for `tree`, account by account (`filters.currencies`)."""
     if not tail_delta or filters.tail_budget(filter_) is None:
         return costs.currencies(filter_, tree, relation)
     return filters.currencies(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))

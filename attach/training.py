@@ -51,7 +51,8 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
-from dpledger.mechanisms.training import DPSGD, ByUnit, Gradients, StepsTaken
+from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+from dpledger.mechanisms.units import ByUnit
 
 __all__ = ["PrivateSGD", "private_sgd"]
 

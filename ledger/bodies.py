@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.decimals import ZERO, Exact, OpenProbability, read
@@ -161,7 +162,8 @@ class LedgerOpened:
 
 @record
 class ScopeOpened:
-    """One dataset, one unit of privacy, one relation, one budget; the filter with every constant."""
+    """One dataset, one unit of privacy, one relation, one budget; the filter with every constant, and those of an
+    odometer that reads beside it."""
 
     path: Path
     unit: UnitNote
@@ -171,6 +173,7 @@ class ScopeOpened:
     keep: Literal["value", "digest", "none"]
     parents: tuple[Id, ...] = given(default=())
     dataset: Text | None = given(default=None)
+    odometer: Odometer | None = given(default=None)
     kind: Literal["scope_opened"] = tag(default="scope_opened")
     version: Literal[1] = given(default=1)
 

@@ -264,13 +264,16 @@ def _require_open(state: State, scope: ScopeState) -> None:
 
 
 def _require_plan(request: Request) -> None:
-    """Parts come without outcomes; those of a training run are `repeated`, as often as it has steps."""
+    """Parts come without outcomes; those of a training run are a `repeated` or a `sequence` of as many
+    as it has steps."""
     if outcomes.planned(request.parts) != request.parts:
         raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
     counted = outcomes.steps(request.parts)
     plan = None if counted is None else counted.planned
     if request.steps != (plan if request.form == "training" else None):
-        raise ParameterError("steps", request.steps, "as many as `repeated` says in the parts of a training run")
+        raise ParameterError(
+            "steps", request.steps, "as many as the parts of a training run have, a `repeated` or a `sequence`"
+        )
 
 
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
@@ -314,7 +317,7 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
     scope = state.scopes[asked.scope]
     if filters.admits(scope.filter, filters.with_charge(scope.filter, scope.sums, asked.amounts)):
         return None
-    wanted = filters.asked(scope.filter, asked.amounts)
+    wanted = filters.asked(scope.filter, scope.sums, asked.amounts)
     spent = filters.spent(scope.filter, scope.sums)
     left = filters.left(scope.filter, scope.sums)
     body = Refused(

@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, Filtered
+from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
+from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
     AdvancedFilter,
     BasicFilter,
@@ -40,6 +41,8 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
+from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import Contradiction, VerificationError
@@ -71,7 +74,7 @@ from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "check_reserved"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
@@ -181,12 +184,27 @@ class ScopeAccount:
     delta: Decimal
     spent: Bounds
     composition: Composition | None
+    odometer_constants: Odometer | None
     contradiction: str | None = None
+
+    def odometer(self) -> OdometerReading | None:
+        """What the odometer shows that the scope was opened with; None if it was opened with none. See
+        `readings.odometer`: a bound that holds at every stopping time, and no DP guarantee."""
+        if self.odometer_constants is None:
+            return None
+        counted = (_counted(admission) for admission in self.admissions if admission.status != "aborted")
+        return readings.odometer(self.odometer_constants, self.relation, counted)
 
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
         at its own delta, where `spent.upper` is the next float. Claim and source: those of `filters.reading`."""
         return filters.reading(self.filter, self.sums, delta)
+
+
+def attested(parts: Composition) -> tuple[Leaf, ...]:
+    """The leaves that are somebody's word, in the order in which they stand: declared guarantees, and with them the
+    losses that they state. What a law guarantees, and what its outcome lost, is recomputed."""
+    return tuple(leaf for leaf in leaves(parts) if rules_of(leaf).attested)
 
 
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
@@ -311,8 +329,14 @@ class _Book:
             delta=delta,
             spent=spent,
             composition=Filtered(scope.filter, ran) if is_replayable else None,
+            odometer_constants=scope.odometer,
             contradiction=contradiction,
         )
+
+
+def _counted(admission: Admission) -> Composition:
+    """The parts that an odometer counts: outside its guarantee a run counts at its cap."""
+    return planned(admission.parts) if admission.outside_guarantee else admission.parts
 
 
 def _read_at(guarantee: Guarantee) -> Decimal:
@@ -335,7 +359,7 @@ def _read_at(guarantee: Guarantee) -> Decimal:
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order."""
+    prices as long as it fits, else the mixed account that leads; on a Renyi grid, that of the fullest order."""
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
@@ -347,7 +371,10 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
             return "pure" if amounts.get("pure") else filters.fullest(rule, sums)
         case EitherFilter(epsilon=epsilon) if not sums["pure"][1] and sums["pure"][0] <= epsilon:
             return "pure"
-        case EitherFilter() | MixedFilter():
+        case EitherFilter():
+            pure, renyi = filters.mixed_names(rule)[filters.leading(rule, sums)]
+            return renyi if amounts.get(renyi) else pure
+        case MixedFilter():
             return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
         case _:
             assert_never(rule)

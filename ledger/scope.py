@@ -172,7 +172,7 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, ready.steps if isinstance(ready, Steps) else None)
+            return Session(attempt, conversation, _steps(ready))
         raise attempt.give_up(failure)
 
     def reserve(
@@ -241,7 +241,7 @@ class Scope:
             parts=parts,
             failures=ready.failures(),
             form=_form(ready),
-            steps=ready.steps if isinstance(ready, Steps) else None,
+            steps=_steps(ready),
             tail_delta=None if tail_delta is None else _below_one(tail_delta),
         )
         return ready, request
@@ -384,6 +384,11 @@ def _kind_of(value: object) -> str:
 def _inspect(mechanism: Described, data: object) -> None:
     if isinstance(mechanism, Inspects):
         mechanism.inspect(data)
+
+
+def _steps(mechanism: Described) -> int | None:
+    """How many steps are to be granted; None of what is not run step by step."""
+    return mechanism.steps_to_grant() if isinstance(mechanism, Steps) else None
 
 
 def _form(mechanism: Described) -> Form:

@@ -7,7 +7,8 @@
                everything, if none was
 
 Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
-that cannot be, or that speaks of fewer answers than were handed out.
+that cannot be, or that speaks of fewer answers than were handed out. Only a guarantee that is attested as a whole, and
+was reserved as such (`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """
@@ -21,7 +22,7 @@ from typing import Literal, Protocol
 from dpledger import decimals
 from dpledger.accounting import certified, costs, filters, outcomes, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, children
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.ledger.standing import Form
@@ -94,16 +95,21 @@ def check_price(
 ) -> None:
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
-    Where the filter counts in two currencies either will do: which is the cheaper may change as prices get better."""
+    Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
     found = certified.currencies(level.filter, parts, level.relation, tail_delta)
-    if not any(_is_covered(charged, needed, tail_delta) for needed in found):
+    if not all(_is_covered(charged, account, tail_delta) for account in found):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
-def _is_covered(charged: Coordinates, needed: Coordinates, tail_delta: Decimal) -> bool:
-    """Whether no coordinate is charged less than needed. An amount where no price is known is less than infinite."""
+def _is_covered(charged: Coordinates, account: Account, tail_delta: Decimal) -> bool:
+    """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
+    known is less than infinite."""
     covers = _covers_profile if tail_delta else _covers
-    return all(name in needed and covers(name, amount, needed[name]) for name, amount in charged.items())
+    amounts = {name: charged[name] for name in account.names if name in charged}
+    return any(
+        all(name in needed and covers(name, amount, needed[name]) for name, amount in amounts.items())
+        for needed in account.currencies
+    )
 
 
 def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
@@ -121,7 +127,8 @@ def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
 
 def recorded(parts: Composition, form: Form, granted: int) -> Composition:
     """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
-    says it started; anywhere else no step was granted, so that all that were planned count."""
+    says it started; anywhere else no step was granted, so that those count that an outcome beside them tells of, and
+    without one all that were planned."""
     return outcomes.recorded(parts, granted if form == "training" else None)
 
 
@@ -180,7 +187,8 @@ def _settled_whole(reserved: tuple[LevelCharge, ...], parts: Composition) -> tup
 def _rule(parts: Composition, nothing_back: bool) -> Rule:
     if nothing_back:
         return "cap"
-    return "steps" if outcomes.steps(parts) is not None else "ex_post"
+    counted = outcomes.steps(parts)
+    return "ex_post" if counted is None or counted.started is None else "steps"
 
 
 def check(

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Literal
 
 from dpledger.accounting.composition import Composition, leaves
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Sums
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
@@ -59,6 +60,7 @@ class ScopeState:
     parents: tuple[str, ...]
     path: tuple[str, ...]
     dataset: str | None
+    odometer: Odometer | None
     index: int
     sums: Sums
     held: Sums

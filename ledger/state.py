@@ -177,6 +177,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         parents=body.parents,
         path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
         dataset=body.dataset,
+        odometer=body.odometer,
         index=0,
         sums=nothing,
         held=nothing,
@@ -264,7 +265,10 @@ def _commit(state: State, body: Committed) -> State:
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
     seen = settling.recorded(body.parts, charge.form, charge.granted)
-    _require(seen == body.parts, "fewer steps done than were granted, or than were planned where none was")
+    _require(
+        seen == body.parts,
+        "fewer steps done than were granted or an outcome tells of, or than were planned where neither says",
+    )
     settling.require_possible_outcomes(body.parts)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")

@@ -81,6 +81,7 @@ def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:
 
 DISCRETE_GAUSSIAN = LeafRules(
     kind=DiscreteGaussianLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,

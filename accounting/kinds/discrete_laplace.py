@@ -69,6 +69,7 @@ def _grouped(leaf: DiscreteLaplaceLaw, k: int, _relation: Relation) -> DiscreteL
 
 DISCRETE_LAPLACE = LeafRules(
     kind=DiscreteLaplaceLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,
