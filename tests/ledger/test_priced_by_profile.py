@@ -72,7 +72,7 @@ def test_planned_training_is_priced_as_the_plan_that_it_is(book: Ledger) -> None
     assert reserved.priced == Priced(SIXTEENTH)
     assert level.amounts["delta"] == SIXTEENTH
     assert Decimal("0.1") < level.amounts["pure"] < Decimal("0.2")
-    assert level.amounts["mixed_rdp"] < Decimal("0.01")
+    assert level.amounts["mixed_rdp_0"] < Decimal("0.01")
 
 
 def test_a_share_of_what_is_left_is_never_used_up(book: Ledger) -> None:
@@ -283,7 +283,7 @@ def test_what_the_gate_wrote_verifies() -> None:
 
 
 @pytest.mark.parametrize("index", [FIRST, SECOND])
-@pytest.mark.parametrize("coordinate", ["pure", "mixed_rdp", "delta"])
+@pytest.mark.parametrize("coordinate", ["pure", "mixed_rdp_0", "mixed_rdp_1", "delta"])
 def test_a_lower_price_is_found_and_a_higher_one_is_not_minded(index: int, coordinate: str) -> None:
     body: Any = BODIES[index]
     if coordinate not in body.levels[0].amounts:
@@ -325,7 +325,7 @@ def test_a_filter_that_takes_none_is_found() -> None:
 @pytest.mark.parametrize("rule", ["cap", "steps"])
 @pytest.mark.parametrize("factor", ["0", "0.05"])
 def test_a_refund_is_found(rule: str, factor: str) -> None:
-    cheaper: list[Any] = list(with_amounts(END, lambda amount: amount * Decimal(factor), "mixed_rdp"))
+    cheaper: list[Any] = list(with_amounts(END, lambda amount: amount * Decimal(factor), "mixed_rdp_0"))
     cheaper[END] = replace(cheaper[END], rule=rule)
     with pytest.raises(VerificationError, match="refunded beyond the rule"):
         verified(cheaper)
@@ -334,7 +334,7 @@ def test_a_refund_is_found(rule: str, factor: str) -> None:
 def test_a_record_of_no_step_where_one_was_granted_is_found() -> None:
     """The refund of a run that never ran, for one that did."""
     end: Any = BODIES[END]
-    nothing: list[Any] = with_amounts(END, lambda amount: amount * 0, "pure", "delta", "mixed_pure", "mixed_rdp")
+    nothing: list[Any] = with_amounts(END, lambda amount: amount * 0, *end.levels[0].amounts)
     nothing[END] = replace(nothing[END], parts=replace(end.parts, done=0), rule="steps")
     with pytest.raises(VerificationError, match="fewer steps done than were granted"):
         verified(nothing)
