@@ -36,7 +36,7 @@ from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.floating import Array
 from dpledger.accounting.prices import Cost
-from dpledger.accounting.profile import Profile, compose
+from dpledger.accounting.profile import kept_profile
 from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.decimals import ZERO, add, float_down, float_up, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, ParameterError
@@ -82,7 +82,7 @@ def certified_cost(tree: Composition, relation: Relation, tail_delta: Decimal, o
 
 @functools.lru_cache(maxsize=256)
 def _kept(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
-    found = _profile(tree, relation).epsilon(tail_delta).upper
+    found = kept_profile(tree, relation).epsilon(tail_delta).upper
     if found == math.inf:
         raise CannotCertify(
             f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: more may fail at every epsilon"
@@ -98,12 +98,6 @@ def _kept(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Or
 
     rdp: Mapping[Decimal, Decimal | None] = MappingProxyType({order: renyi(order) for order in orders})
     return Cost(pure=pure, delta=tail_delta, rho=None, mu_squared=None, rdp=rdp)
-
-
-@functools.lru_cache(maxsize=64)
-def _profile(tree: Composition, relation: Relation) -> Profile:
-    """The profile of all cases; what was found out of it is kept with it."""
-    return compose(tree, relation=relation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,6 +226,6 @@ def has_profile_price(tree: Composition, relation: Relation) -> bool:
     except CannotCertify:
         pass
     try:
-        return not any(case.curves for case in _profile(tree, relation).cases)
+        return not any(case.curves for case in kept_profile(tree, relation).cases)
     except CannotCertify:
         return False

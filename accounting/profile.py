@@ -12,6 +12,7 @@ rounding included. Both directions of a neighbour pair are composed, and the lar
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ from dpledger.errors import Contradiction, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import listed, one_of
 
-__all__ = ["Bounds", "Profile", "compose"]
+__all__ = ["Bounds", "Profile", "compose", "kept_profile"]
 
 Verify: TypeAlias = Literal["arb"]
 
@@ -295,6 +296,12 @@ def compose(
             return Profile(cases, verify=verify, tree=tree)
         case _:
             assert_never(direction)
+
+
+@functools.lru_cache(maxsize=64)
+def kept_profile(tree: Composition, relation: Relation) -> Profile:
+    """`compose(tree, relation=relation)`, with all that was found out of it: a claim and a price ask the same."""
+    return compose(tree, relation=relation)
 
 
 def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:

@@ -22,7 +22,7 @@ from dpledger.accounting.composition import Composition, Leaf
 from dpledger.accounting.costs import cost, priced
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.profile import compose
+from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import ZERO, multiply, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall
 from dpledger.relations import Relation
@@ -69,7 +69,7 @@ def _check_approximate(claim: ApproxDP, tree: Composition, relation: Relation) -
     price = priced(tree, relation, ())
     if price.pure is not None and price.pure <= claim.epsilon and price.delta <= claim.delta:
         return
-    delta = Decimal.from_float(compose(tree, relation=relation).delta(claim.epsilon).upper)
+    delta = Decimal.from_float(kept_profile(tree, relation).delta(claim.epsilon).upper)
     _require(claim, (f"delta at epsilon {text(claim.epsilon)}", claim.delta, delta))
 
 
@@ -77,7 +77,7 @@ def _check_curve(claim: PrivacyCurve, tree: Composition, relation: Relation) -> 
     """At each of its points by the engine; a leaf that states the same curve keeps it."""
     if tree == claim:
         return
-    found = compose(tree, relation=relation).deltas(claim.epsilons)
+    found = kept_profile(tree, relation).deltas(claim.epsilons)
     reached = (Decimal.from_float(bounds.upper) for bounds in found)
     points = zip(claim.epsilons, claim.deltas, reached, strict=True)
     _require(claim, *((f"delta at epsilon {text(at)}", most, delta) for at, most, delta in points))

@@ -100,6 +100,7 @@ def _all_but_names(one: Admission) -> tuple[object, ...]:
         repr(one.mechanism.parameters),
         one.mechanism.library,
         one.parts,
+        one.tail_delta,
         one.claim,
         one.status,
         one.rule,
@@ -212,6 +213,9 @@ def _status(group: Admitted) -> Cell:
     notes = [f"{first.granted:,} of {first.steps:,} steps granted"] if first.steps is not None and group.alike else []
     if group.alike and first.status == "committed" and first.steps is None:
         notes += words.ran(first.parts)
+    tails = [member.tail_delta for member in group.members if member.tail_delta]
+    if tails:
+        notes.append(f"priced as a whole, from its certified profile, with a δ of at most {words.at_most(max(tails))}")
     if any(member.outside_guarantee for member in group.members):
         notes.append("outside its guarantee: the run broke its contract, and nothing came back")
     notes += dict.fromkeys(visible(warning, 300) for member in group.members for warning in member.warnings)

@@ -3,6 +3,7 @@ that are below, each of which these tests tell from the rule."""
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,21 +34,22 @@ from price_oracles import mp
 
 ADD_REMOVE = Relation.ADD_REMOVE
 ORDERS = (Decimal("1.05"), Decimal(2), Decimal("7.5"), Decimal(30))
-Moment = Callable[[object, object], object]
+Real = Any  # an mpmath number
+Moment = Callable[[Real, Real], Real]
 """E_V[min(dU/dV, e^c)^a] of one direction, exactly, from (c, a)."""
 
 
-def gaussian(mu: object) -> tuple[Moment, ...]:
-    def moment(c, a):  # type: ignore[no-untyped-def]
+def gaussian(mu: Real) -> tuple[Moment, ...]:
+    def moment(c: Real, a: Real) -> Real:
         at = c / mu + mu / 2  # where the loss is c, on V's axis
         return mp.exp(a * (a - 1) * mu**2 / 2) * mp.ncdf(at - a * mu) + mp.exp(a * c) * mp.ncdf(-at)
 
     return (moment,)
 
 
-def laplace(epsilon: object) -> tuple[Moment, ...]:
-    def moment(c, a):  # type: ignore[no-untyped-def]
-        def inside(x):  # type: ignore[no-untyped-def]
+def laplace(epsilon: Real) -> tuple[Moment, ...]:
+    def moment(c: Real, a: Real) -> Real:
+        def inside(x: Real) -> Real:
             return mp.exp(-abs(x)) / 2 * mp.exp(a * min(abs(x) - abs(x - epsilon), c))
 
         kinks = sorted({0, epsilon, (c + epsilon) / 2})
@@ -56,9 +58,9 @@ def laplace(epsilon: object) -> tuple[Moment, ...]:
     return (moment,)
 
 
-def finite(left: list[object], right: list[object]) -> tuple[Moment, ...]:
-    def one_way(top: list[object], bottom: list[object]) -> Moment:
-        def moment(c, a):  # type: ignore[no-untyped-def]
+def finite(left: list[Real], right: list[Real]) -> tuple[Moment, ...]:
+    def one_way(top: list[Real], bottom: list[Real]) -> Moment:
+        def moment(c: Real, a: Real) -> Real:
             terms = (q * min(p / q, mp.exp(c)) ** a for p, q in zip(top, bottom, strict=True) if q)
             return mp.fsum(terms)
 
@@ -67,16 +69,16 @@ def finite(left: list[object], right: list[object]) -> tuple[Moment, ...]:
     return one_way(left, right), one_way(right, left)
 
 
-def sampled_gaussian(sigma: object, rate: object) -> tuple[Moment, ...]:
-    def ratio(x):  # type: ignore[no-untyped-def]
+def sampled_gaussian(sigma: Real, rate: Real) -> tuple[Moment, ...]:
+    def ratio(x: Real) -> Real:
         return 1 - rate + rate * mp.exp((2 * x - 1) / (2 * sigma**2))
 
-    def removed(c, a):  # type: ignore[no-untyped-def]
+    def removed(c: Real, a: Real) -> Real:
         kink = sigma**2 * mp.log((mp.exp(c) - 1 + rate) / rate) + mp.mpf(1) / 2
         inside = lambda x: mp.npdf(x, 0, sigma) * min(ratio(x), mp.exp(c)) ** a  # noqa: E731
         return mp.quad(inside, [-30 * sigma, 0, kink, kink + 10 * sigma, kink + 40 * sigma])
 
-    def added(c, a):  # type: ignore[no-untyped-def]
+    def added(c: Real, a: Real) -> Real:
         inside = lambda x: mp.npdf(x, 0, sigma) * ratio(x) * min(1 / ratio(x), mp.exp(c)) ** a  # noqa: E731
         below = mp.exp(-c) - 1 + rate
         kink = -30 * sigma if below <= 0 else sigma**2 * mp.log(below / rate) + mp.mpf(1) / 2
@@ -85,12 +87,12 @@ def sampled_gaussian(sigma: object, rate: object) -> tuple[Moment, ...]:
     return removed, added
 
 
-def randomized_response(epsilon: str) -> tuple[list[object], list[object]]:
+def randomized_response(epsilon: str) -> tuple[list[Real], list[Real]]:
     yes = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
     return [yes, 1 - yes], [1 - yes, yes]
 
 
-def exact_price(moments: tuple[Moment, ...], c: Decimal, order: Decimal) -> object:
+def exact_price(moments: tuple[Moment, ...], c: Decimal, order: Decimal) -> Real:
     """The Renyi divergence of the good part, of the worse direction."""
     bound, a = mp.mpf(float_down(c)), mp.mpf(str(order))
     return max(mp.log(moment(bound, a)) / (a - 1) for moment in moments)
@@ -185,10 +187,11 @@ def test_rare_large_losses_cost_a_delta_and_no_moment() -> None:
     tree = Repeated(PoissonSampled(GaussianLaw(1), rate="0.001"), times=100)
     order = Decimal(28)
     parts, whole = priced(tree, ADD_REMOVE, (order,)), certified_cost(tree, ADD_REMOVE, Decimal("3e-8"), (order,))
-    assert parts.rdp[order] is not None
-    assert parts.rdp[order] > 600
-    assert whole.rdp[order] is not None
-    assert whole.rdp[order] < Decimal("0.003")
+    by_parts, by_profile = parts.rdp[order], whole.rdp[order]
+    assert by_parts is not None
+    assert by_profile is not None
+    assert by_parts > 600
+    assert by_profile < Decimal("0.003")
 
 
 def test_disjoint_parts_cost_the_largest_of_them() -> None:
@@ -259,7 +262,8 @@ def test_more_mass_at_infinity_than_tail_delta_has_no_price() -> None:
 
 def _line(x: Array) -> Array:
     """A profile that is a line in e^x, 0 from 1 on."""
-    return np.maximum(0.0, (np.exp(1.0) - np.exp(x)) / (np.exp(1.0) + 1))
+    line: Array = np.maximum(0.0, (np.exp(1.0) - np.exp(x)) / (np.exp(1.0) + 1))
+    return line
 
 
 def _in_x(x: Array, delta: Array, b: float) -> float:
@@ -296,7 +300,7 @@ def _response(x: Array) -> Array:
 def _exact_response(c: float) -> float:
     left, right = randomized_response("1")
     moment = finite(left, right)[0]
-    return float(mp.log(moment(mp.mpf(c), mp.mpf(1 + ORDER_MINUS_ONE))) / ORDER_MINUS_ONE)  # type: ignore[arg-type]
+    return float(mp.log(moment(mp.mpf(c), mp.mpf(1 + ORDER_MINUS_ONE))) / ORDER_MINUS_ONE)
 
 
 def test_the_second_integral_counts() -> None:

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import ledger_golden
 from dpledger import decimals
-from dpledger.accounting import conversions, filters, outward, prices, rules
+from dpledger.accounting import certified, conversions, filters, outward, prices, rules
 from dpledger.accounting.adding import together
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
@@ -160,6 +160,22 @@ def _costs() -> dict[str, Answer]:
         f"cost of {name}": partial(rules.cost, tree, relation, orders=ORDERS)
         for name, (tree, relation) in TREES.items()
     }
+
+
+def _certified() -> dict[str, Answer]:
+    def costs(tree: Composition, relation: Relation) -> object:
+        return certified.certified_cost(tree, relation, THIRD, ORDERS), certified.cheaper_cost(
+            tree, relation, SMALL, ORDERS
+        )
+
+    shares = [filters.opened_by(ApproxDP(3, "0.000001"))]
+    found: dict[str, Answer] = {
+        f"certified cost of {name}": partial(costs, *TREES[name]) for name in ("laplace", "gaussian", "response")
+    }
+    found["shares of delta"] = lambda: [
+        certified.default_tail_delta(filter_, Decimal(left)) for filter_ in shares for left in ("5e-7", "3e-7", "1e-59")
+    ]
+    return found
 
 
 def _conversions() -> dict[str, Answer]:
@@ -369,7 +385,7 @@ def quick() -> dict[str, str]:
 
 def whole() -> dict[str, str]:
     """All of it."""
-    return quick() | _told({**_profiles(), **_searches(), **_mechanisms(), **_ledgers()})
+    return quick() | _told({**_certified(), **_profiles(), **_searches(), **_mechanisms(), **_ledgers()})
 
 
 def _told(answers: Mapping[str, Answer]) -> dict[str, str]:

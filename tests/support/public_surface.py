@@ -258,21 +258,23 @@ DOORS: dict[str, Door] = {
     "Scope.end": Door(of(scope, "end"), {"reason": "done"}),
     "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
     "Scope.open": Door(
-        of(scope, "open"), {"mechanism": dpl.SparseVector(20, 1, 10), "data": [1], "key": None}, left=DATA
+        of(scope, "open"),
+        {"mechanism": dpl.SparseVector(20, 1, 10), "data": [1], "key": None, "tail_delta": None},
+        left=DATA,
     ),
-    "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1)}),
+    "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
-        {"mechanism": dpl.Count(1), "data": [1], "key": None, "wait": 0.0},
+        {"mechanism": dpl.Count(1), "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
         {"mechanism": "mechanism|data"},
         DATA,
     ),
-    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": dpl.Count(1), "key": None}),
+    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": dpl.Count(1), "key": None, "tail_delta": None}),
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
-        {"data": np.zeros((10, 2)), "gradients": zeros, **RUN, "grid": None, "key": None},
+        {"data": np.zeros((10, 2)), "gradients": zeros, **RUN, "grid": None, "key": None, "tail_delta": None},
         names={"dimension": "dimension|gradients"},
         left=DATA | {"gradients": OWN_CODE},
     ),

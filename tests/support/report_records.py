@@ -10,6 +10,7 @@ import functools
 import hashlib
 from typing import Any, Literal
 
+from dpledger import decimals
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
@@ -130,6 +131,7 @@ class Record:
             form=form,
             steps=steps,
             redeem=_redeem(charge).digest if started else None,
+            tail_delta=decimals.ZERO,
         )
         decision = gate.decide(self.state, request, None)
         assert isinstance(decision, Admitted | RefusedRequest)
