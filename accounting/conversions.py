@@ -46,6 +46,7 @@ ROOT_WIDTH = Decimal("1e-11")  # relative width of a root that is searched
 ROUNDING = Decimal("1e-50")  # of the terms: far above the rounding of sixty digits, far below every margin
 LEAST_ORDER, GREATEST_ORDER = Decimal("1e-40"), Decimal("1e17")  # of order - 1, within what a decimal may hold
 ROOT_RATIO = Decimal("1.0000000000001")
+NEAR_RATIO = Decimal("1.000001")
 
 
 @lru_cache(maxsize=4096)
@@ -234,9 +235,12 @@ def _last(true_below: Callable[[Decimal], bool]) -> Decimal:
     down, within 1e-40 and 1e17."""
     low, high = LEAST_ORDER, GREATEST_ORDER
     while high > multiply(low, ROOT_RATIO):
+        near = high <= multiply(
+            low, NEAR_RATIO
+        )  # further off, both sides differ by far more than the last of 32 digits
         with localcontext(outward.context()):
             middle = (low * high).sqrt()
-        with localcontext(outward.context(middle)):
+        with localcontext(outward.context(middle, digits=outward.DIGITS if near else 32)):
             holds = true_below(middle)
         low, high = (middle, high) if holds else (low, middle)
     return round_down(low)
@@ -265,6 +269,7 @@ def _log_failure(order_minus_one: Decimal) -> Decimal:
     return -order_minus_one * outward.ln1p(1 / order_minus_one) - outward.ln1p(order_minus_one)
 
 
+@lru_cache(maxsize=256)
 def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
     """The l at which a boundary of (epsilon, delta) holds the most zCDP: it maximises (epsilon - offset(l))/(1 + l)
     where the offset is not negative. Any l is sound; this one is fixed by public numbers. Twelve digits.
@@ -272,10 +277,13 @@ def best_order_minus_one(epsilon: Decimal, delta: Decimal) -> Decimal:
     Source: docs/proofs/filters.md, "F7" (the ratio is quasi-concave).
     """
 
+    with localcontext(outward.context(delta)):
+        failing = -outward.ln(delta)
+
     @in_own_context
     def holds_more_above(more: Decimal) -> bool:
         """The sign of the derivative of (l epsilon - N)/(l (1+l)), N = log(1/delta) - l log(1 + 1/l) - log(1 + l)."""
-        unspent = -outward.ln(delta) - outward.ln1p(more)
+        unspent = failing - outward.ln1p(more)
         pull = more * outward.ln1p(1 / more)
         return unspent > pull and unspent * (2 * more + 1) > more * (more * epsilon + pull)
 

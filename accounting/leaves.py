@@ -159,7 +159,10 @@ class SparseVectorLaw:
     """Sparse vector (docs/proofs/sparse_vector.md): `cutoff` charged answers, noise of scale `threshold_scale` on the
     threshold and `query_scale` on each query, both divided by the sensitivity. Without an outcome it costs its cap.
 
-    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging."""
+    `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging. `stable_at`:
+    a value is released with each free answer, of queries that are whole distances to another value, and this is their
+    threshold, in steps of the sensitivity; noise is discrete. `monotone`: between two neighbours all queries move in
+    one direction, so that a charge costs 1/query_scale, not 2 (in target_charging it costs that anyway)."""
 
     mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
     cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
@@ -168,6 +171,8 @@ class SparseVectorLaw:
     threshold_scale: Exact
     query_scale: Noise
     calls: Count | None = given(default=None)
+    stable_at: Annotated[Whole, Field(strict=True, ge=1, lt=2**53)] | None = given(default=None)
+    monotone: Literal[True] | None = given(default=None)
     outcome: SparseVectorOutcome | None = given(default=None)
     kind: Literal["sparse_vector"] = tag(default="sparse_vector")
 

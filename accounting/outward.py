@@ -43,11 +43,11 @@ IN_PLACE_OF_UNDERFLOW = Decimal("1e-999999999")  # in place of an underflow: tin
 ROUNDING = Decimal("1e-100")  # far above what QUANTILE_DIGITS lose
 
 
-def context(*arguments: Decimal) -> Context:
+def context(*arguments: Decimal, digits: int = DIGITS) -> Context:
     """A context in which a formula of `arguments` keeps its digits: a difference of two functions of x near 0 loses at
     most a few times the leading zeros of x."""
     lost = sum(abs(x.adjusted()) for x in arguments if x)
-    return own_context(DIGITS + 4 * lost)
+    return own_context(digits + 4 * lost)
 
 
 def above(value: Decimal) -> Decimal:

@@ -87,15 +87,15 @@ def resumed(reader: Reader, signer: Signer | None) -> Head:
     the store's own tables of charges and refusals. Raises ForeignLedger for no ledger of this key, StoreBehind for a
     changed one."""
     if reader.checkpoint() is None or reader.size == 0:
-        raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
     with MemoryStore().transaction() as told:
         head = START.after_all(reader.leaves(), told)
         charges, refusals = list(told.charges()), list(told.refusals())
     _require_signed(head, reader, signer)
     if list(reader.charges()) != charges:
-        raise StoreBehind("the stored charges are not those of the entries: the file was changed")
+        raise StoreBehind("the stored charges are not those of the entries: the store was changed")
     if list(reader.refusals()) != refusals:
-        raise StoreBehind("the stored refusals are not those of the entries: the file was changed")
+        raise StoreBehind("the stored refusals are not those of the entries: the store was changed")
     return head
 
 
@@ -118,7 +118,7 @@ def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
     """Raises unless the stored head is that of `head`, signed by the key that the ledger names, and `signer` is it."""
     opened, stored = head.state.opened, reader.checkpoint()
     if opened is None or stored is None:
-        raise ForeignLedger("the file holds no signed head: it was never a whole ledger, or it was truncated")
+        raise ForeignLedger("the store holds no signed head: it was never a whole ledger, or it was truncated")
     try:
         public = VerifyingKey.parse(opened.public_key)
     except ParameterError as error:
@@ -130,7 +130,7 @@ def _require_signed(head: Head, reader: Reader, signer: Signer | None) -> None:
 
 def _require_covered(head: Head, signed: checkpoint.Checkpoint) -> None:
     if (signed.size, signed.root) != (head.tree.size, head.tree.root()):
-        raise StoreBehind("the stored entries are not those of the signed head: the file was changed or truncated")
+        raise StoreBehind("the stored entries are not those of the signed head: the store was changed or truncated")
 
 
 def index_entry(transaction: Transaction, index: int, body: Body, after: State) -> None:

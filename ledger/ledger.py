@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from dpledger.accounting.ex_post.odometer import Odometer
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.decimals import whole
 from dpledger.errors import (
@@ -36,6 +36,7 @@ from dpledger.ledger.founding import founded
 from dpledger.ledger.heads import START, Head, caught_up, resumed
 from dpledger.ledger.keyfiles import KeyFiles
 from dpledger.ledger.opening import Keep, Rules
+from dpledger.ledger.people import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.standing import State, state_digest
 from dpledger.ledger.state import step
@@ -65,7 +66,8 @@ class Ledger:
     """An append-only, signed record of what was released, and the gate that stands before it.
 
     A handle belongs to the process that made it, does not pickle, and refuses in a forked child. It may be shared by
-    threads. Use `create`, `open` or `in_memory`; close it, or use it as a context.
+    threads. Use `create`, `open` or `in_memory`, or `begin` and `resume` with a store of your own; close it, or use it
+    as a context.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class Ledger:
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
         it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew."""
         with founded(path, name) as made:
-            begun = cls(made.store, made.signer, clock=clock)._begun(made.recovery)
+            begun = cls.begin(made.store, made.signer, made.recovery, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
         return book
@@ -113,8 +115,8 @@ class Ledger:
     def in_memory(cls, name: str = "memory", *, clock: Clock = utc_now, entropy: Entropy | None = None) -> Self:
         """A ledger that is lost with the process: for tests and for trying things out."""
         ledger_id = keys.new_ledger_id(name)
-        book = cls(MemoryStore(), keys.SigningKey.generate(ledger_id), clock=clock, entropy=entropy)
-        return book._begun(keys.SigningKey.generate(ledger_id).public)
+        signer, recovery = keys.SigningKey.generate(ledger_id), keys.SigningKey.generate(ledger_id)
+        return cls.begin(MemoryStore(), signer, recovery.public, clock=clock, entropy=entropy)
 
     @classmethod
     def begin(
@@ -130,7 +132,42 @@ class Ledger:
     ) -> Self:
         """A new ledger in an empty store of the caller's, named as the signer's key is."""
         book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
-        return book._begun(recovery)
+        opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
+
+        def first(_: State, transaction: Transaction) -> Sequence[Body]:
+            if transaction.size:
+                raise ParameterError("store", f"{transaction.size} entries", "an empty store (Ledger.resume opens one)")
+            return [opened]
+
+        book.transact(first)
+        return book
+
+    @classmethod
+    def resume(
+        cls,
+        store: Store,
+        signer: keys.Signer | None,
+        *,
+        clock: Clock = utc_now,
+        entropy: Entropy | None = None,
+        draw: Draw = secrets.token_bytes,
+        snapshot_every: int = SNAPSHOT_EVERY,
+    ) -> Self:
+        """The ledger in a store of the caller's, whatever it keeps its leaves in; without a signer for reading only.
+        The handle takes the store over: it is closed with it, and if this raises.
+
+        Everything is folded and held against the signed head. ForeignLedger if the store holds no ledger, or that of
+        another key; NewerThanVerifier for entries of a later version; StoreBehind if it lost entries; ForkedProcess for
+        a store that a parent process made."""
+        book = cls(store, signer, clock=clock, entropy=entropy, draw=draw, snapshot_every=snapshot_every)
+        try:
+            with announcing.failures(book.state), store.reading() as reader:
+                book._head = resumed(reader, signer)
+        except BaseException:
+            store.close()
+            raise
+        announcing.resumed(book.state)
+        return book
 
     @classmethod
     def open(
@@ -147,35 +184,13 @@ class Ledger:
         signer = KeyFiles.beside(path).find(key)
         if signer is None:
             return cls.look(path)
-        return cls(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)._resumed()
+        return cls.resume(sqlite.SQLiteStore.open(path), signer, clock=clock, entropy=entropy)
 
     @classmethod
     def look(cls, path: str | os.PathLike[str]) -> Self:
         """An existing ledger, for reading only: no key is looked for, the right to read the file is enough, and nothing
         is written. Raises as `open` does."""
-        return cls(sqlite.SQLiteStore.look(path), None)._resumed()
-
-    def _begun(self, recovery: keys.VerifyingKey) -> Self:
-        signer = self._key()
-        opened = LedgerOpened(format=FORMAT, public_key=signer.public.text, recovery_key=recovery.text, witness="off")
-
-        def first(_: State, transaction: Transaction) -> Sequence[Body]:
-            if transaction.size:
-                raise ParameterError("store", f"{transaction.size} entries", "an empty store")
-            return [opened]
-
-        self.transact(first)
-        return self
-
-    def _resumed(self) -> Self:
-        try:
-            with announcing.failures(self.state), self._store.reading() as reader:
-                self._head = resumed(reader, self._signer)
-        except BaseException:
-            self._store.close()
-            raise
-        announcing.resumed(self.state)
-        return self
+        return cls.resume(sqlite.SQLiteStore.look(path), None)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -300,6 +315,7 @@ class Ledger:
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
         budget: Guarantee | Filter | None = None,
+        orders: Orders | None = None,
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
@@ -309,16 +325,20 @@ class Ledger:
         constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
         there and one of the three is missing.
 
+        `orders`: the Renyi orders of an approx_dp budget's accounts, alike or as pairs (order, share), in place of two
+        that suit most work (docs/proofs/filters.md, "F8").
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
-        `dataset`: a commitment to the data, never the data. `odometer`: a second reading beside the filter's, valid at
-        every stopping time: `account().odometer()`."""
-        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer)
+        `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
+        (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
+        second reading beside the filter's, valid at every stopping time: `account().odometer()`."""
+        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer=odometer, orders=orders)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)
             return Scope(self, name)
         body = rules.opening()
+        warn_where_unrelated(self.state, body)
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:
             if name in state.scopes:  # another process was first
@@ -332,6 +352,10 @@ class Ledger:
 
         self.transact(open_scope)
         return Scope(self, name)
+
+    def people(self) -> SamePeople:
+        """What the scopes come to for one unit, where they name the same dataset; and what of it is not known."""
+        return same_people(self.refresh())
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement that nothing here can measure, in the words of `by`. `item`: one of `declarations.ITEMS`, or a

@@ -15,6 +15,7 @@ from dpledger.accounting.filters import (
     Filter,
     GDPFilter,
     MixedFilter,
+    Orders,
     PureFilter,
     RDPFilter,
     ZCDPFilter,
@@ -35,7 +36,7 @@ from dpledger.ledger import wire
 from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation, Unit
-from dpledger.schema import words
+from dpledger.schema import listed, words
 
 __all__ = ["Keep", "Rules"]
 
@@ -50,6 +51,7 @@ class Rules:
     unit: Unit | None
     relation: Relation | None
     budget: Guarantee | Filter | None
+    orders: Orders | None
     keep: Keep | None
     parents: tuple[str, ...] | None
     dataset: str | None
@@ -65,9 +67,12 @@ class Rules:
         keep: Keep | None,
         parents: Sequence[str] | None,
         dataset: str | None,
-        odometer: Odometer | None,
+        *,
+        odometer: Odometer | None = None,
+        orders: Orders | None = None,
     ) -> Rules:
-        """The rules in the caller's words. ParameterError for a name, unit, relation or odometer that is none."""
+        """The rules in the caller's words. ParameterError for a name, unit, relation or odometer that is none, and for
+        orders that the budget does not open a filter with."""
         if odometer is not None and not isinstance(odometer, Odometer):
             raise ParameterError("odometer", type(odometer).__name__, "an Odometer")
         return cls(
@@ -75,6 +80,7 @@ class Rules:
             unit=None if unit is None else Unit.read(unit),
             relation=None if relation is None else Relation.read(relation),
             budget=budget,
+            orders=None if orders is None else tuple(listed(orders, field="orders")),
             keep=keep,
             parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
@@ -96,12 +102,14 @@ class Rules:
                 raise ScopeError(f"scope {self.name!r} was opened with another {what}: {found}")
         if self.budget is not None and self.budget not in (existing.budget, existing.filter):
             raise ScopeError(f"scope {self.name!r} was opened with another budget: {existing.budget}")
+        if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.filter:
+            raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.filter}")
 
     def opening(self) -> ScopeOpened:
         """The body that opens the scope. ScopeError if unit, relation or budget was not said."""
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
-        rule, promise = _rule_and_promise(self.budget)
+        rule, promise = _rule_and_promise(self.budget, self.orders)
         warn_where_implausible(promise, "budget")
         return ScopeOpened(
             path=(Step(self.name, 0),),
@@ -116,13 +124,16 @@ class Rules:
         )
 
 
-def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
+def _rule_and_promise(budget: Guarantee | Filter, orders: Orders | None) -> tuple[Filter, Guarantee]:
     match budget:
         case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            return filters.opened_by(budget), budget
+            return filters.opened_by(budget, orders=orders), budget
         case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
-            return budget, filters.budget_guarantee(budget)
+            rule: Filter = budget
         case MixedFilter() | EitherFilter():
-            return budget, filters.budget_guarantee(budget)
+            rule = budget
         case _:
             raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
+    if orders is not None:
+        raise ParameterError("orders", len(orders), "none beside a filter, which has its own")
+    return rule, filters.budget_guarantee(rule)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
+from dpledger.accounting.adding import read_at
 from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
@@ -44,7 +45,7 @@ from dpledger.accounting.guarantees import (
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import ZERO, add, multiply, round_up
+from dpledger.decimals import multiply, round_up
 from dpledger.errors import Contradiction, VerificationError
 from dpledger.ledger import gate, readings, settling
 from dpledger.ledger.bodies import (
@@ -77,10 +78,7 @@ from dpledger.relations import Relation, Unit
 __all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
-ONE = Decimal(1)
 UNKNOWN = Bounds(0.0, math.inf)
-READ_AT = Decimal("1e-6")
-"""The delta at which a zCDP, Renyi or Gaussian budget is shown as an epsilon. Any other may be asked of the scope."""
 
 
 def check_reserved(state: State, body: Reserved) -> None:
@@ -305,7 +303,7 @@ class _Book:
     def account(self) -> ScopeAccount:
         scope = self.scope
         guarantee = filters.budget_guarantee(scope.filter)
-        delta, contradiction = _read_at(guarantee), None
+        delta, contradiction = read_at(guarantee), None
         admissions = self.admissions()
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
         is_replayable = bool(ran) and not any(admission.tail_delta for admission in admissions)
@@ -337,24 +335,6 @@ class _Book:
 def _counted(admission: Admission) -> Composition:
     """The parts that an odometer counts: outside its guarantee a run counts at its cap."""
     return planned(admission.parts) if admission.outside_guarantee else admission.parts
-
-
-def _read_at(guarantee: Guarantee) -> Decimal:
-    """The delta at which an account is read: that of the guarantee; a guarantee in another currency is read at READ_AT
-    more than what it lets fail."""
-    match guarantee:
-        case ApproxDP(delta=delta):
-            return delta
-        case ZCDP(delta=delta):
-            return min(add(delta, READ_AT), ONE)
-        case GDP() | RDP():
-            return READ_AT
-        case PrivacyCurve(deltas=deltas):
-            return min(deltas)
-        case PureDP() | BoundedRange():
-            return ZERO
-        case _:
-            assert_never(guarantee)
 
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:

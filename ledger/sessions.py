@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
+
+import numpy.typing as npt
 
 from dpledger.errors import ForkedProcess, Halted, InputError, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Conversation, Release
+from dpledger.mechanisms.protocol import AnswersMany, Conversation, Release
 from dpledger.process import Home
 from dpledger.progress import track
 
@@ -18,9 +20,15 @@ __all__ = ["Session"]
 
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
+Answers = TypeVar("Answers")
 Value = TypeVar("Value")
 
 BLOCKS = 20  # a training run is granted its steps in about this many blocks
+
+
+def _one(_answer: object) -> int:
+    """How many answers one answer is."""
+    return 1
 
 
 class Session(Generic[Query, Answer, Value]):
@@ -49,6 +57,20 @@ class Session(Generic[Query, Answer, Value]):
         """The next answer. Raises Halted once the interaction is over, PolicyError while the noise is being recorded or
         replayed (nothing is asked), ContractViolation if the query breaks its contract (the interaction is closed and
         its full charge stands)."""
+        return self._handed_out_of(lambda: self._conversation.ask(query), _one)
+
+    @unrecorded()
+    def ask_many(self, queries: Sequence[Query] | npt.NDArray[Any]) -> Sequence[Answer]:
+        """The answers to many queries that do not depend on one another's answers, as if asked one by one; where the
+        interaction halts they end with the answer that halted it. Raises as `ask`; ScopeError where the interaction
+        answers one query at a time."""
+        many = self._conversation
+        if self._steps is not None or not isinstance(many, AnswersMany):
+            raise ScopeError("this interaction answers one query at a time: use `ask`")
+        return self._handed_out_of(lambda: many.ask_many(queries), len)
+
+    def _handed_out_of(self, ask: Callable[[], Answers], count: Callable[[Answers], int]) -> Answers:
+        """What the conversation answers, counted; under one lock, with one look at the process on each side."""
         self._home.require()
         with self._lock:
             if self._receipt is not None or self._ended is not None:
@@ -56,7 +78,8 @@ class Session(Generic[Query, Answer, Value]):
             self._grant_next()
             self._asked += 1  # before it runs: a query may ask on its own
             try:
-                answer = self._conversation.ask(query)
+                answers = ask()
+                given = count(answers)
                 self._home.require()  # the query may have forked
             except (Halted, InputError, ForkedProcess):
                 self._asked -= 1
@@ -66,8 +89,8 @@ class Session(Generic[Query, Answer, Value]):
             else:
                 if self._receipt is not None:
                     raise Halted("the query closed the interaction: its answer is no part of what was settled")
-                self._handed_out += 1
-                return answer
+                self._handed_out += given
+                return answers
             raise self._fail(failure)
 
     def steps(self) -> Iterator[int]:

@@ -96,8 +96,9 @@ def check_price(
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
     Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
-    found = certified.currencies(level.filter, parts, level.relation, tail_delta)
-    if not all(_is_covered(charged, account, tail_delta) for account in found):
+    accounts = certified.currencies(level.filter, parts, level.relation, tail_delta)
+    unknown = set(charged) - {coordinate for account in accounts for coordinate in account.names}
+    if unknown or not all(_is_covered(charged, account, tail_delta) for account in accounts):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 

@@ -8,7 +8,7 @@ the data hold never does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -24,6 +24,7 @@ from dpledger.schema import Plain
 
 __all__ = [
     "UNSAID",
+    "AnswersMany",
     "Conversation",
     "Described",
     "Inspects",
@@ -34,6 +35,7 @@ __all__ = [
     "Steps",
     "check_declared",
     "fixed",
+    "inspect",
 ]
 
 UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
@@ -114,6 +116,22 @@ class Inspects(Protocol):
 
     def inspect(self, data: object) -> None:
         """ParameterError where container, axes, public length or dtype do not fit. Values never matter."""
+        ...
+
+
+def inspect(mechanism: Described, data: object) -> None:
+    """What the mechanism can tell of the data before anything is charged (`Inspects`), if it looks at all."""
+    if isinstance(mechanism, Inspects):
+        mechanism.inspect(data)
+
+
+@runtime_checkable
+class AnswersMany(Protocol[Query_contra, Answer_co]):
+    """A conversation that answers many queries at once, distributed as if they were asked one by one. Where it halts
+    the answers end: those given, with the one that halted it, count; the rest is not answered and costs nothing."""
+
+    def ask_many(self, queries: Sequence[Query_contra] | npt.NDArray[Any], /) -> Sequence[Answer_co]:
+        """The answers, in order; fewer than asked where it halted. Raises as `ask`."""
         ...
 
 

@@ -24,7 +24,7 @@ from dpledger.accounting.filters.kinds import (
     mixed_names,
     renyi_names,
 )
-from dpledger.accounting.filters.mixture import mixture_epsilon, shares
+from dpledger.accounting.filters.mixture import best_alone, mixture_epsilon, shares
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
 
@@ -37,6 +37,8 @@ def admits(filter_: Filter, sums: Sums) -> bool:
     Claim: if every request was admitted before it ran, the transcript meets `budget_guarantee(filter_)`.
     Source: docs/proofs/filters.md, the section of each filter.
     """
+    if isinstance(filter_, EitherFilter) and _fits_alone(filter_, sums):
+        return _total(sums, "delta") <= filter_.delta_sum
     return _within(filter_, _accounts(filter_, sums))
 
 
@@ -66,11 +68,14 @@ def _mixed_spent(sums: Sums, pair: tuple[str, str]) -> Decimal:
     return add(*(_total(sums, name) for name in pair))
 
 
+def _mixed_totals(filter_: EitherFilter, sums: Sums) -> list[Decimal]:
+    return [_mixed_spent(sums, pair) for pair in mixed_names(filter_)]
+
+
 def _mixture(filter_: EitherFilter, sums: Sums, delta: Decimal) -> Decimal:
     """The reading of the mixture with `delta` for its boundaries, which is what the test asks about at their own."""
     pure = _total(sums, "pure")
-    totals = [_mixed_spent(sums, pair) for pair in mixed_names(filter_)]
-    found = mixture_epsilon(shares(filter_.boundaries, delta), totals, pure)
+    found = mixture_epsilon(shares(filter_.boundaries, delta), _mixed_totals(filter_, sums), pure)
     return found if found == pure else _shown(found, pure, filter_.epsilon)
 
 
@@ -79,11 +84,16 @@ def _shown(found: Decimal, *kept: Decimal) -> Decimal:
     return min([round_up(found), *(limit for limit in kept if found <= limit)])
 
 
-def leading(filter_: EitherFilter, sums: Sums) -> int:
-    """The place of the boundary whose account would admit the most by itself."""
-    totals = [_mixed_spent(sums, pair) for pair in mixed_names(filter_)]
+def _fits_alone(filter_: EitherFilter, sums: Sums) -> bool:
+    """Whether one account of the mixture is within epsilon by itself; then all are together."""
     own = shares(filter_.boundaries, delta_boundaries(filter_))
-    alone = [one.alone(total) for one, total in zip(own, totals, strict=True)]
+    return best_alone(own, _mixed_totals(filter_, sums), _total(sums, "pure")) <= filter_.epsilon
+
+
+def leading(filter_: EitherFilter, sums: Sums) -> int:
+    """The place of the boundary whose account is the smallest epsilon by itself."""
+    own = shares(filter_.boundaries, delta_boundaries(filter_))
+    alone = [one.alone(total) for one, total in zip(own, _mixed_totals(filter_, sums), strict=True)]
     return alone.index(min(alone))
 
 

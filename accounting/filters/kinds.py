@@ -36,6 +36,7 @@ from dpledger.schema import given, record, tag
 
 __all__ = [
     "KINDS",
+    "MOST_BOUNDARIES",
     "SQUARE_DIGITS",
     "AdvancedFilter",
     "BasicFilter",

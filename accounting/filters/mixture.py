@@ -21,7 +21,7 @@ from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters.kinds import Boundary
 from dpledger.decimals import INFINITY, ZERO, add, in_own_context, magnitude, own_context
 
-__all__ = ["Share", "mixture_epsilon", "shares"]
+__all__ = ["Share", "best_alone", "mixture_epsilon", "shares"]
 
 DIGITS = 55  # of every number below, beyond those before the point
 ROUNDING = Decimal("1e-40")  # above the rounding errors of a reading, relative to 1 + L: they stay below 1e-45
@@ -63,13 +63,17 @@ def mixture_epsilon(shared: Sequence[Share], totals: Sequence[Decimal], pure: De
     Claim: result is at least the number of the module's docstring, and above it by less than 1e-39 (1 + result).
     Source: docs/proofs/filters.md, "F8".
     """
-    priced = [(one, total) for one, total in zip(shared, totals, strict=True) if not total.is_infinite()]
-    simple = max(ZERO, min(pure, *(one.alone(total) for one, total in priced))) if priced else pure
-    if not priced or not simple:
+    known = [_Known(*one, total) for one, total in zip(shared, totals, strict=True) if not total.is_infinite()]
+    simple = best_alone(shared, totals, pure)
+    if not known or not simple:
         return simple
-    known = [_Known(*one, total) for one, total in priced]
     with localcontext(own_context(_digits(known, simple))):
         return min(simple, _largest(known, pure, min(one.more for one in known)))
+
+
+def best_alone(shared: Sequence[Share], totals: Sequence[Decimal], pure: Decimal) -> Decimal:
+    """The least of `pure` and what each account is by itself, at least 0: never below what the mixture comes to."""
+    return max(ZERO, min(pure, *(one.alone(total) for one, total in zip(shared, totals, strict=True))))
 
 
 @in_own_context

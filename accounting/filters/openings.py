@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 
 from dpledger.accounting.conversions import best_order_minus_one, zcdp_within
 from dpledger.accounting.filters.kinds import (
+    MOST_BOUNDARIES,
     AdvancedFilter,
     Boundary,
     EitherFilter,
@@ -19,7 +20,7 @@ from dpledger.accounting.filters.kinds import (
     ZCDPFilter,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.decimals import ZERO, Number, multiply, read, round_down, subtract, text, total
+from dpledger.decimals import ZERO, Number, add, multiply, read, round_down, subtract, text, total
 from dpledger.errors import ParameterError
 
 __all__ = ["Orders", "advanced", "opened_by"]
@@ -73,6 +74,9 @@ def _opened_by_approximate(epsilon: Decimal, delta: Decimal, orders: Orders | No
         raise ParameterError("budget.delta", text(delta), "0, or enough to be halved within 60 decimal places")
     best = best_order_minus_one(epsilon, half)
     chosen = [(multiply(best, part), share) for part, share in BOUNDARIES] if orders is None else _chosen(orders)
+    twice = {more for more, _ in chosen if sum(more == other for other, _ in chosen) > 1}
+    if twice:
+        raise ParameterError("orders", text(add(min(twice), ONE)), "orders that differ")
     boundaries = [(more, _share_of(half, share)) for more, share in chosen]
     if not all(boundary for _, boundary in boundaries):
         raise ParameterError("budget.delta", text(delta), "enough for each boundary within 60 decimal places")
@@ -85,12 +89,13 @@ def _share_of(delta: Decimal, share: Decimal | Fraction) -> Decimal:
 
 def _chosen(orders: Orders) -> list[tuple[Decimal, Decimal | Fraction]]:
     """Orders less one, with their shares of the boundaries' delta: what they say, or alike."""
-    if not orders:
-        raise ParameterError("orders", "none", "at least one Renyi order")
-    pairs = [order for order in orders if isinstance(order, Sequence) and not isinstance(order, str)]
+    if not 1 <= len(orders) <= MOST_BOUNDARIES:
+        raise ParameterError("orders", len(orders), f"from 1 to {MOST_BOUNDARIES} Renyi orders")
+    pairs = [order for order in orders if isinstance(order, (tuple, list))]
+    alike = [order for order in orders if not isinstance(order, (tuple, list))]
     if not pairs:
-        return [(_less_one(order), Fraction(1, len(orders))) for order in orders]
-    if len(pairs) < len(orders) or any(len(pair) != 2 for pair in pairs):
+        return [(_less_one(order), Fraction(1, len(alike))) for order in alike]
+    if alike or any(len(pair) != 2 for pair in pairs):
         raise ParameterError("orders", len(orders), "orders, or pairs (order, share), and not both")
     shares = [read(share, field="orders") for _, share in pairs]
     if not all(shares) or total(shares) > 1:

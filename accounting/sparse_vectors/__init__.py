@@ -10,6 +10,9 @@ of tests on one draw of the threshold noise, up to and including its charged tes
     dr14, zcdp, kov   redrawn each epoch  the same epochs, by the exact composition of pure mechanisms (`kov_delta`)
     target_charging   none                `calls` tests of 1/query_scale by `kov_delta`, plus the chance of more calls
 
+Where all queries move in one direction between neighbours (`monotone`), a charge costs 1/query_scale. Where a value is
+released with each free answer (`stable_at`), delta also covers the chance that one unit decides which (`stability`).
+
 Proofs: docs/proofs/sparse_vector.md.
 
 What prices one is here; what plans one, `scales`, is imported by its own name.
@@ -26,16 +29,19 @@ from __future__ import annotations
 from dpledger.accounting.sparse_vectors.accuracy import Noise, difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import (
     certify,
+    delta_by_cause,
     epoch_epsilon,
     ex_post_epsilon,
     require_possible,
     target_delta,
 )
 from dpledger.accounting.sparse_vectors.pure_steps import few_charges, kov_delta
+from dpledger.accounting.sparse_vectors.stability import stability_delta
 
 __all__ = [
     "Noise",
     "certify",
+    "delta_by_cause",
     "difference_tail",
     "epoch_epsilon",
     "ex_post_epsilon",
@@ -43,6 +49,7 @@ __all__ = [
     "kov_delta",
     "pass_probability",
     "require_possible",
+    "stability_delta",
     "svt_alpha",
     "target_delta",
 ]

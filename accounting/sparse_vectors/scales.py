@@ -25,7 +25,16 @@ from dpledger.accounting.sparse_vectors.pure_steps import kov_delta
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 from dpledger.errors import CannotCertify, ClaimTooSmall, InfeasiblePlan, ParameterError, WorkLimit
 
-__all__ = ["MODES", "SparseVectorMode", "auto_mode", "sparse_vector_law"]
+__all__ = [
+    "AUTO_BETA",
+    "AUTO_QUERIES",
+    "MODES",
+    "SHARE_DIGITS",
+    "SparseVectorMode",
+    "auto_mode",
+    "divided",
+    "sparse_vector_law",
+]
 
 SparseVectorMode: TypeAlias = Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
 
@@ -42,26 +51,37 @@ HALF = Decimal("0.5")
 
 @lru_cache(maxsize=512)
 def sparse_vector_law(
-    epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode, *, max_queries: int | None = None
+    epsilon: Decimal,
+    delta: Decimal,
+    cutoff: int,
+    mode: SparseVectorMode,
+    *,
+    max_queries: int | None = None,
+    share: Decimal | None = None,
+    monotone: bool = False,
 ) -> SparseVectorLaw:
     """The law of `mode` with the least noise that keeps (epsilon, delta); the pure modes use no delta.
 
-    Claim: `certify` accepts the result. `max_queries` only sets how single_threshold divides epsilon.
+    Claim: `certify` accepts the result. `share`: of epsilon, in (0, 1), on the threshold in single_threshold; else
+    the best for the utility, for which alone `max_queries` counts. `monotone`: all queries move in one direction
+    between neighbours (target_charging gains nothing by it).
     Source: docs/proofs/sparse_vector.md, "Scales". Raises ParameterError for a range, CannotCertify where the formula
     of dr14 does not hold, InfeasiblePlan if no scale was found.
     """
     _require_budget(epsilon, delta, cutoff, mode)
+    _require_share(share, mode)
     match mode:
         case "single_threshold":
-            law = _single_threshold(epsilon, cutoff, max_queries or AUTO_QUERIES * cutoff)
+            best = share or _best_share(cutoff, max_queries or AUTO_QUERIES * cutoff, monotone)
+            law = divided(epsilon, cutoff, best, monotone=monotone)
         case "basic":
-            law = _epochs_law(epsilon, ZERO, cutoff, mode, round_up(2 * cutoff / Fraction(epsilon)))
+            law = _epochs_law(epsilon, ZERO, cutoff, mode, round_up(2 * cutoff / Fraction(epsilon)), monotone)
         case "dr14":
-            law = _epochs_law(epsilon, delta, cutoff, mode, _dr14_scale(epsilon, delta, cutoff))
+            law = _epochs_law(epsilon, delta, cutoff, mode, _dr14_scale(epsilon, delta, cutoff), monotone)
         case "zcdp":
-            law = _epochs_law(epsilon, delta, cutoff, mode, _zcdp_scale(epsilon, delta, cutoff))
+            law = _epochs_law(epsilon, delta, cutoff, mode, _zcdp_scale(epsilon, delta, cutoff), monotone)
         case "kov":
-            law = _epochs_law(epsilon, delta, cutoff, mode, _kov_scale(epsilon, delta, cutoff))
+            law = _epochs_law(epsilon, delta, cutoff, mode, _kov_scale(epsilon, delta, cutoff), monotone)
         case "target_charging":
             law = _target_charging(epsilon, delta, cutoff)
         case _:
@@ -84,22 +104,44 @@ def _require_budget(epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseV
         raise ParameterError("delta", delta, f"a number above 0 in mode {mode}")
 
 
+def _require_share(share: Decimal | None, mode: SparseVectorMode | Literal["auto"]) -> None:
+    if share is None:
+        return
+    if mode not in ("single_threshold", "auto"):
+        raise ParameterError("share", share, f"nothing in mode {mode}: only single_threshold divides epsilon")
+    if not 0 < share < 1:
+        raise ParameterError("share", share, "a number in (0, 1): the part of epsilon on the threshold")
+
+
+def _charge(monotone: bool) -> int:
+    """What a charged test costs, in 1/query_scale."""
+    return 1 if monotone else 2
+
+
 def _epochs_law(
-    epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode, scale: Decimal
+    epsilon: Decimal, delta: Decimal, cutoff: int, mode: SparseVectorMode, scale: Decimal, monotone: bool
 ) -> SparseVectorLaw:
-    """Threshold noise of `scale` and twice that on queries: an epoch of 2/scale."""
-    return SparseVectorLaw(mode, cutoff, epsilon, delta, scale, multiply(scale, 2))
+    """Threshold noise of `scale` and twice that on queries (monotone: as much): an epoch of 2/scale."""
+    on_queries = multiply(scale, _charge(monotone))
+    return SparseVectorLaw(mode, cutoff, epsilon, delta, scale, on_queries, monotone=monotone or None)
 
 
-def _single_threshold(epsilon: Decimal, cutoff: int, queries: int) -> SparseVectorLaw:
-    """1/(s epsilon) on the threshold, 2 cutoff/((1-s) epsilon) on queries, with the s that is best for the utility
-    distance log(1/beta)/s + 2 cutoff log(queries/beta)/(1-s)."""
-    on_threshold = math.sqrt(math.log(1 / float(AUTO_BETA)))
-    on_queries = math.sqrt(2 * cutoff * math.log(queries / float(AUTO_BETA)))
-    share = round_up(on_threshold / (on_threshold + on_queries), digits=SHARE_DIGITS)
+def divided(epsilon: Decimal, cutoff: int, share: Decimal, *, monotone: bool = False) -> SparseVectorLaw:
+    """The law of single_threshold with the share s of epsilon on the threshold: scales 1/(s epsilon) there and
+    2 cutoff/((1-s) epsilon) on queries (monotone: cutoff/((1-s) epsilon)), rounded up."""
     threshold_scale = round_up(1 / Fraction(multiply(share, epsilon)))
-    query_scale = round_up(2 * cutoff / Fraction(multiply(subtract(ONE, share), epsilon)))
-    return SparseVectorLaw("single_threshold", cutoff, epsilon, ZERO, threshold_scale, query_scale)
+    query_scale = round_up(_charge(monotone) * cutoff / Fraction(multiply(subtract(ONE, share), epsilon)))
+    return SparseVectorLaw(
+        "single_threshold", cutoff, epsilon, ZERO, threshold_scale, query_scale, monotone=monotone or None
+    )
+
+
+def _best_share(cutoff: int, queries: int, monotone: bool) -> Decimal:
+    """The s that is best for the utility distance log(1/beta)/s + 2 cutoff log(queries/beta)/(1-s); monotone: half the
+    second."""
+    on_threshold = math.sqrt(math.log(1 / float(AUTO_BETA)))
+    on_queries = math.sqrt(_charge(monotone) * cutoff * math.log(queries / float(AUTO_BETA)))
+    return round_up(on_threshold / (on_threshold + on_queries), digits=SHARE_DIGITS)
 
 
 def _dr14_scale(epsilon: Decimal, delta: Decimal, cutoff: int) -> Decimal:
@@ -166,16 +208,27 @@ def _next(scale: Decimal, factor: Decimal) -> Decimal:
 
 
 @lru_cache(maxsize=512)
-def auto_mode(epsilon: Decimal, delta: Decimal, cutoff: int, *, max_queries: int | None = None) -> SparseVectorMode:
+def auto_mode(
+    epsilon: Decimal,
+    delta: Decimal,
+    cutoff: int,
+    *,
+    max_queries: int | None = None,
+    share: Decimal | None = None,
+    monotone: bool = False,
+) -> SparseVectorMode:
     """The mode with the least `svt_alpha` at beta 0.05 for `max_queries` queries (1000 a charged answer if not given):
-    a function of public parameters only. With delta = 0 it is single_threshold; ties go to the first of `MODES`."""
+    a function of public parameters only. With delta = 0 it is single_threshold; ties go to the first of `MODES`.
+    `share`: that of single_threshold, where that is compared."""
+    _require_share(share, "auto")
     if not delta:
         return "single_threshold"
     queries = max_queries or AUTO_QUERIES * cutoff
     best: tuple[Decimal, SparseVectorMode] | None = None
     for mode in MODES:
+        own = share if mode == "single_threshold" else None
         try:
-            law = sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=max_queries)
+            law = sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=max_queries, share=own, monotone=monotone)
         except (CannotCertify, InfeasiblePlan, WorkLimit):
             continue  # this mode has no scale here: another one has
         alpha = svt_alpha(law, queries, AUTO_BETA)

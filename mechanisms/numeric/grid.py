@@ -13,7 +13,7 @@ Decimal('0.0078125')
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -48,17 +48,34 @@ _NEGLIGIBLE = -100  # the power of ten of numbers that are far below every step
 _BEYOND_BOUNDS = 500  # the power of ten of numbers that are beyond every bound
 _DOUBLE = 8  # bytes of a float64
 _EXACT_IN_FLOAT = 2**53
+_SMALL = 2**62  # int64 arrays hold numbers below this
+_HALF = 0.5
 _STEPS_PER_SCALE = 2**10  # a default grid is this much finer than the noise and the sensitivity: they lose 0.1 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalMap:
     """How any number becomes whole steps of `grid`: what is no number counts as `missing`, all else is clamped to
-    [-bound, bound] and rounded to the nearest step. Public."""
+    [-bound, bound] and rounded to the nearest step. Public.
+
+    `ratio`: the grid as a ratio of whole numbers; `step`: as a float, which it is. `lowest`, `highest`, `absent`: the
+    steps of -bound, bound and missing."""
 
     grid: Decimal
     bound: Decimal
     missing: Decimal
+    ratio: tuple[int, int] = field(init=False, repr=False, compare=False)
+    step: float = field(init=False, repr=False, compare=False)
+    lowest: int = field(init=False, repr=False, compare=False)
+    highest: int = field(init=False, repr=False, compare=False)
+    absent: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ratio, bound = Fraction(self.grid).as_integer_ratio(), Fraction(self.bound)
+        ends = {"lowest": _nearest_step(-bound, ratio), "highest": _nearest_step(bound, ratio)}
+        absent = min(max(_nearest_step(Fraction(self.missing), ratio), ends["lowest"]), ends["highest"])
+        for name, value in {"ratio": ratio, "step": float_up(self.grid), **ends, "absent": absent}.items():
+            object.__setattr__(self, name, value)
 
 
 def exact_decimal(number: Fraction) -> Decimal:
@@ -134,19 +151,25 @@ def _form(data: object) -> str:
 
 
 def to_steps(value: object, how: TotalMap) -> int:
-    """`value` in whole steps of the grid. Total: never raises, whatever `value` is."""
-    exact = _exact(value, how)
-    clamped = min(max(exact, -Fraction(how.bound)), Fraction(how.bound))
-    return _nearest_step(clamped, how.grid)
+    """`value` in whole steps of the grid. Total: never raises, whatever `value` is. Rounding is monotone, so clamping
+    may come after it."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, float):
+        steps = float(value) / how.step  # exact where it counts: the step is a power of two
+        if -_EXACT_IN_FLOAT < steps < _EXACT_IN_FLOAT:
+            below = math.floor(steps)
+            return min(max(below + (steps - below >= _HALF), how.lowest), how.highest)
+    return min(max(_nearest_step(_exact(value, how), how.ratio), how.lowest), how.highest)
 
 
-def _nearest_step(exact: Fraction, grid: Decimal) -> int:
-    return math.floor(exact / Fraction(grid) + Fraction(1, 2))
+def _nearest_step(exact: Fraction, step: tuple[int, int]) -> int:
+    """floor(exact / step + 1/2)."""
+    part, whole = exact.numerator * step[1], exact.denominator * step[0]
+    return (2 * part + whole) // (2 * whole)
 
 
 def _exact(value: object, how: TotalMap) -> Fraction:
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(-1)[0]
     if isinstance(value, (int, np.integer, np.bool_)) and not isinstance(value, np.timedelta64):
         return Fraction(int(value))
     if isinstance(value, Fraction):
@@ -178,25 +201,47 @@ def vector_to_steps(values: object, how: TotalMap, dimension: int) -> npt.NDArra
         entries = [None] * dimension
     if isinstance(entries, np.ndarray) and entries.dtype.kind == "f" and entries.dtype.itemsize <= _DOUBLE:
         return _floats_to_steps(entries.astype(np.float64), how)
+    if isinstance(entries, np.ndarray) and entries.dtype.kind in "iub" and entries.size:
+        return _whole_to_steps(entries, how)
     return _integers([to_steps(entry, how) for entry in entries])
 
 
 def _floats_to_steps(values: Floats, how: TotalMap) -> npt.NDArray[Any]:
-    """`to_steps` of every entry, all at once: rounding to steps is monotone, so clamping may come after it."""
-    bound, missing = Fraction(how.bound), Fraction(how.missing)
-    lowest, highest = (_nearest_step(end, how.grid) for end in (-bound, bound))
+    """`to_steps` of every entry, all at once; those that are far away or no numbers by themselves."""
     with np.errstate(all="ignore"):  # beyond every float is beyond the bound; far below the grid is below half a step
-        steps = nearest_whole(values / float_up(how.grid))  # exact else: the grid is a power of two
-    nowhere = np.isnan(values)
-    if max(-lowest, highest) < _EXACT_IN_FLOAT:
-        whole = np.clip(np.where(nowhere, 0.0, steps), lowest, highest).astype(np.int64)
-        whole[nowhere] = _nearest_step(missing, how.grid)
+        steps = nearest_whole(values / how.step)  # exact else: the grid is a power of two
+        near = np.abs(steps) < _EXACT_IN_FLOAT  # not where it is NaN
+    if max(-how.lowest, how.highest) < _EXACT_IN_FLOAT:
+        nowhere = np.isnan(steps)
+        clipped: npt.NDArray[Any] = np.clip(np.where(nowhere, 0.0, steps), how.lowest, how.highest).astype(np.int64)
+        clipped[nowhere] = how.absent
+        return clipped
+    whole: npt.NDArray[Any] = np.where(near, steps, 0.0).astype(np.int64)
+    np.clip(whole, max(how.lowest, -_EXACT_IN_FLOAT), min(how.highest, _EXACT_IN_FLOAT), out=whole)
+    if near.all():
         return whole
-    return _integers([to_steps(value, how) for value in values])
+    nowhere = np.isnan(values)
+    far = [to_steps(value, how) for value in values[~near & ~nowhere]]
+    if max(map(abs, [*far, how.absent])) >= _SMALL:
+        whole = whole.astype(object)
+    whole[~near & ~nowhere] = far
+    whole[nowhere] = how.absent
+    return whole
+
+
+def _whole_to_steps(values: npt.NDArray[Any], how: TotalMap) -> npt.NDArray[Any]:
+    """`to_steps` of every whole number, all at once where nothing wraps."""
+    up, down = how.ratio
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if 2 * (largest * down + up) >= _SMALL:
+        return _integers([to_steps(value, how) for value in values])
+    steps: npt.NDArray[Any] = (2 * values.astype(np.int64) * down + up) // (2 * up)
+    clipped: npt.NDArray[Any] = np.clip(steps, max(how.lowest, -_SMALL), min(how.highest, _SMALL))
+    return clipped
 
 
 def _integers(steps: list[int]) -> npt.NDArray[Any]:
-    small = all(abs(step) < 2**62 for step in steps)
+    small = all(abs(step) < _SMALL for step in steps)
     return np.array(steps, dtype=np.int64 if small else object)
 
 

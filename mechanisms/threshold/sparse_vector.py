@@ -18,6 +18,12 @@ is discrete Laplace in whole steps of a public grid; queries are rounded to it. 
 (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
 >>> run.close().value
 Counts(asked=2, above=1, below=1, halted=True)
+
+Queries that do not depend on one another's answers may be asked at once; where the run halts the answers end:
+
+>>> run = tests.open([1] * 30, entropy=seeded(3))
+>>> run.ask_many([len, 1, 30])
+(<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
 """
 
 from __future__ import annotations
@@ -33,7 +39,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
+from dpledger.accounting.guarantees import ApproxDP, Failure, PureDP
+from dpledger.accounting.sparse_vectors import delta_by_cause
 from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
 from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, Whole, multiply, read
 from dpledger.errors import ParameterError
@@ -41,11 +48,14 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide
+from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, steps_of
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["SparseVector", "thresholding"]
+__all__ = ["ASSUMES", "SparseVector", "thresholding"]
+
+ASSUMES = "queries are monotone: between two neighbours all of them move in one direction, or none of them does"
+"""What the guarantee takes from the caller's queries where `monotone` is declared, as the record says it."""
 
 
 @record
@@ -57,8 +67,10 @@ class SparseVector:
     under the relation; the caller vouches for it. `mode`: how the noise is set (`auto`: the most accurate for
     `max_queries` queries, or 1000 a charged answer). `grid`: a power of two to which queries are rounded; default: 1024
     times finer than sensitivity and noise. `max_queries`: the run halts after as many, if given. `charged`: the side
-    that is paid for. `missing`: the side on which a query counts that is NaN. `justification`: one
-    line that says why the sensitivity holds. Data never raise.
+    that is paid for. `missing`: the side on which a query counts that is NaN. `share`: of epsilon, in (0, 1), what the
+    threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all queries
+    in one direction, so that a charged answer costs half. `justification`: one line that says why the sensitivity
+    holds. Data never raise.
     """
 
     epsilon: Positive
@@ -71,6 +83,8 @@ class SparseVector:
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
     charged: ThresholdSide = given(default="below")
     missing: ThresholdSide = given(default="below")
+    share: OptionalPositive = given(default=None)
+    monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     justification: Annotated[str, StringConstraints(min_length=1, max_length=500)] = given(default=UNSAID)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -89,7 +103,9 @@ class SparseVector:
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
         check_declared(self.sensitivity, self.justification, own_unit)
         law = self.parts()
-        changes: dict[str, Any] = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).grid}
+        share = self.share if law.mode == "single_threshold" else None
+        fixed_now = {"mode": law.mode, "delta": law.delta, "grid": thresholding(self).scale.grid, "share": share}
+        changes: dict[str, Any] = fixed_now
         return dataclasses.replace(self, relation=own_relation, unit=own_unit, **changes)
 
     def claim(self) -> PureDP | ApproxDP:
@@ -103,8 +119,7 @@ class SparseVector:
 
     def failures(self) -> tuple[Failure, ...]:
         """The delta of composing the epochs, but for the pure modes."""
-        delta = self.parts().delta
-        return (PrivacyFailure(delta, "composition"),) if delta else ()
+        return delta_by_cause(self.parts())
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the mode, scales and grid that are used."""
@@ -118,10 +133,13 @@ class SparseVector:
             "mode": plan.law.mode,
             "threshold_scale": plan.law.threshold_scale,
             "query_scale": plan.law.query_scale,
-            "grid": plan.grid,
+            "grid": plan.scale.grid,
             "max_queries": self.max_queries,
             "charged": self.charged,
             "missing": self.missing,
+            "share": self.share,
+            "monotone": self.monotone or None,
+            "assumes": ASSUMES if self.monotone else None,
             "justification": self.justification,
         }
         result: dict[str, Plain] = plain(values)
@@ -146,23 +164,23 @@ def thresholding(mechanism: SparseVector) -> Thresholding:
     sign = 1 if mechanism.charged == "below" else -1
     return Thresholding(
         law=law,
-        grid=grid,
+        scale=steps_of(grid, mechanism.missing),
         threshold=math.ceil(sign * Fraction(mechanism.threshold) / Fraction(grid)),
         threshold_noise=_noise(law.threshold_scale, steps) if law.threshold_scale else None,
         query_noise=_noise(law.query_scale, steps),
         sensitivity=Sensitivity(steps, "linf", mechanism.justification),
         max_queries=mechanism.max_queries,
         charged=mechanism.charged,
-        missing=mechanism.missing,
     )
 
 
 def _law(mechanism: SparseVector) -> SparseVectorLaw:
     epsilon, delta, cutoff, queries = mechanism.epsilon, mechanism.delta, mechanism.cutoff, mechanism.max_queries
-    mode = mechanism.mode
+    mode, share, monotone = mechanism.mode, mechanism.share, mechanism.monotone
     if mode == "auto":
-        mode = auto_mode(epsilon, delta, cutoff, max_queries=queries)
-    return sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=queries)
+        mode = auto_mode(epsilon, delta, cutoff, max_queries=queries, share=share, monotone=monotone)
+        share = share if mode == "single_threshold" else None
+    return sparse_vector_law(epsilon, delta, cutoff, mode, max_queries=queries, share=share, monotone=monotone)
 
 
 def _noise(scale: Decimal, steps: Decimal) -> DiscreteLaplace:

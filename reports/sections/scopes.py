@@ -6,12 +6,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
+from dpledger.ledger.people import same_people
 from dpledger.ledger.recomposition import ScopeAccount, accounts
 from dpledger.ledger.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose, Section, Table, unknown
 from dpledger.reports.sections.declared import Declarations
+from dpledger.reports.sections.odometer import odometer
+from dpledger.reports.sections.people import people
 from dpledger.reports.sections.promise import bounds_of, meaning, promised
 from dpledger.reports.sections.runs import admissions, contributions, open_charges, refusals
 from dpledger.reports.sections.spending import Histories, contradicted, spending, upper
@@ -43,7 +46,7 @@ class Scopes:
     # ---- all of them ------------------------------------------------------------------------------------------------
 
     def _glance(self) -> Section:
-        blocks: list[Block] = [self._table()]
+        blocks: list[Block] = [self._table(), *people(same_people(self._verified.state))]
         more = len(self.accounts) - MOST_DETAILED
         if more > 0:
             line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."
@@ -82,6 +85,7 @@ class Scopes:
                 meaning(account, self._engine, prefix),
                 self._ran(account, prefix),
                 spending(account, self._histories, prefix),
+                *odometer(account, prefix),
                 Section(
                     id=f"{prefix}/stopped",
                     heading="Refused, and still open",

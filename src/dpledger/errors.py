@@ -11,7 +11,8 @@
 
 A message says what was expected, what came, and what to do next; the operands are attributes. No message holds data,
 outputs or keys. What the caller gave is told in one short line: a scalar as it is written, of anything else the type.
-A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`.
+A promise that is valid and can hardly be meant is told by a warning, `ImplausiblePromise`; scopes that may add up, and
+are not known to, by `UnrelatedScopes`.
 Every error pickles and copies with all its attributes, so that it arrives whole from a worker process.
 
 The command line exits 2 where something cannot be used (an `InputError`, an `EngineError`, a file that is no whole
@@ -53,6 +54,7 @@ __all__ = [
     "StoreFailure",
     "UnboundedLoss",
     "UnknownWord",
+    "UnrelatedScopes",
     "VerificationError",
     "WorkLimit",
     "shortened",
@@ -115,6 +117,10 @@ class WorkLimit(InputError):
 
 class ImplausiblePromise(UserWarning):
     """A warning: a budget or a target that is valid, and that hardly anybody means."""
+
+
+class UnrelatedScopes(UserWarning):
+    """A warning: scopes of one ledger may be about the same people, and nothing says whether they are."""
 
 
 class PolicyError(DpledgerError):

@@ -69,6 +69,20 @@ def curve_of(epsilon: float, at: tuple[str, ...]) -> PrivacyCurve:
 
 TEST = SparseVectorLaw("basic", cutoff=1, epsilon=1, delta=0, threshold_scale=2, query_scale=4)
 PASSED = dataclasses.replace(TEST, outcome=SparseVectorOutcome(closed_epochs=(), open_epoch=1, halted=False))
+RELEASING = SparseVectorLaw("basic", cutoff=1, epsilon=1, delta="0.1", threshold_scale=2, query_scale=4, stable_at=8)
+WITHHELD = dataclasses.replace(RELEASING, outcome=SparseVectorOutcome(closed_epochs=(1,), open_epoch=0, halted=True))
+
+
+def one_value(_: int) -> Pmf:
+    """A value that neighbours do not share, at distance 0: that of one is released, that of the other, or none. Noise
+    on the integers, summed by hand."""
+    low, high = math.exp(-1 / 2), math.exp(-1 / 4)
+    masses = {z: (1 - low) / (1 + low) * low ** abs(z) for z in range(-200, 201)}
+    above = {k: high**k / (1 + high) if k > 0 else 1 - high ** (1 - k) / (1 + high) for k in range(-200, 220)}
+    shown = math.fsum(mass * above[8 + 1 + z] for z, mass in masses.items())
+    return [shown, 0.0, 1 - shown], [0.0, shown, 1 - shown]
+
+
 COIN = ExPostDP(epsilon="0.8", sense="pure")
 HALF_LOST = dataclasses.replace(COIN, outcome=ExPostOutcome(epsilon="0.3"))
 
@@ -226,6 +240,16 @@ EXAMPLES = [
         shuffled=False,
         ran=(PASSED, one_test(1)[0][0], one_test(1)[1][0]),
         no_dials=frozenset({"threshold_scale", "query_scale"}),
+    ),
+    Example(
+        leaf=RELEASING,
+        pair=one_value,
+        slack=None,
+        grouped=True,
+        sampled=True,
+        shuffled=False,
+        ran=(WITHHELD, one_value(1)[0][2], one_value(1)[1][2]),
+        no_dials=frozenset({"threshold_scale", "query_scale", "delta"}),
     ),
     Example(
         leaf=COIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -25,13 +25,14 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.conversions import mu_squared_of_pure, zcdp_of_pure
 from dpledger.accounting.costs import cost
-from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.kinds import rules_of
-from dpledger.errors import ContractViolation, ParameterError
+from dpledger.errors import ContractViolation, ParameterError, ScopeBusy
 from dpledger.ledger.recomposition import attested
+from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
-from ledger_mechanisms import Once
+from ledger_mechanisms import Once, Told
 
 ADD = Relation.ADD_REMOVE
 PURE = ExPostDP(1, "pure")
@@ -48,7 +49,7 @@ def ran(leaf: ExPostDP, outcome: ExPostOutcome = LOST) -> ExPostDP:
 
 def test_the_price_falls_to_the_loss_as_an_epsilon_and_nowhere_else() -> None:
     cap, settled = cost(PURE, ADD), cost(ran(PURE), ADD)
-    assert (cap.pure, settled.pure) == (1, Decimal("0.25"))
+    assert [cap.pure, settled.pure] == [1, Decimal("0.25")]
     assert cap.rho == settled.rho == zcdp_of_pure(Decimal(1))
     assert cap.mu_squared == settled.mu_squared == mu_squared_of_pure(Decimal(1))
 
@@ -149,7 +150,7 @@ def test_a_ledger_settles_it_at_the_stated_loss_and_says_that_it_is_stated() -> 
     book = released(PURE, ran(PURE))
     book.verify()
     (admission,) = book.scope("s").account().admissions
-    assert (admission.reserved["pure"], admission.charged["pure"]) == (1, Decimal("0.25"))
+    assert [admission.reserved["pure"], admission.charged["pure"]] == [1, Decimal("0.25")]
     assert admission.rule == "ex_post"
     assert attested(admission.parts) == (ran(PURE),)
     assert "fell to its realised loss; the mechanism&#39;s own word" in dpl.report(book).html()
@@ -172,3 +173,31 @@ def test_laws_are_no_word_and_promises_are() -> None:
     word = dpl.PrivacyCurve((0, 1), ("0.5", "0.1"))
     tree = Sequence((dpl.LaplaceLaw(1), word, dpl.SparseVectorLaw("basic", 1, 1, 0, 2, 4), PureDP(1)))
     assert attested(tree) == (word, PureDP(1))
+
+
+@dataclass(frozen=True)
+class Talk(Told):
+    """An interaction that answers with what it is asked."""
+
+    def open(self, data: Any, *, entropy: Entropy) -> Any:
+        made_of = self.made_of
+
+        class Run:
+            def ask(self, query: Any, /) -> Any:
+                return query
+
+            def close(self) -> Release[None]:
+                return Release(value=None, parts=made_of)
+
+        return Run()
+
+
+def test_an_interaction_that_may_fail_runs_alone() -> None:
+    """Its two prices have one good part on whole transcripts only; a pure one has its bound on every path."""
+    scope = dpl.Ledger.in_memory().scope("s", unit="p", relation="add_remove", budget=ApproxDP(9, "0.00001"))
+    pure = Talk(claimed=PureDP(1), made_of=PURE)
+    failing = Talk(claimed=ApproxDP(1, "1e-6"), made_of=MIXED, causes=(PrivacyFailure("1e-6", "approximation"),))
+    with scope.open(pure, None), scope.open(pure, None), pytest.raises(ScopeBusy):
+        scope.open(failing, None)
+    with scope.open(failing, None), pytest.raises(ScopeBusy):
+        scope.open(pure, None)

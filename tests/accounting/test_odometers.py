@@ -34,8 +34,9 @@ def pure(epsilon: float, delta: str = "0") -> Cost:
 
 def test_a_fine_charge_counts_in_rho_and_a_coarse_one_in_pure() -> None:
     fine, coarse = spend(ODOMETER, pure(0.25)), spend(ODOMETER, pure(1))
-    assert (fine.pure, fine.rho) == (0, zcdp_of_pure(Decimal("0.25")))
-    assert (coarse.pure, coarse.rho) == (1, 0)
+    nothing = Decimal(0)
+    assert fine == Spend(nothing, zcdp_of_pure(Decimal("0.25")), nothing)
+    assert coarse == Spend(Decimal(1), nothing, nothing)
 
 
 def test_what_settles_stays_in_its_currency_and_keeps_its_delta() -> None:
@@ -136,9 +137,9 @@ def reading(odometer: Odometer, deviation: bool = True) -> Callable[[Shown], flo
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_adaptive_analyst_gets_past_the_odometer(kind: str) -> None:
     odometer = Odometer(kind, tuning="0.5", delta_boundary="0.1", delta_sum="0.05")  # type: ignore[arg-type]
-    reached = best_attack(Game(), Shown(20), MOVES, reading(odometer), UNIT)
+    reached = best_attack(Game(), Shown(18), MOVES, reading(odometer), UNIT)
     print(kind, reached)
-    assert 0.0396 < reached <= 0.15
+    assert 0.039 < reached <= 0.15
 
 
 def test_all_of_delta_sum_is_reached_by_failures_alone() -> None:
@@ -151,7 +152,37 @@ def test_the_sum_of_rho_alone_is_no_odometer() -> None:
     assert best_attack(Game(), Shown(14), MOVES[:1], reading(ODOMETER, deviation=False), UNIT) > 0.15
 
 
-# ---- a stream over ten decades --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Realised:
+    """Lopsided releases that count in rho: at their cap, or, in the twin, at what the realised loss would cost."""
+
+    refunds: bool
+
+    def admit(self, state: Shown, move: Move) -> tuple[Shown, ...] | None:
+        if not state.left:
+            return None
+        after = replace(state, left=state.left - 1)
+        small = replace(after, fine=state.fine + 1) if self.refunds else replace(after, failing=state.failing + 1)
+        return small, replace(after, failing=state.failing + 1)
+
+
+@pytest.mark.parametrize("refunds", [False, True])
+def test_settling_rho_at_the_realised_loss_is_unsound(refunds: bool) -> None:
+    """The likely loss of +1 unit looks cheap, and its drift is that of the unlikely -4."""
+    odometer = Odometer("linear", tuning="0.5", delta_boundary="0.01")
+    prices = {units: zcdp_of_pure(Decimal(str(units * UNIT))) for units in (1, 4)}
+
+    @cache
+    def shown(state: Shown) -> float:
+        counted = {1: state.fine, 4: state.failing}
+        spends = [Spend(Decimal(0), prices[units] * times, Decimal(0)) for units, times in counted.items()]
+        return float(read(odometer, spends).epsilon_upper)
+
+    reached = best_attack(Realised(refunds), Shown(40), (Move("lopsided", lopsided(1, 4, UNIT)),), shown, UNIT)
+    assert (reached > 0.04) if refunds else (reached <= 0.01)
+
+
+# ---- a stream over eight decades ------------------------------------------------------------------------------------
 
 PATHS = 20_000
 RHO = np.geomspace(1, 1e8, 250)  # sums of rho after each Gaussian release

@@ -166,6 +166,42 @@ def test_looking_at_a_ledger(run: Run, ledger: Path) -> None:
     assert "refused" in run("show", str(ledger)).stdout
 
 
+def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
+    with dpl.Ledger.create(tmp_path / "people.ledger") as book:
+        for name, dataset in (("counts", "ward 7"), ("models", "ward 7"), ("survey", None)):
+            budget = dpl.ApproxDP(1, "1e-6")
+            book.scope(name, unit="patient", relation="add_remove", budget=budget, dataset=dataset)
+    words = run("scopes", "people.ledger").stdout
+    assert (
+        "together at most approx_dp(epsilon=2, delta=0.000002) for one patient of dataset 'ward 7' (add_remove): "
+        "scopes counts, models"
+    ) in " ".join(words.split())
+    assert "not added up (survey): no dataset is named" in " ".join(words.split())
+    found = json.loads(run("scopes", "people.ledger", "--json").stdout)
+    assert found["together"] == [
+        {
+            "dataset": "ward 7",
+            "unit": {"name": "patient", "max_contributions": 1},
+            "relation": "add_remove",
+            "scopes": ["counts", "models"],
+            "counted": ["counts", "models"],
+            "guarantee": {"kind": "approx_dp", "epsilon": "2", "delta": "0.000002"},
+        }
+    ]
+    assert [one["scopes"] for one in found["not_added"]] == [["survey"]]
+
+
+def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> None:
+    odometer = dpl.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
+    with dpl.Ledger.create(tmp_path / "read.ledger") as book:
+        budget = dpl.ApproxDP(1, "1e-6")
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, odometer=odometer)
+        scope.release(dpl.Laplace(epsilon="0.5"), 3)
+    assert "odometer" in run("spent", "read.ledger", "--scope", "s").stdout
+    found = json.loads(run("spent", "read.ledger", "--scope", "s", "--json").stdout)
+    assert found["odometer"] == {"delta": "0.000001", "epsilon": {"upper": 0.5}}
+
+
 def test_a_bundle_is_verified_with_the_public_key_alone(run: Run, ledger: Path, tmp_path: Path) -> None:
     assert run("export", str(ledger), "-o", "bundle").exit_code == 0
     elsewhere = tmp_path / "elsewhere"

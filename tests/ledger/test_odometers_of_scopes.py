@@ -11,7 +11,8 @@ from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import PureFilter, ZCDPFilter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.rules import cost
-from dpledger.errors import ContractViolation, ParameterError, ScopeError
+from dpledger.errors import ContractViolation, NewerThanVerifier, ParameterError, ScopeError, VerificationError
+from dpledger.ledger.entries import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
@@ -131,3 +132,22 @@ def test_it_is_signed_and_verified_with_the_scope() -> None:
     book.verify()
     body = book.entry(1).body
     assert getattr(body, "odometer", None) == ODOMETER
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"delta_sum": "0.999999"}, VerificationError, "below 1 - delta_boundary"),
+        ({"tuning": "0"}, VerificationError, "tuning"),
+        ({"delta_boundary": "0"}, VerificationError, "delta_boundary"),
+        ({"boundary": "curved"}, NewerThanVerifier, "curved"),
+    ],
+)
+def test_constants_that_no_theorem_has_are_no_entry(
+    change: dict[str, str], error: type[VerificationError], said: str
+) -> None:
+    payload = format_entry(opened()._ledger.entry(1))
+    constants = payload["odometer"]
+    assert isinstance(constants, dict)
+    with pytest.raises(error, match=said):
+        parse_entry({**payload, "odometer": {**constants, **change}})

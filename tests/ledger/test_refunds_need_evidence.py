@@ -142,7 +142,7 @@ def test_a_training_run_gets_back_what_was_not_granted_and_no_step_within_a_step
     assert body.parts == Repeated(inner, times=40, done=2)  # a block of two was granted for the first step
     assert body.rule == "steps"
     (admission,) = scope.account().admissions
-    assert admission.charged["mixed_rdp"] == pytest.approx(admission.reserved["mixed_rdp"] / 20)
+    assert admission.charged["mixed_rdp_0"] == pytest.approx(admission.reserved["mixed_rdp_0"] / 20)
 
 
 def test_a_training_run_may_be_a_sequence_of_different_steps(scope: Scope) -> None:
@@ -310,7 +310,7 @@ def rejected(record: list[Body], parts: Composition, amounts: dict[str, Decimal]
 def test_a_record_in_which_ungranted_steps_came_back_does_not_verify(scope: Scope) -> None:
     plan = Repeated(LaplaceLaw("0.1"), times=5)
     scope.release(Once(claimed=PureDP(1), made_of=plan), 1)
-    record, nothing = bodies(scope), {"pure": Decimal(0), "mixed_pure": Decimal(0), "mixed_rdp": Decimal(0)}
+    record, nothing = bodies(scope), dict.fromkeys(filters.names(scope.account().filter), Decimal(0))
     fold(record)
     assert "fewer steps" in rejected(record, UNDONE, nothing, "steps")
 

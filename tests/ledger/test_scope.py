@@ -457,7 +457,7 @@ def test_a_training_run_is_granted_its_steps_before_they_run(book: Ledger) -> No
         pass
     body = last(scope)
     assert body.rule == "steps"
-    assert body.levels[0].amounts["mixed_rdp"] == 0
+    assert body.levels[0].amounts["mixed_rdp_0"] == 0
 
 
 @dataclass(frozen=True)

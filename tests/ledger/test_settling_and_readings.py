@@ -55,7 +55,7 @@ def test_exact_coordinates_are_compared_exactly(less: Decimal) -> None:
 def test_the_renyi_price_may_differ_in_its_last_digit_and_no_more() -> None:
     price = settling.price(EITHER, GaussianLaw(3))
     for factor, accepted in (("0.999999999995", True), ("0.99999999995", False)):
-        amounts = {**price, "mixed_rdp": multiply(price["mixed_rdp"], Decimal(factor))}
+        amounts = {**price, "mixed_rdp_0": multiply(price["mixed_rdp_0"], Decimal(factor))}
         if accepted:
             settling.check_price("s", EITHER, GaussianLaw(3), amounts)
         else:
@@ -66,12 +66,15 @@ def test_the_renyi_price_may_differ_in_its_last_digit_and_no_more() -> None:
 def test_the_mixed_account_may_be_charged_in_either_currency_but_not_between_them() -> None:
     """Which of the two is cheaper may change as prices get better: an old ledger stays valid."""
     price = settling.price(EITHER, LaplaceLaw("0.5"))
-    assert price["mixed_pure"] == 0
-    pure = {**price, "mixed_pure": Decimal("0.5"), "mixed_rdp": Decimal(0)}
+    assert price["mixed_pure_0"] == 0
+    pure = {**price, "mixed_pure_0": Decimal("0.5"), "mixed_rdp_0": Decimal(0)}
     settling.check_price("s", EITHER, LaplaceLaw("0.5"), pure)
     for between in (
-        {**price, "mixed_pure": Decimal("0.49"), "mixed_rdp": Decimal(0)},
-        {**price, "mixed_pure": price["mixed_rdp"], "mixed_rdp": Decimal(0)},
+        {**price, "mixed_pure_0": Decimal("0.49"), "mixed_rdp_0": Decimal(0)},
+        {**price, "mixed_pure_0": price["mixed_rdp_0"], "mixed_rdp_0": Decimal(0)},
+        {**price, "mixed_pure_1": Decimal("0.49"), "mixed_rdp_1": Decimal(0)},
+        {**price, "mixed_rdp_2": Decimal(0)},
+        {**price, "mixed_rdp": Decimal(9)},
     ):
         with pytest.raises(VerificationError):
             settling.check_price("s", EITHER, LaplaceLaw("0.5"), between)
@@ -103,7 +106,7 @@ def test_a_plan_gives_back_the_steps_that_were_never_granted(done: int, granted:
     assert ran.done == max(done, granted)
     rule, (level,) = settling.settled(reserved(EITHER, plan), ran, False, {"s": EITHER})
     (held,) = reserved(EITHER, plan)
-    whole, part = held.amounts["mixed_rdp"] * max(done, granted), level.amounts["mixed_rdp"] * 40
+    whole, part = held.amounts["mixed_rdp_0"] * max(done, granted), level.amounts["mixed_rdp_0"] * 40
     assert abs(part - whole) <= whole * settling.LEEWAY
     assert rule == ("cap" if max(done, granted) == 40 else "steps")
 
@@ -143,13 +146,14 @@ def test_the_upper_bound_counts_all_and_the_lower_the_costliest_part(scope: Scop
     for _ in range(2):
         scope.release(laplace("0.5"), 1)
     spent = scope.spent("0.000001")
-    assert spent.upper == 1.0
+    assert scope.spent("0.0000005").upper == 1.0  # the sum of epsilons
+    assert 0.99999 < spent.upper < 1.0  # a little less: what of delta no charge can take lowers it
     assert 0.49 < spent.lower <= 0.5
 
 
 def test_what_is_open_counts_above_and_not_below(scope: Scope) -> None:
     scope.reserve(laplace("0.5"))
-    spent = scope.spent("0.000001")
+    spent = scope.spent("0.0000005")
     assert (spent.lower, spent.upper) == (0.0, 0.5)
     assert scope.account().held_by_account["pure"] == "0.5"
 
@@ -160,7 +164,7 @@ def test_what_left_its_guarantee_counts_above_and_not_below(scope: Scope) -> Non
 
     with pytest.raises(ContractViolation):
         scope.release(Once(run=fail), 1)
-    spent = scope.spent("0.000001")
+    spent = scope.spent("0.0000005")
     assert (spent.lower, spent.upper) == (0.0, 0.1)
 
 

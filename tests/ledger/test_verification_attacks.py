@@ -282,7 +282,7 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "charged less",
     ),
     "charged less in the mixed account": (
-        changed(RESERVED, levels=less(reserved(RESERVED).levels, "mixed_rdp", "0.999")),
+        changed(RESERVED, levels=less(reserved(RESERVED).levels, "mixed_rdp_0", "0.999")),
         RESERVED,
         "charged less",
     ),
@@ -315,12 +315,12 @@ FORGERIES: dict[str, tuple[list[Body], int, str]] = {
         "charged less",
     ),
     "refunded beyond the rule": (
-        changed(STREAM, levels=less(committed(STREAM).levels, "mixed_pure")),
+        changed(STREAM, levels=less(committed(STREAM).levels, "mixed_pure_0")),
         STREAM,
         "refunded beyond the rule",
     ),
     "steps that ran are given back": (
-        changed(TRAINING, levels=less(committed(TRAINING).levels, "mixed_rdp", "0.9")),
+        changed(TRAINING, levels=less(committed(TRAINING).levels, "mixed_rdp_1", "0.9")),
         TRAINING,
         "refunded beyond the rule",
     ),

@@ -64,12 +64,12 @@ def test_the_walk_from_a_mechanism_to_the_numbers(tmp_path: Path) -> None:
     assert account.guarantee == dpl.ApproxDP(3, 1e-6)
     assert [admission.key for admission in account.admissions] == ["how-many", "stream", "train"]
     assert [admission.rule for admission in account.admissions] == ["cap", "ex_post", "steps"]
-    assert [admission.account for admission in account.admissions] == ["pure", "pure", "mixed_rdp"]
+    assert [admission.account for admission in account.admissions] == ["pure", "pure", "mixed_rdp_0"]
     counted, streamed, trained = account.admissions
     assert counted.charged["pure"] == Decimal("0.25")
     assert streamed.charged["pure"] < streamed.reserved["pure"] == Decimal("0.5")
     assert (trained.steps, trained.granted) == (40, 2)
-    assert trained.charged["mixed_rdp"] * 20 == trained.reserved["mixed_rdp"]
+    assert trained.charged["mixed_rdp_0"] * 20 == trained.reserved["mixed_rdp_0"]
     (refusal,) = account.refusals
     assert refusal.asked["pure"] == Decimal(3)
     assert account.composition is not None

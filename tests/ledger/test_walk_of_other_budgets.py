@@ -7,6 +7,7 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.filters import Filter, advanced
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.errors import ScopeError
 from ledger_mechanisms import laplace, stream, training
 
 BUDGETS: dict[str, Guarantee | Filter] = {
@@ -83,3 +84,21 @@ def test_a_delta_has_no_place_in_a_renyi_or_gaussian_budget() -> None:
         with pytest.raises(dpl.BudgetRefused) as refused:
             scope.open(mechanism, None)
         assert set(refused.value.asked.values()) == {"inf"}
+
+
+def test_the_orders_of_a_scope_are_what_people_choose_and_stand_in_its_entry() -> None:
+    book = dpl.Ledger.in_memory()
+    budget, orders = dpl.ApproxDP(3, "0.000001"), [("9", "0.75"), ("3", "0.25")]
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, orders=orders)
+    chosen = (dpl.Boundary(8, "0.000000375"), dpl.Boundary(2, "0.000000125"))
+    assert scope.account().filter == dpl.EitherFilter(3, "0.0000005", chosen)
+    book.scope("s", orders=orders)  # the same again is the same scope
+    book.scope("s", budget=budget)
+    with pytest.raises(ScopeError, match="other orders"):
+        book.scope("s", orders=[9, 3])
+
+
+@pytest.mark.parametrize("budget", [dpl.PureDP(1), dpl.ZCDP(1), dpl.BasicFilter(1, "1e-6")])
+def test_a_budget_without_orders_takes_none(budget: dpl.PureDP | dpl.ZCDP | dpl.BasicFilter) -> None:
+    with pytest.raises(dpl.ParameterError, match="orders"):
+        dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=budget, orders=[9])

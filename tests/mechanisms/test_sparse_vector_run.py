@@ -21,6 +21,7 @@ from dpledger.mechanisms.noise import Draw, recording
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector
 from dpledger.mechanisms.threshold.run import Number
+from dpledger.mechanisms.threshold.sparse_vector import ASSUMES
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from tapes import declared
@@ -48,6 +49,9 @@ BAD: tuple[dict[str, object], ...] = (
     *each("mode", "best", "", 3),
     *each("charged", "both", True),
     *each("missing", "left", 0),
+    *each("share", 0, 1, "1.5", "nan"),
+    {"share": "0.5", "mode": "basic"},
+    *each("monotone", 1, "yes", None),
     *WITHOUT_DELTA,
 )
 
@@ -75,6 +79,10 @@ class _Conformance(MechanismConformance):
 
 class TestPure(_Conformance):
     changes: ClassVar[dict[str, Any]] = {}
+
+
+class TestMonotone(_Conformance):
+    changes: ClassVar[dict[str, Any]] = {"monotone": True, "share": "0.4"}
 
 
 class TestApproximate(_Conformance):
@@ -106,6 +114,32 @@ def test_under_fixes_the_mode_and_the_grid() -> None:
     assert ready.mode == "target_charging"
     assert ready.grid == Decimal(2) ** -10
     assert ready.parts() == SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001").parts()
+
+
+def test_half_of_epsilon_on_the_threshold_is_the_split_of_above_threshold() -> None:
+    law = SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.5", charged="above").parts()
+    assert [law.threshold_scale, law.query_scale] == [1, 2]
+    assert SparseVector(epsilon=2, cutoff=1, threshold=0).parts() == (
+        SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.281").parts()
+    )
+
+
+def test_a_share_counts_where_the_mode_divides_epsilon() -> None:
+    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", share="0.1")
+    assert tests.parts().mode == "target_charging"
+    ready = tests.under(Relation.ADD_REMOVE, Unit("user"))
+    assert (ready.mode, ready.share) == ("target_charging", None)
+    assert ready.parts() == tests.parts()
+
+
+def test_monotone_queries_are_declared_in_the_record_and_halve_the_noise() -> None:
+    plain = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5")
+    counts = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5", monotone=True)
+    assert counts.parts().query_scale * 2 == plain.parts().query_scale
+    assert counts.parts().monotone
+    assert counts.parameters()["assumes"] == ASSUMES
+    assert not {"monotone", "assumes"} & set(plain.parameters())
+    assert counts.claim() == PureDP(1)
 
 
 # ---- what it answers ------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import ledger_golden
 from dpledger import decimals
 from dpledger.accounting import conversions, filters, outward, prices, rules
+from dpledger.accounting.adding import together
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Composition,
@@ -43,12 +44,16 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
+from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
+from dpledger.accounting.ex_post.odometer import Odometer
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
-from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
+from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
+from dpledger.accounting.sparse_vectors.stability import stability_delta
+from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.cli import app
-from dpledger.ledger import bundle
+from dpledger.ledger import bundle, readings
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
@@ -139,6 +144,7 @@ FILTERS = {
     "gdp": lambda: filters.opened_by(GDP("1.234567890123456789012345")),
     "either": lambda: filters.opened_by(ApproxDP(3, "1e-6")),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
+    "chosen": lambda: filters.opened_by(ApproxDP(3, "1e-6"), orders=((9, "0.5"), ("4.25", THIRD), (33, "0.1"))),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
 }
 
@@ -201,6 +207,15 @@ def _filters() -> dict[str, Answer]:
         return [*found, *(filters.reading(filter_, sums, Decimal(delta)) for delta in ("0", "1e-6", "0.01"))]
 
     return {f"filter {name}": partial(walked, make) for name, make in FILTERS.items()}
+
+
+def _stable_vectors() -> dict[str, Answer]:
+    def law(mode: Any) -> object:
+        found = stable_law(THIRD, SMALL, 5, mode)
+        return found, stability_delta(found), delta_by_cause(found), required_distance(found, 9, Decimal("0.05"))
+
+    modes = ("single_threshold", "target_charging", "basic", "kov", "auto")
+    return {f"stable vector {mode}": partial(law, mode) for mode in modes}
 
 
 def _sparse_vectors() -> dict[str, Answer]:
@@ -294,15 +309,32 @@ def _mechanisms() -> dict[str, Answer]:
     }
 
 
+def _ex_post() -> dict[str, Answer]:
+    odometer = Odometer("mixture", tuning=THIRD, delta_boundary="1e-6", delta_sum="1e-9")
+    trees = [tree for name, (tree, relation) in TREES.items() if name in ("laplace", "discrete gaussian")]
+    promises: list[Guarantee] = [PureDP(THIRD), ZCDP(THIRD), GDP(THIRD), GDP("0.2"), ApproxDP(THIRD, "1e-9")]
+    return {
+        **{
+            f"height of {kind.__name__}": partial(height, kind(THIRD, SMALL), variance)
+            for kind in (LinearBoundary, MixtureBoundary, StitchedBoundary)
+            for variance in (Decimal("0.7"),)
+        },
+        "odometer": lambda: readings.odometer(odometer, ADD, trees),
+        "guarantees together": lambda: together(promises),
+        "GDP together": lambda: together(promises[2:4]),
+    }
+
+
 def _ledgers() -> dict[str, Answer]:
     def scopes() -> object:
         book = Ledger.in_memory()
         for name, budget in (("a", ApproxDP(3, "1e-6")), ("b", ZCDP(1)), ("c", GDP(2)), ("d", RDP((2, 8), (2, 4)))):
-            scope = book.scope(name, unit="patient", relation="add_remove", budget=budget)
+            scope = book.scope(name, unit="patient", relation="add_remove", budget=budget, dataset="wards")
             scope.release(Laplace(epsilon=THIRD, sensitivity=1), 3.3)
         book.verify()
         found = accounts(book.entries(), book.state)
-        return [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
+        kept = [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
+        return [*kept, *(group.guarantee for group in book.people().together)]
 
     def golden() -> object:
         leaves, head = bundle.read(ledger_golden.DATA)
@@ -317,7 +349,16 @@ def _ledgers() -> dict[str, Answer]:
 
 def quick() -> dict[str, str]:
     """Prices, conversions, filters and sparse vectors."""
-    return _told({**_costs(), **_conversions(), **_filters(), **_sparse_vectors()})
+    return _told(
+        {
+            **_costs(),
+            **_conversions(),
+            **_filters(),
+            **_sparse_vectors(),
+            **_stable_vectors(),
+            **_ex_post(),
+        }
+    )
 
 
 def whole() -> dict[str, str]:

@@ -235,13 +235,14 @@ DOORS: dict[str, Door] = {
             "name": "rows",
             "unit": "record",
             "relation": "add_remove",
-            "budget": dpl.PureDP(1),
+            "budget": dpl.ApproxDP(1, "1e-6"),
+            "orders": (9, "2.5"),
             "keep": "value",
             "parents": (),
             "dataset": None,
             "odometer": None,
         },
-        {"name": "scope", "parents": "parents|scope"},
+        {"name": "scope", "parents": "parents|scope", "budget": "budget|orders"},
     ),
     "Ledger.declare": Door(of(kept, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
     "Ledger.end": Door(of(kept, "end"), {"reason": "done"}),
@@ -318,7 +319,9 @@ PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechan
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
-    **dict.fromkeys(("Ledger", "Ledger.begin"), "made with a store, a signer and a clock of the caller's own"),
+    **dict.fromkeys(
+        ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
+    ),
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),

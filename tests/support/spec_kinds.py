@@ -39,6 +39,7 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "ExPostOutcome": "outcome",
     "bool": "true or false",
     "str": "text",
+    "Literal[True]": "true",
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpledger.ledger.checkpoint import Checkpoint
     from dpledger.ledger.entries import Entry
     from dpledger.ledger.keys import VerifyingKey
+    from dpledger.ledger.people import Together
     from dpledger.ledger.recomposition import ScopeAccount
     from dpledger.ledger.verification import Verified
 
@@ -50,11 +51,26 @@ def init(
 def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
     """List the scopes of a ledger: whom each protects, its budget, what was spent."""
     with speaking(as_json) as voice:
-        found = _accounts(ledger)
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.ledger.recomposition import accounts
+
+        with Ledger.look(ledger) as book:
+            people = book.people()
+            found = accounts(book.entries(), book.state)
         rows = [_account_row(account) for account in found]
         heads = ["scope", "unit", "relation", "budget", "spent (reading)", "admitted", "refused"]
         voice.table("", heads, rows)
-        voice.give({"scopes": [_account_json(account) for account in found]})
+        for group in people.together:
+            voice.say(_together(group))
+        for apart in people.apart:
+            voice.say(f"not added up ({', '.join(apart.scopes)}): {apart.reason}")
+        voice.give(
+            {
+                "scopes": [_account_json(account) for account in found],
+                "together": [_together_json(group) for group in people.together],
+                "not_added": [{"scopes": list(apart.scopes), "reason": apart.reason} for apart in people.apart],
+            }
+        )
 
 
 def spent(
@@ -74,8 +90,22 @@ def spent(
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
-        answer = {"lower": number(lower), "upper": number(upper)}
-        voice.give({"scope": scope, "delta": decimals.text(at), "epsilon": answer})
+        answer: dict[str, Any] = {
+            "scope": scope,
+            "delta": decimals.text(at),
+            "epsilon": {"lower": number(lower), "upper": number(upper)},
+        }
+        shown = account.odometer()
+        if shown is not None:
+            at_most = bounds_in_words(0, shown.epsilon_upper)
+            voice.say(
+                f"  odometer, at every moment and at delta {decimals.text(shown.delta)}: {at_most}; no DP guarantee"
+            )
+            answer["odometer"] = {
+                "delta": decimals.text(shown.delta),
+                "epsilon": {"upper": number(shown.epsilon_upper)},
+            }
+        voice.give(answer)
 
 
 def show(
@@ -178,14 +208,6 @@ def backup(
         voice.give({"backup": str(output), "size": size})
 
 
-def _accounts(path: Path) -> tuple[ScopeAccount, ...]:
-    from dpledger.ledger.ledger import Ledger
-    from dpledger.ledger.recomposition import accounts
-
-    with Ledger.look(path) as book:
-        return accounts(book.entries(), book.state)
-
-
 def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
     from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
@@ -248,6 +270,28 @@ def _account_row(account: ScopeAccount) -> list[str]:
         str(len(account.admissions)),
         str(len(account.refusals)),
     ]
+
+
+def _together(group: Together) -> str:
+    whom = f"for one {group.unit.name} of dataset {group.dataset!r} ({group.relation.value})"
+    named, counted = ", ".join(group.scopes), ", ".join(group.counted)
+    covered = "" if group.counted == group.scopes else f"; counted: {counted}, which the others are charged to"
+    if group.guarantee is None:
+        return f"together nothing that holds {whom}: scopes {named}{covered}"
+    return f"together at most {_guarantee(group.guarantee)} {whom}: scopes {named}{covered}"
+
+
+def _together_json(group: Together) -> dict[str, Any]:
+    from dpledger.schema import plain
+
+    return {
+        "dataset": group.dataset,
+        "unit": plain(group.unit),
+        "relation": group.relation.value,
+        "scopes": list(group.scopes),
+        "counted": list(group.counted),
+        "guarantee": None if group.guarantee is None else plain(group.guarantee),
+    }
 
 
 def _account_json(account: ScopeAccount) -> dict[str, Any]:

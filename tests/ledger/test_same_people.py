@@ -1,0 +1,191 @@
+"""Scopes over the same people: what they come to for one unit, what is not known, and who is asked."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.errors import UnrelatedScopes
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.people import SamePeople
+from dpledger.relations import Unit
+
+MILLIONTH, ONE = "0.000001", PureDP(1)
+
+
+def people(*scopes: Mapping[str, object]) -> SamePeople:
+    book = Ledger.in_memory()
+    for said in scopes:
+        book.scope(**{"unit": "patient", "relation": "add_remove", "budget": PureDP(1), **said})  # type: ignore[arg-type]
+    return book.people()
+
+
+def named(name: str, dataset: str | None = "hospital", budget: Guarantee = ONE, **more: object) -> dict[str, object]:
+    return {"name": name, "dataset": dataset, "budget": budget, **more}
+
+
+def only(found: SamePeople) -> tuple[Sequence[str], Guarantee | None]:
+    (group,) = found.together
+    return group.counted, group.guarantee
+
+
+# ---- what is added --------------------------------------------------------------------------------------------------
+
+
+def test_two_scopes_of_one_dataset_add_up() -> None:
+    found = people(named("a", budget=ApproxDP(1, MILLIONTH)), named("b", budget=ApproxDP(1, MILLIONTH)))
+    assert only(found) == (("a", "b"), ApproxDP(2, "0.000002"))
+    assert found.apart == ()
+
+
+def test_kinds_are_added_where_a_theorem_adds_them() -> None:
+    assert only(people(named("a"), named("b", budget=ApproxDP(1, MILLIONTH))))[1] == ApproxDP(2, MILLIONTH)
+    assert only(people(named("a", budget=ZCDP(1)), named("b", budget=ZCDP(2))))[1] == ZCDP(3)
+    assert only(people(named("a", budget=GDP(3)), named("b", budget=GDP(4))))[1] == GDP(5)
+
+
+def test_one_scope_is_with_nobody() -> None:
+    assert people(named("a")) == SamePeople(together=(), apart=())
+    assert people(named("a", None)) == SamePeople(together=(), apart=())
+
+
+def test_other_datasets_and_other_units_are_other_people() -> None:
+    found = people(named("a"), named("b", "school"), named("c", None, unit="visit"))
+    assert found == SamePeople(together=(), apart=())
+
+
+def test_a_closed_scope_still_counts() -> None:
+    book = Ledger.in_memory()
+    for name in "ab":
+        book.scope(name, unit="patient", relation="add_remove", budget=PureDP(1), dataset="hospital")
+    book.scope("a").end("over")
+    assert only(book.people())[1] == PureDP(2)
+
+
+# ---- parents --------------------------------------------------------------------------------------------------------
+
+
+def test_a_parents_budget_covers_what_is_under_it() -> None:
+    found = people(named("top", budget=PureDP(2)), named("ward", parents=("top",)), named("yard", parents=("top",)))
+    assert only(found) == (("top",), PureDP(2))
+    assert found.together[0].scopes == ("top", "ward", "yard")
+
+
+def test_a_scope_beside_the_parent_is_added_to_it() -> None:
+    found = people(named("top", budget=PureDP(2)), named("ward", parents=("top",)), named("study"))
+    assert only(found) == (("study", "top"), PureDP(3))
+
+
+def test_siblings_are_within_a_parent_that_names_nothing_if_that_is_less() -> None:
+    wards = [named(name, parents=("top",)) for name in ("east", "north", "west")]
+    assert only(people(named("top", None, PureDP(2)), *wards)) == (("top",), PureDP(2))
+    assert only(people(named("top", None, PureDP(9)), *wards)) == (("east", "north", "west"), PureDP(3))
+
+
+def test_what_a_parent_releases_besides_is_not_in_the_sum_and_this_is_said() -> None:
+    wards = [named(name, parents=("top",)) for name in ("east", "west")]
+    (apart,) = people(named("top", "the whole hospital", PureDP(9)), *wards).apart
+    assert apart.scopes == ("top",)
+    assert "what else they release is not in that sum" in apart.reason
+    assert people(named("top", "the whole hospital", PureDP(2)), *wards).apart == ()
+
+
+def test_two_parents_both_count() -> None:
+    found = people(named("one"), named("other"), named("ward", parents=("one", "other")))
+    assert only(found) == (("one", "other"), PureDP(2))
+
+
+# ---- what is not known ----------------------------------------------------------------------------------------------
+
+
+def test_scopes_without_a_dataset_are_listed_and_not_added() -> None:
+    found = people(named("a"), named("b"), named("c", None), named("d", None))
+    assert only(found)[0] == ("a", "b")
+    (apart,) = found.apart
+    assert apart.scopes == ("c", "d")
+    assert "no dataset is named" in apart.reason
+    assert "scopes a, b" in apart.reason
+
+
+def test_another_relation_or_unit_over_the_same_dataset_is_not_added() -> None:
+    for other in ({"relation": "replace_one"}, {"unit": Unit("patient", 5)}, {"unit": "visit"}):
+        found = people(named("a"), named("b", **other))
+        assert found.together == ()
+        assert [one.scopes for one in found.apart] == [("a", "b")]
+
+
+def test_a_scope_under_a_parent_is_related_to_it() -> None:
+    assert people(named("top", None), named("ward", None, parents=("top",))).apart == ()
+
+
+def test_a_sum_that_says_nothing_is_none() -> None:
+    halves = [named(name, budget=ApproxDP(1, "0.5")) for name in "ab"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert only(people(*halves)) == (("a", "b"), None)
+
+
+epsilons = st.lists(st.integers(1, 100).map(lambda n: Decimal(n) / 10), min_size=2, max_size=5)
+
+
+@given(epsilons, st.integers(1, 50).map(Decimal), st.randoms())
+@settings(max_examples=20, deadline=None)
+def test_order_changes_nothing_and_another_scope_is_never_less(
+    budgets: list[Decimal], more: Decimal, random: object
+) -> None:
+    scopes = [named(f"s{number}", budget=PureDP(budget)) for number, budget in enumerate(budgets)]
+    mixed = sorted(scopes, key=lambda _: random.random())  # type: ignore[attr-defined]
+    assert people(*mixed) == people(*scopes)
+    whole, larger = only(people(*scopes))[1], only(people(*scopes, named("z", budget=PureDP(more))))[1]
+    assert isinstance(whole, PureDP)
+    assert isinstance(larger, PureDP)
+    assert whole == PureDP(sum(budgets))
+    assert larger.epsilon == whole.epsilon + more
+
+
+# ---- who is asked ---------------------------------------------------------------------------------------------------
+
+
+def opened(*scopes: Mapping[str, object]) -> list[str]:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        people(*scopes)
+    assert all(warning.category is UnrelatedScopes for warning in told)
+    assert all(warning.filename == __file__ for warning in told)
+    return [str(warning.message) for warning in told]
+
+
+def test_whoever_opens_a_second_scope_is_asked_for_a_dataset_or_parents() -> None:
+    (words,) = opened(named("a"), named("b", None))
+    assert "scope b and scope a may be about the same patient" in words
+    assert "Give it a dataset" in words
+    (words,) = opened(named("a", None), named("b"))
+    assert "item people" in words
+
+
+def test_nobody_is_asked_what_is_known() -> None:
+    assert opened(named("a"), named("b"), named("c", "school")) == []
+    assert opened(named("a", None), named("b", None, unit="visit")) == []
+    assert opened(named("a", None), named("b", None, parents=("a",))) == []
+
+
+def test_a_scope_that_is_there_asks_nothing() -> None:
+    book = Ledger.in_memory()
+    book.scope("a", unit="patient", relation="add_remove", budget=PureDP(1), dataset="hospital")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        book.scope("a")
+
+
+def test_whoever_makes_it_an_error_has_opened_nothing() -> None:
+    book = Ledger.in_memory()
+    rules = {"unit": "patient", "relation": "add_remove", "budget": PureDP(1)}
+    book.scope("a", **rules)  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnrelatedScopes)
+        with pytest.raises(UnrelatedScopes):
+            book.scope("b", **rules)  # type: ignore[arg-type]
+    assert list(book.refresh().scopes) == ["a"]

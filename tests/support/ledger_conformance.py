@@ -1,0 +1,121 @@
+"""What a ledger must do in every store. A new store inherits `LedgerConformance`, and says how it is made and met."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pytest
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.errors import BudgetRefused, ForeignLedger, NewerThanVerifier, ParameterError, StoreBehind
+from dpledger.ledger.entries import entry_of, format_entry
+from dpledger.ledger.keys import SigningKey, new_ledger_id
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.stores.protocol import Store
+from forking import ignores_fork_warnings, in_child
+from ledger_forger import forged_payloads
+from ledger_mechanisms import laplace
+
+NAME = new_ledger_id("clinic")
+KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
+
+
+class LedgerConformance(ABC):
+    """The tests of `Ledger.begin` and `Ledger.resume`."""
+
+    @abstractmethod
+    def make(self) -> Store:
+        """An empty store."""
+
+    @abstractmethod
+    def again(self) -> Store:
+        """The store that was made, as another process would find it."""
+
+    def begun(self) -> Ledger:
+        """A ledger with one release in it."""
+        book = Ledger.begin(self.make(), KEY, RECOVERY.public)
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP("0.25"))
+        scope.release(laplace("0.1"), 7, key="first")
+        return book
+
+    def test_it_goes_on_where_it_was(self) -> None:
+        before = self.begun()
+        head, state = before.head, before.state
+        before.close()
+        with Ledger.resume(self.again(), KEY) as book:
+            assert (book.id, book.head, book.state) == (NAME, head, state)
+            scope = book.scope("s")
+            again = scope.release(laplace("0.1"), 8, key="first")
+            assert (again.value, again.replayed) == (7, True)
+            scope.release(laplace("0.1"), 9)
+            with pytest.raises(BudgetRefused):
+                scope.release(laplace("0.1"), 9)
+            assert len(book.verify(key=KEY.public).entries) == 7
+
+    def test_two_handles_follow_each_other(self) -> None:
+        with self.begun() as one, Ledger.resume(self.again(), KEY) as other:
+            other.declare("limits", "none", by="me")
+            assert one.refresh().size == other.state.size
+
+    def test_without_a_key_it_is_read_only(self) -> None:
+        self.begun().close()
+        with Ledger.resume(self.again(), None) as book:
+            assert len(book.verify().entries) == 4
+            with pytest.raises(ParameterError, match="key"):
+                book.declare("limits", "none", by="me")
+
+    def test_the_key_of_another_ledger_opens_nothing(self) -> None:
+        self.begun().close()
+        stranger = new_ledger_id("clinic")
+        for signer in (SigningKey.generate(NAME), SigningKey.generate(stranger), RECOVERY):
+            with pytest.raises(ForeignLedger, match="not the key of this ledger"):
+                Ledger.resume(self.again(), signer)
+
+    def test_an_empty_store_is_no_ledger(self) -> None:
+        self.make().close()
+        with pytest.raises(ForeignLedger, match="no signed head"):
+            Ledger.resume(self.again(), KEY)
+
+    def test_a_ledger_does_not_begin_twice(self) -> None:
+        self.begun().close()
+        with pytest.raises(ParameterError, match="an empty store"):
+            Ledger.begin(self.again(), KEY, RECOVERY.public)
+
+    @pytest.mark.parametrize("change", [{"format": "dpledger.ledger.v2"}, {"version": 2}, {"kind": "ledger_begun"}])
+    def test_a_later_format_is_not_guessed_at(self, change: dict[str, str]) -> None:
+        with Ledger.in_memory() as book:
+            opened = format_entry(entry_of(next(iter(book.leaves()))))
+        named = {"ledger": NAME, "public_key": KEY.public.text, "recovery_key": RECOVERY.public.text}
+        leaves, head = forged_payloads([{**opened, **named, **change}], KEY)
+        store = self.make()
+        with store.transaction() as work:
+            for leaf in leaves:
+                work.append(leaf)
+            work.put_checkpoint(head)
+        store.close()
+        with pytest.raises(NewerThanVerifier) as refusal:
+            Ledger.resume(self.again(), KEY)
+        assert refusal.value.index == 0
+
+    def test_a_store_that_lost_an_entry_is_not_continued(self) -> None:
+        with self.begun() as book:
+            leaves, head = list(book.leaves()), book.head
+        store = self.fresh()
+        with store.transaction() as work:
+            for leaf in leaves[:-1]:
+                work.append(leaf)
+            work.put_checkpoint(head)
+        with pytest.raises(StoreBehind):
+            Ledger.resume(store, KEY)
+
+    @abstractmethod
+    def fresh(self) -> Store:
+        """A second empty store."""
+
+    @ignores_fork_warnings
+    def test_a_forked_child_resumes_nothing_of_its_parents(self) -> None:
+        with self.begun():
+            store = self.again()
+            assert in_child(lambda: Ledger.resume(store, KEY)).startswith("ForkedProcess")
+            with Ledger.resume(store, KEY) as book:
+                assert book.state.size == 4
