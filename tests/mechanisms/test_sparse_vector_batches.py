@@ -23,6 +23,7 @@ from dpledger.mechanisms.protocol import AnswersMany, Release
 from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector, SparseVectorRun, run as runs
 from forking import in_child
 from ledger_mechanisms import stream, training
+from tapes import declared
 from threads import together
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
@@ -227,7 +228,7 @@ def test_the_tape_shows_the_law_the_values_and_the_sensitivity() -> None:
         tests.open(None, entropy=seeded(3)).ask_many(np.zeros(5))
     query = [draw for draw in draws if draw.law == DiscreteLaplace(tests.parts().query_scale)]
     assert [draw.size for draw in query] == [5]
-    assert {draw.sensitivity.norm for draw in draws} == {"linf"}
+    assert {declared(draw).norm for draw in draws} == {"linf"}
     thresholds = [draw for draw in draws if draw.law == DiscreteLaplace(tests.parts().threshold_scale)]
     assert len(draws) == len(query) + len(thresholds)
 
