@@ -97,9 +97,10 @@ class TestAfford:
 
     def test_what_is_above_counts_too(self) -> None:
         book = dpl.Ledger.in_memory()
-        same = {"unit": "record", "relation": "add_remove"}
-        book.scope("all", budget=dpl.PureDP("0.25"), dataset="people", **same)
-        below = book.scope("some", budget=dpl.PureDP(1), parents=["all"], dataset="people", **same)
+        book.scope("all", unit="record", relation="add_remove", budget=dpl.PureDP("0.25"), dataset="people")
+        below = book.scope(
+            "some", unit="record", relation="add_remove", budget=dpl.PureDP(1), parents=["all"], dataset="people"
+        )
         assert below.afford(dpl.LaplaceLaw("0.1")).one_by_one == 2
 
     def test_nothing_is_recorded(self) -> None:
