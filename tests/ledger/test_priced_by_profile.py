@@ -88,7 +88,9 @@ def test_a_share_of_what_is_left_is_never_used_up(book: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [laplace("0.1"), Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), training(1)], ids=repr
+    "mechanism",
+    [laplace("0.1"), Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), training(1)],
+    ids=["laplace", "gaussian", "training"],
 )
 def test_one_release_and_pure_prices_are_priced_from_the_parts(book: Ledger, mechanism: Any) -> None:
     scope = scope_of(book)
