@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
     Count,
@@ -39,6 +39,7 @@ from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
+    "AllowanceFilter",
     "Composition",
     "Converted",
     "DiscreteGaussianLaw",
@@ -327,6 +328,7 @@ _RECURSIVE: tuple[Any, ...] = (
     Entry,
     Document,
 )
+complete(AllowanceFilter, names={"Law": Composition})
 complete(*_RECURSIVE)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)

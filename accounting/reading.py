@@ -32,7 +32,7 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.costs import admitted_guarantee, converted_guarantee, require_group
+from dpledger.accounting.costs import admitted, converted_guarantee, require_group
 from dpledger.accounting.drawn import Drawn, losses_of, mirrors_itself, range_below
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
@@ -115,7 +115,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case Converted():
             return [{Drawn(converted_guarantee(tree, relation)): 1}]
         case Filtered():
-            return [{Drawn(admitted_guarantee(tree, relation)): 1}]
+            return _lists(admitted(tree, relation), relation)
         case _:
             assert_never(tree)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
+from dpledger.accounting.allotting import Allowance
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.decimals import whole
@@ -299,6 +300,7 @@ class Ledger:
         unit: Unit | str | None = None,
         relation: Relation | str | None = None,
         budget: Guarantee | Filter | None = None,
+        allowance: Allowance | None = None,
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
@@ -309,8 +311,9 @@ class Ledger:
 
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
+        `allowance`: so many draws of one law, within an approximate budget.
         `dataset`: a commitment to the data, never the data."""
-        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset)
+        rules = Rules.read(name, unit, relation, budget, allowance, keep, parents, dataset)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
+from dpledger.accounting.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -49,6 +51,7 @@ class Rules:
     unit: Unit | None
     relation: Relation | None
     budget: Guarantee | Filter | None
+    allowance: Allowance | None
     keep: Keep | None
     parents: tuple[str, ...] | None
     dataset: str | None
@@ -60,6 +63,7 @@ class Rules:
         unit: Unit | str | None,
         relation: Relation | str | None,
         budget: Guarantee | Filter | None,
+        allowance: Allowance | None,
         keep: Keep | None,
         parents: Sequence[str] | None,
         dataset: str | None,
@@ -70,6 +74,7 @@ class Rules:
             unit=None if unit is None else Unit.read(unit),
             relation=None if relation is None else Relation.read(relation),
             budget=budget,
+            allowance=_read_allowance(allowance),
             keep=keep,
             parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
@@ -89,12 +94,16 @@ class Rules:
                 raise ScopeError(f"scope {self.name!r} was opened with another {what}: {found}")
         if self.budget is not None and self.budget not in (existing.budget, existing.filter):
             raise ScopeError(f"scope {self.name!r} was opened with another budget: {existing.budget}")
+        allowance = self.allowance
+        if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
+            raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
 
     def opening(self) -> ScopeOpened:
         """The body that opens the scope. ScopeError if unit, relation or budget was not said."""
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
-        rule, promise = _rule_and_promise(self.budget)
+        rule, promise = _rule_and_promise(self.budget, self.allowance, self.relation)
+        require_certified(rule, self.relation)
         warn_where_implausible(promise, "budget")
         return ScopeOpened(
             path=(Step(self.name, 0),),
@@ -108,13 +117,26 @@ class Rules:
         )
 
 
-def _rule_and_promise(budget: Guarantee | Filter) -> tuple[Filter, Guarantee]:
+def _read_allowance(allowance: object) -> Allowance | None:
+    if allowance is None or isinstance(allowance, Allowance):
+        return allowance
+    expected = "an allowance, like Allowance(GaussianLaw(50), share=1)"
+    raise ParameterError("allowance", type(allowance).__name__, expected)
+
+
+def _rule_and_promise(
+    budget: Guarantee | Filter, allowance: Allowance | None, relation: Relation
+) -> tuple[Filter, Guarantee]:
+    if allowance is not None:
+        if isinstance(budget, filters.KINDS):
+            raise ParameterError("allowance", "one", "none beside a filter, which has every constant already")
+        return allotted(allowance, budget, relation), budget
     match budget:
         case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
             return filters.opened_by(budget), budget
         case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
             return budget, filters.budget_guarantee(budget)
-        case MixedFilter() | EitherFilter():
+        case MixedFilter() | EitherFilter() | AllowanceFilter():
             return budget, filters.budget_guarantee(budget)
         case _:
             raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")

@@ -17,6 +17,7 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import Composition, Filtered
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Coordinates,
     EitherFilter,
@@ -322,7 +323,8 @@ def _read_at(guarantee: Guarantee) -> Decimal:
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order."""
+    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order; of an allowance, its
+    copies where there are some."""
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
@@ -336,6 +338,8 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
             return "pure"
         case EitherFilter() | MixedFilter():
             return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
+        case AllowanceFilter():
+            return "copies" if amounts.get("copies") else "pure"
         case _:
             assert_never(rule)
 

@@ -18,8 +18,11 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
+from dpledger.accounting.allowances import law_of
+from dpledger.accounting.composition import Composition, PoissonSampled
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -32,9 +35,10 @@ from dpledger.accounting.filters import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
-from dpledger.schema import Plain
+from dpledger.schema import Plain, plain
 
 __all__ = [
+    "allowance",
     "at_least",
     "at_most",
     "count",
@@ -206,8 +210,31 @@ def filter_rule(rule: Filter) -> str:
                 f"a release is admitted while the sum of epsilons stays at most {at_most(rule.epsilon)}, or while "
                 f"{_mixed(rule)}; parameters may be chosen adaptively"
             )
+        case AllowanceFilter():
+            return (
+                f"at most {_law_steps(rule)}, which cost epsilon {at_most(rule.epsilon_law)} with δ = "
+                f"{at_most(rule.delta_law)} once any is taken, in whatever runs; of everything else the sum of "
+                f"epsilons stays at most {at_most(rule.epsilon_rest)} and the sum of deltas at most "
+                f"{at_most(rule.delta_rest)}; parameters may be chosen adaptively"
+            )
         case _:
             assert_never(rule)
+
+
+def allowance(rule: AllowanceFilter, used: Decimal) -> str:
+    """How much of an allowance is used up."""
+    return f"{_law_steps(rule)}, used {int(used):,}"
+
+
+def _law_steps(rule: AllowanceFilter) -> str:
+    return f"{count(rule.steps, 'step')} of {_law(law_of(rule))}"
+
+
+def _law(law: Composition) -> str:
+    if isinstance(law, PoissonSampled):
+        return f"{_law(law.of)} on Poisson samples of rate {decimals.text(law.rate)}"
+    told = {key: value for key, value in plain(law).items() if key != "kind"}
+    return f"{name(law.kind)} ({parameters(told)})"
 
 
 def _mixed(rule: MixedFilter | EitherFilter) -> str:

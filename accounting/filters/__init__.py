@@ -14,10 +14,13 @@ which the caller keeps.
     F7 `mixed`   epsilon, delta_boundary, delta_sum,        mixed_pure + mixed_rdp + offset <= epsilon,
                  order_minus_one, offset                    and sum of deltas <= delta_sum
     F8 `either`  as F7                                      F2's test or F7's, both accounts kept side by side
+    F9 `allowance` law, steps, epsilon_law, delta_law,      copies of the law <= steps, and F2's test of the rest at
+                 epsilon_rest, delta_rest                   epsilon_rest and delta_rest
 
 Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`, `rdp_1`, ... (one an order) beside
 `pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
-request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one.
+request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. An
+allowance has `copies`, draws of its law (`accounting.allowances` counts them), beside `pure` and `delta` of the rest.
 Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
@@ -36,6 +39,7 @@ from __future__ import annotations
 
 from dpledger.accounting.filters.admission import admits, asked, fits, fullest, left, reading, spent
 from dpledger.accounting.filters.charges import (
+    TOO_LARGE,
     Coordinates,
     Sum,
     Sums,
@@ -49,6 +53,7 @@ from dpledger.accounting.filters.charges import (
 from dpledger.accounting.filters.kinds import (
     KINDS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -66,7 +71,9 @@ from dpledger.accounting.filters.kinds import (
 
 __all__ = [
     "KINDS",
+    "TOO_LARGE",
     "AdvancedFilter",
+    "AllowanceFilter",
     "BasicFilter",
     "Coordinates",
     "EitherFilter",

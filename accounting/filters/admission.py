@@ -8,10 +8,12 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
+from dpledger.accounting.filters import allowance
 from dpledger.accounting.filters.charges import Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
@@ -87,7 +89,7 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     F1: the sum of pure prices. F2: that, if delta covers delta_sum; else infinite. F3, F6: the sum of rho at the order
     that reads the filter's rho best at this delta. F4: the sum at the order that reads the filter's grid best. F5: the
     budget, converted, once anything is charged. F7: the mixed account with the offset that the rest of delta, above
-    delta_sum, buys at the filter's fixed order. F8: the smaller of F2's and F7's.
+    delta_sum, buys at the filter's fixed order. F8: the smaller of F2's and F7's. F9: `allowance.reading`.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
@@ -107,6 +109,9 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
         case EitherFilter(delta_sum=delta_sum):
             basic = _total(sums, "pure") if delta >= delta_sum else INFINITY
             return min(basic, _mixed_reading(filter_, sums, delta))
+        case AllowanceFilter():
+            copies, pure = (_total(sums, name) for name in ("copies", "pure"))
+            return allowance.reading(filter_, copies=copies, pure=pure, delta=delta)
         case _:
             assert_never(filter_)
 
@@ -161,7 +166,8 @@ def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> De
 
 
 def asked(filter_: Filter, charged: Coordinates) -> dict[str, str]:
-    """What a charge asks of each account (`pure`, `mixed`, `delta`), as decimal texts; `inf` for what has no price."""
+    """What a charge asks of each account (`copies`, `pure`, `delta`, ...), as decimal texts; `inf` where it has no
+    price."""
     return spent(filter_, with_charge(filter_, opening(filter_), charged))
 
 
@@ -200,6 +206,9 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
                 "mixed": _mixed_account(filter_, sums),
                 "delta": (_total(sums, "delta"), delta_sum),
             }
+        case AllowanceFilter(steps=steps, epsilon_rest=epsilon, delta_rest=delta):
+            limits = zip(allowance.NAMES, (Decimal(steps), epsilon, delta), strict=True)
+            return {name: (_total(sums, name), limit) for name, limit in limits}
         case _:
             assert_never(filter_)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
@@ -26,7 +27,18 @@ from dpledger.accounting.filters.kinds import (
 from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 
-__all__ = ["Coordinates", "Sum", "Sums", "charge", "currencies", "opening", "settle", "with_charge", "without_charge"]
+__all__ = [
+    "TOO_LARGE",
+    "Coordinates",
+    "Sum",
+    "Sums",
+    "charge",
+    "currencies",
+    "opening",
+    "settle",
+    "with_charge",
+    "without_charge",
+]
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
@@ -72,6 +84,8 @@ def currencies(filter_: Filter, cost: Cost) -> tuple[Coordinates, ...]:
         case EitherFilter():
             both = _present(pure=cost.pure, delta=cost.delta)
             return tuple({**both, **mixed} for mixed in _mixed_currencies(filter_, cost))
+        case AllowanceFilter():  # `costs` counts the copies
+            return (_present(pure=cost.pure, delta=cost.delta),)
         case _:
             assert_never(filter_)
 
@@ -87,7 +101,7 @@ def _burden(filter_: Filter, charged: Coordinates) -> Fraction:
             )
         case MixedFilter() | EitherFilter():
             return Fraction(add(charged.get("mixed_pure", TOO_LARGE), charged.get("mixed_rdp", TOO_LARGE)))
-        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter():
+        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
             return Fraction(0)  # one currency: there is no choice
         case _:
             assert_never(filter_)
@@ -148,7 +162,7 @@ def settle(filter_: Filter, reserved: Coordinates, outcome_cost: Cost) -> Coordi
 
 def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mapping[str, Decimal | None]:
     match filter_:
-        case PureFilter() | BasicFilter():
+        case PureFilter() | BasicFilter() | AllowanceFilter():
             return {"pure": cost.pure}
         case ZCDPFilter() | AdvancedFilter():
             return {"rho": cost.rho}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 from pydantic import Field, field_validator, model_validator
 
 from dpledger.accounting.conversions import best_order_minus_one, boundary_offset, zcdp_within
+from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,
@@ -42,6 +43,7 @@ __all__ = [
     "KINDS",
     "SQUARE_DIGITS",
     "AdvancedFilter",
+    "AllowanceFilter",
     "BasicFilter",
     "Boundary",
     "EitherFilter",
@@ -202,9 +204,27 @@ class EitherFilter:
 
 Boundary: TypeAlias = MixedFilter | EitherFilter
 Filter: TypeAlias = (
-    PureFilter | BasicFilter | ZCDPFilter | RDPFilter | GDPFilter | AdvancedFilter | MixedFilter | EitherFilter
+    PureFilter
+    | BasicFilter
+    | ZCDPFilter
+    | RDPFilter
+    | GDPFilter
+    | AdvancedFilter
+    | MixedFilter
+    | EitherFilter
+    | AllowanceFilter
 )
-KINDS = (PureFilter, BasicFilter, ZCDPFilter, RDPFilter, GDPFilter, AdvancedFilter, MixedFilter, EitherFilter)
+KINDS = (
+    PureFilter,
+    BasicFilter,
+    ZCDPFilter,
+    RDPFilter,
+    GDPFilter,
+    AdvancedFilter,
+    MixedFilter,
+    EitherFilter,
+    AllowanceFilter,
+)
 """The classes of the union, for a value of which nothing is known yet."""
 
 
@@ -304,6 +324,8 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
             return GDP(mu)
         case AdvancedFilter() | MixedFilter() | EitherFilter():
             return ApproxDP(filter_.epsilon, add(filter_.delta_boundary, filter_.delta_sum))
+        case AllowanceFilter():
+            return ApproxDP(filter_.epsilon, filter_.delta)
         case _:
             assert_never(filter_)
 
@@ -325,6 +347,8 @@ def names(filter_: Filter) -> tuple[str, ...]:
             return ("delta", "mixed_pure", "mixed_rdp")
         case EitherFilter():
             return ("pure", "delta", "mixed_pure", "mixed_rdp")
+        case AllowanceFilter():
+            return NAMES
         case _:
             assert_never(filter_)
 
@@ -343,5 +367,7 @@ def orders(filter_: Filter) -> tuple[Decimal, ...]:
             return renyi_orders
         case MixedFilter(order_minus_one=more) | EitherFilter(order_minus_one=more):
             return (add(ONE, more),)
+        case AllowanceFilter():
+            return ()
         case _:
             assert_never(filter_)
