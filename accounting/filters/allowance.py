@@ -14,11 +14,12 @@ Decimal('2.6')
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from dpledger.decimals import INFINITY, ZERO, Exact, Probability, Whole, add
+from dpledger.accounting.leaves import Count
+from dpledger.decimals import INFINITY, ZERO, Exact, Probability, add
 from dpledger.errors import ParameterError
 from dpledger.schema import given, record, tag
 
@@ -45,7 +46,7 @@ class AllowanceFilter:
     The deltas stay below 1 together; anything else is a ParameterError."""
 
     law: Law
-    steps: Annotated[Whole, Field(strict=True, ge=1, le=10**12)]
+    steps: Count
     epsilon_law: Exact
     delta_law: Probability
     epsilon_rest: Exact

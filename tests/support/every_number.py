@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import ledger_golden
 from dpledger import decimals
 from dpledger.accounting import conversions, filters, outward, prices, rules
+from dpledger.accounting.allotting import Allowance, allotted
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Composition,
@@ -134,6 +135,7 @@ FILTERS = {
     "rdp": lambda: filters.opened_by(RDP(("1.5", 3, 20), (1, 2, 3))),
     "gdp": lambda: filters.opened_by(GDP("1.234567890123456789012345")),
     "either": lambda: filters.opened_by(ApproxDP(3, "1e-6")),
+    "allowance": lambda: allotted(Allowance(SAMPLED, share="0.8"), ApproxDP(3, "1e-6"), ADD),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
 }

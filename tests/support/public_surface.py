@@ -141,6 +141,12 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
+    "AllowanceFilter": Door(
+        dpl.AllowanceFilter,
+        {"law": LEAF, "steps": 10, "epsilon_law": 1, "delta_law": "1e-7", "epsilon_rest": 1, "delta_rest": "1e-7"},
+        {"delta_law": "delta_law|delta_rest", "epsilon_law": "epsilon_law|epsilon_rest"},
+    ),
     "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
     "EitherFilter": Door(dpl.EitherFilter, FILTER, BOUNDARY),
     "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
