@@ -149,11 +149,12 @@ def test_a_lower_rate_shows_less_in_both_directions(
     totals = [math.fsum(side) for side in zip(*masses, strict=True)]
     pair = [(p / totals[0], q / totals[1]) for p, q in masses]
 
-    def mixed(rate: float) -> list[tuple[float, float]]:
-        return [(rate * p + (1 - rate) * q, q) for p, q in pair]
+    def mixed(rate: float, turned: bool) -> Pair:
+        sides = [(rate * p + (1 - rate) * q, q) for p, q in pair]
+        return [(without, sample) for sample, without in sides] if turned else sides
 
-    for turned in (1, -1):
-        above, below = ([one[::turned] for one in mixed(rate)] for rate in (max(rates), min(rates)))
+    for turned in (False, True):
+        above, below = (mixed(rate, turned) for rate in (max(rates), min(rates)))
         for threshold in thresholds(above) | thresholds(below):
             assert excess(below, threshold) <= excess(above, threshold) + 1e-13
 
@@ -273,7 +274,7 @@ def test_the_constants_add_up_to_the_budget_and_no_more() -> None:
 
 def test_without_a_delta_the_sums_of_a_pure_law_are_exact() -> None:
     found = allotted(Allowance(RandomizedResponseLaw("0.1"), share=1), ApproxDP(3, 0), ADD)
-    assert (found.steps, found.epsilon_law, found.epsilon_rest) == (30, 3, 0)
+    assert (found.steps, found.epsilon_law, found.epsilon_rest) == (30, Decimal(3), Decimal(0))
     with pytest.raises(ParameterError, match=r"these cost no finite epsilon"):
         allotted(Allowance(GAUSS, steps=1), ApproxDP(3, 0), ADD)
 

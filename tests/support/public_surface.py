@@ -232,6 +232,7 @@ DOORS: dict[str, Door] = {
             "unit": "record",
             "relation": "add_remove",
             "budget": dpl.PureDP(1),
+            "allowance": None,
             "keep": "value",
             "parents": (),
             "dataset": None,
