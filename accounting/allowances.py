@@ -37,13 +37,14 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.filters import Coordinates, Filter, budget_guarantee
 from dpledger.accounting.filters.allowance import AllowanceFilter
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.kinds import EVERY_KIND, rules_of
 from dpledger.accounting.outcomes import planned, steps
 from dpledger.errors import ParameterError
 
 __all__ = ["counted", "law_of", "promised", "require_law", "split"]
 
 ALL = Decimal(1)
+LAWS = ", ".join(kind.__dataclass_fields__["kind"].default for kind, rules in EVERY_KIND.items() if rules.copies)
 
 
 def counted(filter_: Filter, tree: Composition) -> tuple[Coordinates, Composition | None]:
@@ -96,12 +97,8 @@ class _Draw:
 def _law(tree: object) -> _Draw:
     found = _draw(tree)
     if found is None or rules_of(found.leaf).copies is None:
-        raise ParameterError(
-            "law",
-            getattr(tree, "kind", type(tree).__name__),
-            "one draw of noise (laplace, gaussian, discrete_laplace, discrete_gaussian, randomized_response, pmf), "
-            "alone or poisson_sampled",
-        )
+        kind = getattr(tree, "kind", type(tree).__name__)
+        raise ParameterError("law", kind, f"one draw of noise ({LAWS}), alone or poisson_sampled")
     return found
 
 
