@@ -3,7 +3,7 @@
 >>> from dpledger.accounting.composition import GaussianLaw
 >>> rule = allotted(Allowance(GaussianLaw(50), steps=100), ApproxDP(1, "1e-6"), Relation.ADD_REMOVE)
 >>> rule.steps, rule.epsilon_law, rule.epsilon_rest
-(100, Decimal('0.83411755'), Decimal('0.16588245'))
+(100, Decimal('0.834117557'), Decimal('0.165882443'))
 >>> allotted(Allowance(GaussianLaw(50), share=1), ApproxDP(1, "1e-6"), Relation.ADD_REMOVE).steps
 140
 """
@@ -41,7 +41,7 @@ from dpledger.schema import complete, given, record
 
 __all__ = ["Allowance", "allotted", "is_same", "require_certified"]
 
-MARGIN = Decimal("1.000000001")  # a verifier on another machine certifies less than a billionth more
+MARGIN = Decimal("1.00000001")  # what a verifier on another machine certifies is not that much more
 DIGITS = 9
 
 

@@ -17,9 +17,10 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import costs, filters, outcomes, rules
+from dpledger.accounting import allowances, costs, filters, outcomes, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.prices import FREE
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.ledger.standing import Form
@@ -61,7 +62,8 @@ def price(level: Level, parts: Composition) -> Coordinates:
     """What the filter of `level` charges for `parts`: at their cap where they have no outcome, else at what settles.
 
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
-    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
+    _, left = allowances.counted(level.filter, parts)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(

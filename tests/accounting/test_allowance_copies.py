@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import costs
+from dpledger.accounting import costs, filters
 from dpledger.accounting.allotting import Allowance, allotted
 from dpledger.accounting.allowances import split
 from dpledger.accounting.calibration import calibrate_count
@@ -31,11 +31,12 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.filters import AllowanceFilter
+from dpledger.accounting.filters import AllowanceFilter, Coordinates
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
-from dpledger.errors import ParameterError
+from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
+from golden_kinds import EXAMPLES, tree_of
 
 ADD = Relation.ADD_REMOVE
 GAUSS, LAPLACE, ANSWER = GaussianLaw(2), LaplaceLaw("0.5"), RandomizedResponseLaw(1, k=4)
@@ -235,6 +236,51 @@ def test_a_law_is_one_draw_of_noise(law: Composition) -> None:
         Allowance(law, steps=3)
     with pytest.raises(ParameterError, match="law"):
         costs.charge(AllowanceFilter(law, 3, 1, "1e-6", 1), GAUSS, ADD)
+
+
+# ---- every kind ------------------------------------------------------------------------------------------------------
+
+EVERYTHING: tuple[Composition, ...] = (
+    *(tree_of(name, example) for name, example in EXAMPLES.items()),
+    *(leaf for _, leaf, _ in COUNTED.values()),
+    *(leaf for _, leaf in LEFT.values()),
+)
+LAWS = {name: law for name, (law, leaf, _) in COUNTED.items() if law == leaf}
+
+
+def price(rule: AllowanceFilter, tree: Composition, relation: Relation) -> Coordinates | None:
+    """What is charged; None where it is refused in words."""
+    try:
+        return costs.charge(rule, tree, relation)
+    except CannotCertify as refusal:
+        said = str(refusal)
+    assert len(said) > 20
+    return None
+
+
+@pytest.mark.parametrize("relation", Relation, ids=lambda one: one.value)
+@pytest.mark.parametrize("name", LAWS)
+def test_every_kind_is_charged_under_every_relation_or_refused_in_words(name: str, relation: Relation) -> None:
+    rule = AllowanceFilter(LAWS[name], 1000, 50, "1e-4", 50, "1e-4")
+    for tree in EVERYTHING:
+        found = price(rule, tree, relation)
+        assert found is None or found["copies"] > 0 or "pure" not in found or found["pure"] > 0
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_what_is_admitted_means_no_less_than_the_engine_knows(name: str) -> None:
+    """The reading of an allowance that just holds a request is not below the engine's lower bound."""
+    budget = ApproxDP(50, "1e-4")
+    for tree in EVERYTHING:
+        copies, _ = split(LAWS[name], tree)
+        rule = allotted(Allowance(LAWS[name], steps=max(1, copies), delta_rest="5e-5"), budget, ADD)
+        found = price(rule, tree, ADD)
+        if found is None:
+            continue
+        sums = filters.with_charge(rule, filters.opening(rule), found)
+        if filters.admits(rule, sums):
+            least = compose(tree, relation=ADD).epsilon(budget.delta).lower
+            assert least <= float(filters.reading(rule, sums, budget.delta))
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
