@@ -44,7 +44,7 @@ from dpledger.errors import ParameterError
 __all__ = ["counted", "law_of", "promised", "require_law", "split"]
 
 ALL = Decimal(1)
-LAWS = ", ".join(kind.__dataclass_fields__["kind"].default for kind, rules in EVERY_KIND.items() if rules.copies)
+LAWS = ", ".join(str(rules.kind.__dataclass_fields__["kind"].default) for rules in EVERY_KIND.values() if rules.copies)
 
 
 def counted(filter_: Filter, tree: Composition) -> tuple[Coordinates, Composition | None]:

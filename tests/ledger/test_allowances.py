@@ -75,7 +75,7 @@ def test_the_same_words_open_the_same_scope_again(book: Ledger, scope: Scope) ->
     assert book.scope("rows").budget == BUDGET
     for other in ({"steps": 201}, {"law": dpl.GaussianLaw(41)}, {"delta_rest": "1e-7"}, {"steps": None, "share": 1}):
         with pytest.raises(ScopeError, match="another allowance"):
-            opened(book, **other)  # type: ignore[arg-type]
+            opened(book, **other)
     plain = book.scope("plain", unit="record", relation="add_remove", budget=BUDGET)
     with pytest.raises(ScopeError, match="another allowance"):
         book.scope(plain.name, allowance=dpl.Allowance(LAW, steps=200))
@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(book: Ledger) -
         ({"steps": None, "share": 2}, "share"),
     ):
         with pytest.raises(ParameterError, match=field):
-            opened(book, **bad)  # type: ignore[arg-type]
+            opened(book, **bad)
     words = {"unit": "record", "relation": "add_remove"}
     short = AllowanceFilter(LAW, 200, 1, "1e-6", 2)
     with pytest.raises(ParameterError, match=r"epsilon_law: expected at least"):
@@ -134,7 +134,7 @@ def test_copies_and_rest_are_two_accounts(scope: Scope) -> None:
 
 def test_what_no_currency_prices_as_a_whole_is_charged_part_by_part(scope: Scope) -> None:
     """A Gaussian has no epsilon, and a group that may fail has nothing else."""
-    failing = dpl.Group(dpl.ApproxDP("0.1", "1e-9"), k=2, relation="add_remove")
+    failing = dpl.Group(dpl.ApproxDP("0.1", "1e-9"), k=2, relation=dpl.Relation.ADD_REMOVE)
     with pytest.raises(BudgetRefused, match=r"copies: asked 1, .* pure: asked 0\.2, .* delta: asked 0\.0000000021"):
         scope.release(Once(claimed=dpl.ApproxDP(2, "1e-4"), made_of=dpl.Sequence((LAW, failing)),
                            causes=(PrivacyFailure("1e-4", "composition"),)), 1)  # fmt: skip
