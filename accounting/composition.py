@@ -25,6 +25,8 @@ from dpledger.accounting.leaves import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
+    ExPostOutcome,
     GaussianLaw,
     LaplaceLaw,
     PmfPair,
@@ -45,6 +47,8 @@ __all__ = [
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
     "Document",
+    "ExPostDP",
+    "ExPostOutcome",
     "ExponentialLaw",
     "Filtered",
     "GaussianLaw",
@@ -131,10 +135,20 @@ if not TYPE_CHECKING:
 
 @record
 class Sequence:
-    """One after another, every parameter fixed before the first release (the mechanisms themselves may look back)."""
+    """One after another, every parameter fixed before the first release (the mechanisms themselves may look back).
+    `done`: how many of them were started, the first ones, once known."""
 
     of: Parts
+    done: Tally | None = given(default=None)
     kind: Literal["sequence"] = tag(default="sequence")
+
+    @field_validator("done")
+    @classmethod
+    def _were_planned(cls, done: int | None, info: ValidationInfo) -> int | None:
+        planned = len(info.data.get("of", ()))
+        if done is not None and done > planned:
+            raise ValueError(f"at most {planned}, the number of parts")
+        return done
 
 
 @record
@@ -206,9 +220,14 @@ class Group:
 @record
 class Parallel:
     """Each child reads its own part of the units, disjoint from the others' and fixed before the first release; under
-    add_remove the maximum counts. McSherry 2009, Theorem 4."""
+    add_remove the maximum counts. McSherry 2009, Theorem 4.
+
+    `by`: "unit" where each unit's part is fixed by its id, by a secret coin of its own, or by a public position (not
+    under add_remove, where a removal shifts positions): then the maximum counts under every relation. Absent: by what
+    the data hold, so that a unit that changes may move."""
 
     of: Parts
+    by: Literal["unit"] | None = given(default=None)
     kind: Literal["parallel"] = tag(default="parallel")
 
 
@@ -256,6 +275,7 @@ Leaf: TypeAlias = (
     | ExponentialLaw
     | PmfPair
     | SparseVectorLaw
+    | ExPostDP
 )
 """The closed union of leaves; what each says about itself stands in `kinds`."""
 

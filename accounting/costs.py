@@ -37,17 +37,18 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
+    children,
 )
 from dpledger.accounting.converting import orders_for, require_kept
 from dpledger.accounting.drawn import Drawn
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.outcomes import planned
-from dpledger.accounting.prices import Cost
-from dpledger.decimals import multiply, round_up
+from dpledger.accounting.prices import FREE, Cost
+from dpledger.decimals import ZERO, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
@@ -58,6 +59,8 @@ __all__ = [
     "cost",
     "currencies",
     "priced",
+    "require_disjoint",
+    "require_exchangeable",
     "require_group",
     "settled",
 ]
@@ -92,8 +95,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
     if isinstance(tree, Leaf):
         return _of_leaf(tree, relation, orders)
     match tree:
-        case Sequence(of=parts):
-            return reduce(Cost.__add__, _costs(parts, relation, orders))
+        case Sequence(of=parts, done=done):
+            return reduce(Cost.__add__, _costs(parts[:done], relation, orders), _nothing(orders))
         case Repeated():  # one outcome says nothing about the other runs: each counts at its cap
             return priced(planned(tree.of), relation, orders).times(_runs(tree))
         case PoissonSampled():
@@ -103,6 +106,7 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
         case Shuffled(of=part, users=users):
             if relation is not Relation.REPLACE_ONE:
                 raise CannotCertify(f"shuffled is priced under replace_one only, not under {relation.value}")
+            require_exchangeable(part)
             whole = priced(planned(part), relation, orders)  # run by many, and one outcome is not everyone's
             return _on_batch(planned(part), Shuffle(users), whole, relation, orders) if users > 1 else whole
         case RandomAllocation(of=part, steps=steps):
@@ -110,8 +114,8 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
             return _on_batch(planned(part), Allocation(steps), whole, relation, orders) if steps > 1 else whole
         case Group():
             return _of_group(tree, relation, orders)
-        case Parallel(of=parts):
-            return _of_parallel(parts, relation, orders)
+        case Parallel():
+            return _of_parallel(tree, relation, orders)
         case PostProcessed(of=part):
             return priced(part, relation, orders)
         case Converted():
@@ -141,6 +145,11 @@ def _costs(parts: tuple[Composition, ...], relation: Relation, orders: Orders) -
     return (priced(part, relation, orders) for part in parts)
 
 
+def _nothing(orders: Orders) -> Cost:
+    """The cost of nothing at all."""
+    return replace(FREE, rdp=dict.fromkeys(orders, ZERO))
+
+
 def _runs(tree: Repeated) -> int:
     """How many runs are charged: those that were started, once that is known."""
     if tree.done is None:
@@ -150,14 +159,37 @@ def _runs(tree: Repeated) -> int:
     return tree.done
 
 
-def _of_parallel(parts: tuple[Composition, ...], relation: Relation, orders: Orders) -> Cost:
-    """Disjoint parts: under add_remove a neighbour changes one part, so the greatest price counts.
+def require_disjoint(tree: Parallel, relation: Relation) -> None:
+    """CannotCertify unless a neighbour changes one part only: always where units are dealt by what they are, under
+    add_remove where they are dealt by what their data hold."""
+    if tree.by is None and relation is not Relation.ADD_REMOVE:
+        raise CannotCertify(
+            f"parallel parts by value count by their maximum under add_remove only, not under {relation.value}: a unit "
+            'that changes may move. Say by "unit" where ids, coins of their own or public positions deal the units'
+        )
 
-    Source: McSherry 2009, Theorem 4. A unit that is exchanged may leave one part and enter another: no price.
+
+def require_exchangeable(tree: Composition) -> None:
+    """CannotCertify for what loses more where a unit is exchanged for another one than where its data change: parallel
+    parts by unit, below a draw whose theorem exchanges units. Source: docs/proofs/filters.md, "Parallel, by unit"."""
+    if isinstance(tree, Group | Converted) and tree.relation is Relation.ADD_REMOVE:
+        return  # what holds for one that leaves and one that comes, wherever these are
+    if isinstance(tree, Parallel) and tree.by == "unit" and len(tree.of) > 1:
+        raise CannotCertify(
+            "parallel parts by unit in a draw that exchanges units: the other one may be in another part. State what "
+            "the whole guarantees"
+        )
+    for part in children(tree):
+        require_exchangeable(part)
+
+
+def _of_parallel(tree: Parallel, relation: Relation, orders: Orders) -> Cost:
+    """A neighbour changes one part, so the greatest price counts.
+
+    Claim: as `cost`. Source: McSherry 2009, Theorem 4; docs/proofs/filters.md, "Parallel, by unit".
     """
-    if relation is not Relation.ADD_REMOVE:
-        raise CannotCertify(f"parallel parts are priced by their maximum under add_remove only, not {relation.value}")
-    return reduce(Cost.or_worse, _costs(parts, relation, orders))
+    require_disjoint(tree, relation)
+    return reduce(Cost.or_worse, _costs(tree.of, relation, orders))
 
 
 def _of_sampled(tree: PoissonSampled, relation: Relation, orders: Orders) -> Cost:
@@ -208,6 +240,7 @@ def _of_subset(tree: SampledWithoutReplacement, relation: Relation, orders: Orde
     whole = priced(planned(tree.of), relation, orders)
     if tree.batch == tree.population:
         return whole
+    require_exchangeable(tree.of)
     amplified = _amplified(whole, round_up(Fraction(tree.batch, tree.population)), orders)
     return _on_batch(planned(tree.of), Subset(tree.population, tree.batch), amplified, relation, orders)
 
@@ -284,13 +317,15 @@ def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinate
 
     Raises as `priced`; a currency without a price has no coordinate."""
     beside, price = _counted(filter_, tree, relation)
-    return {**filters.charge(filter_, price), **beside}
+    return {**filters.charge(filter_, price), **_written(beside)}
 
 
-def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, ...]:
-    """What the filter may charge for `tree`: a charge is sound if it covers one of them (`filters.currencies`)."""
+def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Account, ...]:
+    """What the filter may charge for `tree`, account by account: a charge is sound if in each it covers one currency
+    (`filters.currencies`)."""
     beside, price = _counted(filter_, tree, relation)
-    return tuple({**charged, **beside} for charged in filters.currencies(filter_, price))
+    counts = (Account((name,), (_written({name: amount}),)) for name, amount in beside.items())
+    return (*counts, *filters.currencies(filter_, price))
 
 
 def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
@@ -303,5 +338,8 @@ def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation:
 def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:
     """What the filter counts of `tree` beside a price, and the price of what remains of it."""
     beside, rest = counted(filter_, tree)
-    written = {name: amount for name, amount in beside.items() if amount < filters.TOO_LARGE}
-    return written, prices.FREE if rest is None else priced(rest, relation, filters.orders(filter_))
+    return beside, FREE if rest is None else priced(rest, relation, filters.orders(filter_))
+
+
+def _written(amounts: Coordinates) -> Coordinates:
+    return {name: amount for name, amount in amounts.items() if amount < filters.TOO_LARGE}

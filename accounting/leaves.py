@@ -1,7 +1,9 @@
-"""The laws that a composition tree holds as leaves: noise and its parameters, a pair of distributions, a sparse vector.
+"""The laws that a composition tree holds as leaves: noise and its parameters, a pair of distributions, a sparse vector;
+and the promise of a mechanism whose loss depends on what came out.
 
 A law names no relation: `epsilon`, `scale` and `sensitivity` are stated under the relation beside the tree, a noise
-multiplier per unit's contribution (docs/adr/0003). Declared guarantees, the other leaves, are in `guarantees`.
+multiplier per unit's contribution (docs/adr/0003). Declared guarantees, the other leaves, are in `guarantees`: those
+can be claimed and be a budget too, which `ExPostDP` cannot.
 
 >>> PmfPair(left=("0.75", "0.25"), right=("0.25", "0.75")).kind
 'pmf'
@@ -26,6 +28,8 @@ __all__ = [
     "Count",
     "DiscreteGaussianLaw",
     "DiscreteLaplaceLaw",
+    "ExPostDP",
+    "ExPostOutcome",
     "ExponentialLaw",
     "GaussianLaw",
     "LaplaceLaw",
@@ -166,3 +170,34 @@ class SparseVectorLaw:
     calls: Count | None = given(default=None)
     outcome: SparseVectorOutcome | None = given(default=None)
     kind: Literal["sparse_vector"] = tag(default="sparse_vector")
+
+
+@record
+class ExPostOutcome:
+    """What a run of `ExPostDP` lost, in the mechanism's own word: its bound at what it published."""
+
+    epsilon: Exact
+    kind: Literal["ex_post_outcome"] = tag(default="ex_post_outcome")
+
+
+@record
+class ExPostDP:
+    """A declared bound E(o) <= epsilon of the loss at each published outcome o; `outcome` says what it came to. A
+    function of what was published alone. Ligett et al. 2017; Whitehouse et al. 2022.
+
+    `sense`: pure: log P(o)/Q(o) <= E(o) at every o. integrated: the sum over o of max(0, P(o) - e^E(o) Q(o)) is at most
+    delta. probabilistic: under P the loss is above E(o) with probability at most delta; read as integrated, which
+    follows from it and which post-processing keeps. For every ordered pair of neighbours P, Q."""
+
+    epsilon: Exact
+    sense: Literal["pure", "integrated", "probabilistic"]
+    delta: Probability = given(default=Decimal(0))
+    outcome: ExPostOutcome | None = given(default=None)
+    kind: Literal["ex_post"] = tag(default="ex_post")
+
+    @field_validator("delta")
+    @classmethod
+    def _pure_never_fails(cls, delta: Decimal, info: ValidationInfo) -> Decimal:
+        if delta and info.data.get("sense") == "pure":
+            raise ValueError("0 in the sense pure")
+        return delta

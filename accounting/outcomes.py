@@ -1,7 +1,8 @@
 """What a run adds to a plan: the outcomes of leaves, and how many steps of a node were started.
 
 A tree is planned where it has none of these; a run adds these alone. Whoever settles, reads or records a charge asks
-here, and knows no kind by name.
+here, and knows no kind by name. A count alone is a mechanism's word: it stands where steps were granted, or beside an
+outcome that tells of as many answers (docs/proofs/filters.md, "Refunds").
 
 >>> from dpledger.accounting.composition import LaplaceLaw
 >>> plan = Repeated(LaplaceLaw(1), times=5)
@@ -12,8 +13,8 @@ here, and knows no kind by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
 from dpledger.accounting.composition import (
@@ -22,6 +23,7 @@ from dpledger.accounting.composition import (
     Filtered,
     Group,
     Leaf,
+    Node,
     Parallel,
     PoissonSampled,
     PostProcessed,
@@ -34,6 +36,7 @@ from dpledger.accounting.composition import (
     leaves,
 )
 from dpledger.accounting.kinds import ExPost, rules_of
+from dpledger.errors import ParameterError
 
 __all__ = [
     "Steps",
@@ -43,8 +46,8 @@ __all__ = [
     "planned_leaf",
     "recorded",
     "require_possible",
+    "seen",
     "steps",
-    "without_counts",
 ]
 
 L = TypeVar("L", bound=Leaf)
@@ -52,48 +55,51 @@ L = TypeVar("L", bound=Leaf)
 
 def planned(tree: Composition) -> Composition:
     """The tree without its outcomes: what was planned before it ran. `planned(release.parts) == mechanism.parts()`."""
-    return _uncounted(tree, planned_leaf)
-
-
-def without_counts(tree: Composition) -> Composition:
-    """The tree without any word on how many steps were started: every one that was planned counts. The outcomes of
-    leaves stay: anyone can recompute what they cost."""
-    return _uncounted(tree, lambda leaf: leaf)
-
-
-def _uncounted(tree: Composition, of_leaf: Callable[[Leaf], Leaf]) -> Composition:
-    """The tree without counts of steps, each leaf changed."""
-
-    def below(part: Composition) -> Composition:
-        return _uncounted(part, of_leaf)
-
     if isinstance(tree, Leaf):
-        return of_leaf(tree)
-    match tree:
-        case Repeated(of=of, times=times):
-            return Repeated(below(of), times=times)
-        case Sequence(of=parts):
-            return Sequence(tuple(below(part) for part in parts))
-        case Parallel(of=parts):
-            return Parallel(tuple(below(part) for part in parts))
-        case PoissonSampled(of=of, rate=rate):
-            return PoissonSampled(below(of), rate=rate)
-        case SampledWithoutReplacement(of=of, population=population, batch=batch):
-            return SampledWithoutReplacement(below(of), population=population, batch=batch)
-        case Shuffled(of=of, users=users):
-            return Shuffled(below(of), users=users)
-        case Group(of=of, k=k, relation=relation):
-            return Group(below(of), k=k, relation=relation)
-        case RandomAllocation(of=of, steps=steps):
-            return RandomAllocation(below(of), steps=steps)
-        case PostProcessed(of=of):
-            return PostProcessed(below(of))
-        case Converted(of=of, to=to, relation=relation):
-            return Converted(below(of), to=to, relation=relation)
-        case Filtered(filter=filter_, of=parts):
-            return Filtered(filter_, tuple(below(part) for part in parts))
+        return planned_leaf(tree)
+    return _counted(_changed(tree, planned), None)
+
+
+def seen(tree: Composition) -> Composition:
+    """The tree with its outcomes, and of its counts those alone that an outcome tells of: a count right below a
+    `sequence` beside leaves with outcomes. As many steps as those tell of answers count as started, whatever the
+    mechanism says; of any other count every step that was planned."""
+    return tree if isinstance(tree, Leaf) else _seen(tree, None)
+
+
+def _seen(node: Node, told: int | None) -> Node:
+    beside = _told(leaf for leaf in node.of if isinstance(leaf, Leaf)) if isinstance(node, Sequence) else None
+    below = _changed(node, lambda part: part if isinstance(part, Leaf) else _seen(part, beside))
+    return _counted(below, told)
+
+
+def _counted(node: Node, least: int | None) -> Node:
+    """A node whose steps were counted, with at least so many of them started; with None no count at all."""
+    match node:
+        case Sequence(of=parts, done=int(done)):
+            return replace(node, done=None if least is None else max(done, min(least, len(parts))))
+        case Repeated(times=times, done=int(done)):
+            return replace(node, done=None if least is None else max(done, min(least, times)))
+        case Sequence() | Repeated() | Parallel() | Filtered() | PoissonSampled() | SampledWithoutReplacement():
+            return node
+        case Shuffled() | RandomAllocation() | Group() | PostProcessed() | Converted():
+            return node
         case _:
-            assert_never(tree)
+            assert_never(node)
+
+
+def _changed(node: Node, change: Callable[[Composition], Composition]) -> Node:
+    """The node, with what is below it changed."""
+    match node:
+        case Sequence(of=parts) | Parallel(of=parts) | Filtered(of=parts):
+            changed = tuple(map(change, parts))
+            return node if changed == parts else replace(node, of=changed)
+        case Repeated(of=part) | PoissonSampled(of=part) | SampledWithoutReplacement(of=part) | Shuffled(of=part):
+            return replace(node, of=change(part))
+        case RandomAllocation(of=part) | Group(of=part) | PostProcessed(of=part) | Converted(of=part):
+            return replace(node, of=change(part))
+        case _:
+            assert_never(node)
 
 
 def planned_leaf(leaf: L) -> L:
@@ -146,10 +152,17 @@ def steps(tree: Composition) -> Steps | None:
             return Steps(
                 planned=times,
                 started=done,
-                recorded=lambda count: Repeated(without_counts(of), times=times, done=min(times, count)),
+                recorded=lambda count: Repeated(seen(of), times=times, done=min(times, count)),
                 run_of=lambda count: Repeated(of, times=count) if count else None,
             )
-        case Sequence() | Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | Group():
+        case Sequence(of=parts, done=done):
+            return Steps(
+                planned=len(parts),
+                started=done,
+                recorded=lambda count: Sequence(tuple(map(planned, parts)), done=min(len(parts), count)),
+                run_of=lambda count: Sequence(parts[:count]) if count else None,
+            )
+        case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | Group():
             return None
         case RandomAllocation() | PostProcessed() | Converted() | Filtered():
             return None
@@ -158,32 +171,53 @@ def steps(tree: Composition) -> Steps | None:
 
 
 def recorded(tree: Composition, granted: int | None) -> Composition:
-    """A tree as the ledger records it: a granted step counts as run, whatever the mechanism says it started; where none
-    was granted (None), every one that was planned."""
+    """A tree as the ledger records it: a granted step counts as run, whatever the mechanism says it started, and costs
+    its cap; where none was granted (None), what is `seen`."""
     counted = steps(tree)
-    if granted is None or counted is None or counted.started is None:
-        return without_counts(tree)
-    return counted.recorded(max(counted.started, granted))
+    if granted is None or counted is None:
+        return seen(tree)
+    return planned(tree) if counted.started is None else counted.recorded(max(counted.started, granted))
 
 
 # ---- what an outcome says -------------------------------------------------------------------------------------------
 
 
 def answers(tree: Composition) -> int | None:
-    """How many answers the outcomes in a tree speak of; None of a tree without an outcome."""
-    told = [outcome.answers(leaf) for leaf, outcome in _known(tree)]
+    """How many answers the outcomes in a tree speak of; None of a tree without an outcome that counts them. One that
+    does not, beside one that does, speaks of none."""
+    return _told(leaves(tree))
+
+
+def _told(among: Iterable[Leaf]) -> int | None:
+    told = [count for leaf, outcome in _known(among) if (count := outcome.answers(leaf)) is not None]
     return sum(told) if told else None
 
 
 def require_possible(tree: Composition) -> None:
-    """ParameterError for an outcome that its leaf cannot have, also below a node that settles nothing."""
-    for leaf, outcome in _known(tree):
+    """ParameterError for an outcome that its leaf cannot have, also below a node that settles nothing; and for one of
+    a part that was never started."""
+    for leaf, outcome in _known(leaves(tree)):
         outcome.require_possible(leaf)
+    _require_started(tree)
 
 
-def _known(tree: Composition) -> Iterator[tuple[Leaf, ExPost[Any]]]:
+def _require_started(tree: Composition) -> None:
+    if any(answers(part) is not None for part in _waiting(tree)):
+        raise ParameterError("done", getattr(tree, "done", None), "no outcome of a part that was never started")
+    for part in children(tree):
+        _require_started(part)
+
+
+def _waiting(tree: Composition) -> tuple[Composition, ...]:
+    """The parts of a counted node of which no run was started."""
+    if isinstance(tree, Sequence) and tree.done is not None:
+        return tree.of[tree.done :]
+    return (tree.of,) if isinstance(tree, Repeated) and tree.done == 0 else ()
+
+
+def _known(among: Iterable[Leaf]) -> Iterator[tuple[Leaf, ExPost[Any]]]:
     """The leaves that have an outcome, each with what its kind says of outcomes."""
-    for leaf in leaves(tree):
+    for leaf in among:
         outcome = rules_of(leaf).outcome
         if outcome is not None and outcome.known(leaf):
             yield leaf, outcome

@@ -32,7 +32,13 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.costs import admitted, converted_guarantee, require_group
+from dpledger.accounting.costs import (
+    admitted,
+    converted_guarantee,
+    require_disjoint,
+    require_exchangeable,
+    require_group,
+)
 from dpledger.accounting.drawn import Drawn, losses_of, mirrors_itself, range_below
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
@@ -107,8 +113,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case Shuffled(of=of, users=users):
             return _on_batches(of, Shuffle(users), relation)
         case Parallel(of=parts):
-            if relation is not Relation.ADD_REMOVE:
-                raise CannotCertify(f"parallel is certified under add_remove only, not under {relation.value}")
+            require_disjoint(tree, relation)
             return _distinct(leaves for part in parts for leaves in _lists(part, relation))
         case Group():
             return _of_group(tree, relation)
@@ -207,6 +212,8 @@ def _deals_units(tree: Composition) -> bool:
 
 def _on_batches(of: Composition, how: Draw, relation: Relation) -> list[Leaves]:
     _require_relation(how, relation)
+    if isinstance(how, Subset | Shuffle):
+        require_exchangeable(of)
     return _distinct([_one_batch(leaves, how, relation) for leaves in _lists(of, relation)])
 
 

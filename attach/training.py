@@ -51,7 +51,8 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
-from dpledger.mechanisms.training import DPSGD, ByUnit, Gradients, StepsTaken
+from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+from dpledger.mechanisms.units import ByUnit
 
 __all__ = ["PrivateSGD", "private_sgd"]
 
@@ -72,10 +73,12 @@ def private_sgd(
     units: object = None,
     grouped: bool = False,
     key: str | None = None,
+    tail_delta: Number | None = None,
 ) -> PrivateSGD:
     """Open a DP-SGD run on `data` in `scope`: a context to iterate over, one noisy mean gradient a step.
 
-    The parameters are those of `DPSGD`; `key` is the scope's. `units`: an id for each row of `data` (`ByUnit`): items,
+    The parameters are those of `DPSGD`; `key` and `tail_delta` are the scope's (`tail_delta=0`: priced step by step,
+    and steps that never ran come back). `units`: an id for each row of `data` (`ByUnit`): items,
     and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it, or `grouped=True`
     where the items of `data` are whole units already. First `gradients` is tried on an empty batch: if it
     raises or returns another shape than (0, dimension), ParameterError, and nothing is spent. Raises BudgetRefused,
@@ -99,7 +102,7 @@ def private_sgd(
     items = data if units is None else ByUnit(data, units=units)
     plan.inspect(items)
     plan.probe(gradients, items)
-    return PrivateSGD(scope.open(plan, items, key=key), gradients)
+    return PrivateSGD(scope.open(plan, items, key=key, tail_delta=tail_delta), gradients)
 
 
 class PrivateSGD:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from dpledger.accounting.composition import Composition
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.decimals import Exact, OpenProbability, read
+from dpledger.decimals import ZERO, Exact, OpenProbability, read
 from dpledger.ledger import declarations, wire
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
@@ -102,6 +103,14 @@ class LevelCharge:
 
 
 @record
+class Priced:
+    """A charge that is priced from the certified profile of its parts, with this delta for what the profile lets fail;
+    absent: from the parts."""
+
+    tail_delta: OpenProbability
+
+
+@record
 class Continues:
     """The ledger that this one continues after a loss or a revoked key: its last known head."""
 
@@ -153,7 +162,8 @@ class LedgerOpened:
 
 @record
 class ScopeOpened:
-    """One dataset, one unit of privacy, one relation, one budget; the filter with every constant."""
+    """One dataset, one unit of privacy, one relation, one budget; the filter with every constant, and those of an
+    odometer that reads beside it."""
 
     path: Path
     unit: UnitNote
@@ -163,6 +173,7 @@ class ScopeOpened:
     keep: Literal["value", "digest", "none"]
     parents: tuple[Id, ...] = given(default=())
     dataset: Text | None = given(default=None)
+    odometer: Odometer | None = given(default=None)
     kind: Literal["scope_opened"] = tag(default="scope_opened")
     version: Literal[1] = given(default=1)
 
@@ -197,8 +208,14 @@ class Reserved:
     steps: Index | None = given(default=None)
     redeem: Hash | None = given(default=None)
     plan: Token | None = given(default=None)
+    priced: Priced | None = given(default=None)
     kind: Literal["reserved"] = tag(default="reserved")
     version: Literal[1] = given(default=1)
+
+    @property
+    def tail_delta(self) -> Decimal:
+        """The delta of a price from the profile; 0: priced from the parts."""
+        return ZERO if self.priced is None else self.priced.tail_delta
 
 
 @record

@@ -8,16 +8,19 @@ place.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import filters, outcomes
+from dpledger.accounting import certified, filters, outcomes
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
-from dpledger.decimals import ZERO, text, total
+from dpledger.decimals import ZERO, subtract, text, total
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
+    CannotCertify,
     ChargeInProgress,
     KeyReused,
     ParameterError,
@@ -27,7 +30,7 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger import settling, wire
-from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Refused, Reserved
+from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Priced, Refused, Reserved
 from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
@@ -41,8 +44,10 @@ __all__ = [
     "Replayed",
     "Request",
     "check_failures",
+    "chosen_tail_delta",
     "decide",
     "request_digest",
+    "require_room_for",
     "settle",
 ]
 
@@ -51,7 +56,8 @@ __all__ = [
 class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
     random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
-    started at once."""
+    started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
+    decides (`chosen_tail_delta`)."""
 
     scope: str
     key: str
@@ -65,22 +71,21 @@ class Request:
     form: Form
     steps: int | None = None
     redeem: str | None = None
-
-    def digest(self) -> str:
-        """What a repetition is told from another request by: see `request_digest`."""
-        return request_digest(self.scope, self)
+    tail_delta: Decimal | None = None
 
 
-def request_digest(scope: str, asked: Request | Reserved) -> str:
+def request_digest(scope: str, asked: Request | Reserved, tail_delta: Decimal) -> str:
     """The SHA-256 of what is asked of `scope`, in the byte profile: without the ids of the attempt and the version of
     the library, so that whoever asks again after an upgrade asks for the same. Everything in it stands in the entry
-    that reserves the charge, so that a verifier computes it again."""
+    that reserves the charge, so that a verifier computes it again. `tail_delta`: 0 of a request priced from its
+    parts."""
     digested = {
         "scope": scope,
         "mechanism": {"kind": asked.mechanism.kind, "parameters": plain(asked.mechanism.parameters)},
         "claim": plain(asked.claim),
         "parts": plain(asked.parts),
         "form": asked.form,
+        **({"priced": {"tail_delta": text(tail_delta)}} if tail_delta else {}),
     }
     return hashlib.sha256(wire.dump(digested)).hexdigest()
 
@@ -104,10 +109,12 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The key was used before, for the same request, and is settled by entry `ended`: the stored result answers."""
+    """The key was used before, for the same request (its digest), and is settled by entry `ended`: the stored result
+    answers."""
 
     charge: str
     ended: int
+    request: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
         )
     if earlier is not None:
-        return _again(request, earlier)
+        return _again(state, scope, request, earlier)
     _require_open(state, scope)
     _require_plan(request)
     check_failures(request.claim, request.failures)
@@ -143,9 +150,14 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             f"the request one {request.unit.name} under {request.relation.value}"
         )
     _require_alone(state, scope, request)
-    levels = tuple(LevelCharge(name, settling.price(state.scopes[name], request.parts)) for name in scope.path)
+    tail_delta = chosen_tail_delta(state, scope, request.parts) if request.tail_delta is None else request.tail_delta
+    require_room_for(scope, tail_delta)
+    digest = request_digest(request.scope, request, tail_delta)
+    levels = tuple(
+        LevelCharge(name, settling.price(state.scopes[name], request.parts, tail_delta)) for name in scope.path
+    )
     for level in levels:
-        refused = _refusal(state, request, scope, level)
+        refused = _refusal(state, request, digest, scope, level)
         if refused is not None:
             return refused
     return Admitted(
@@ -153,7 +165,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             path=next_steps(state, scope.path),
             key=request.key,
             charge=request.charge,
-            request=request.digest(),
+            request=digest,
             mechanism=request.mechanism,
             claim=request.claim,
             parts=request.parts,
@@ -162,8 +174,43 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             failures=request.failures,
             steps=request.steps,
             redeem=request.redeem,
+            priced=Priced(tail_delta) if tail_delta else None,
         )
     )
+
+
+def chosen_tail_delta(state: State, scope: ScopeState, parts: Composition) -> Decimal:
+    """The delta of a price from the profile where the request leaves it to the scope: a sixteenth of what is left, in
+    the level of the path that has least, for what `certified.wants_profile`; else 0, the price of the parts."""
+    if filters.tail_budget(scope.filter) is None or not certified.wants_profile(parts, scope.relation):
+        return ZERO
+    chosen = min(certified.default_tail_delta(level.filter, _delta_left(level)) for level in _taking(state, scope))
+    try:
+        return chosen if chosen and settling.price(scope, parts, chosen) else ZERO
+    except CannotCertify:  # more may fail at every epsilon, or it is too much work
+        return ZERO
+
+
+def _taking(state: State, scope: ScopeState) -> list[ScopeState]:
+    """The levels of the path that take a price from a profile; the others are charged the price of the parts."""
+    levels = [state.scopes[name] for name in scope.path]
+    return [level for level in levels if filters.tail_budget(level.filter) is not None]
+
+
+def _delta_left(level: ScopeState) -> Decimal:
+    whole, (spent, unpriced) = filters.tail_budget(level.filter), level.sums["delta"]
+    return ZERO if whole is None or unpriced else subtract(whole, spent)
+
+
+def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
+    """ParameterError for a price from the profile in a scope whose own filter has no delta, or no pure or Renyi price,
+    for it."""
+    if tail_delta and filters.tail_budget(scope.filter) is None:
+        raise ParameterError(
+            "tail_delta",
+            text(tail_delta),
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, mixed and either take others",
+        )
 
 
 def settle(
@@ -188,7 +235,7 @@ def settle(
         raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
     final = settling.recorded(parts, charge.form, charge.granted)
     settling.require_evidence(final, charge.form, handed_out)
-    rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes)
+    rule, levels = settling.settled(charge.levels, final, outside_guarantee, state.scopes, charge.tail_delta)
     return Committed(
         path=next_steps(state, charge.path),
         charge=charge.charge,
@@ -217,13 +264,16 @@ def _require_open(state: State, scope: ScopeState) -> None:
 
 
 def _require_plan(request: Request) -> None:
-    """Parts come without outcomes; those of a training run are `repeated`, as often as it has steps."""
+    """Parts come without outcomes; those of a training run are a `repeated` or a `sequence` of as many
+    as it has steps."""
     if outcomes.planned(request.parts) != request.parts:
         raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
     counted = outcomes.steps(request.parts)
     plan = None if counted is None else counted.planned
     if request.steps != (plan if request.form == "training" else None):
-        raise ParameterError("steps", request.steps, "as many as `repeated` says in the parts of a training run")
+        raise ParameterError(
+            "steps", request.steps, "as many as the parts of a training run have, a `repeated` or a `sequence`"
+        )
 
 
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
@@ -234,13 +284,13 @@ def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
         raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
 
 
-def _again(request: Request, earlier: Earlier) -> Decision:
-    if earlier.request != request.digest():
+def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
+    if not any(earlier.request == digest for digest in _digests(state, scope, request)):
         raise KeyReused(f"key {request.key!r} was used in scope {request.scope!r} for another request: use a new key")
     match earlier.status:
         case "committed":
             assert earlier.ended is not None, "a store records by which entry a charge ended"
-            return Replayed(earlier.charge, earlier.ended)
+            return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
                 f"key {request.key!r}: an attempt is under way, or its process died; its charge stands either way"
@@ -251,17 +301,29 @@ def _again(request: Request, earlier: Earlier) -> Decision:
             assert_never(earlier.status)
 
 
-def _refusal(state: State, request: Request, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
+def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]:
+    """What an earlier request that asks the same may have been recorded as: where the scope decides, with any
+    tail_delta that it may have decided on then."""
+    if request.tail_delta is not None:
+        yield request_digest(request.scope, request, request.tail_delta)
+        return
+    yield request_digest(request.scope, request, ZERO)
+    for level in _taking(state, scope):
+        for tail_delta in certified.possible_tail_deltas(level.filter):
+            yield request_digest(request.scope, request, tail_delta)
+
+
+def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
     scope = state.scopes[asked.scope]
     if filters.admits(scope.filter, filters.with_charge(scope.filter, scope.sums, asked.amounts)):
         return None
-    wanted = filters.asked(scope.filter, asked.amounts)
+    wanted = filters.asked(scope.filter, scope.sums, asked.amounts)
     spent = filters.spent(scope.filter, scope.sums)
     left = filters.left(scope.filter, scope.sums)
     body = Refused(
         path=next_steps(state, own.path),
         key=request.key,
-        request=request.digest(),
+        request=digest,
         mechanism=request.mechanism,
         claim=request.claim,
         level=scope.scope,

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from dpledger.accounting.allotting import Allowance
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.decimals import whole
@@ -304,6 +305,7 @@ class Ledger:
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
+        odometer: Odometer | None = None,
     ) -> Scope:
         """The scope called `name`: opened now with `unit`, `relation` and `budget` (a guarantee, or a filter with every
         constant), or, if it is there, the one that is there. ScopeError if it is there with other rules, or is not
@@ -312,8 +314,9 @@ class Ledger:
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
         `allowance`: so many draws of one law, within an approximate budget.
-        `dataset`: a commitment to the data, never the data."""
-        rules = Rules.read(name, unit, relation, budget, allowance, keep, parents, dataset)
+        `dataset`: a commitment to the data, never the data. `odometer`: a second reading beside the filter's, valid at
+        every stopping time: `account().odometer()`."""
+        rules = Rules.read(name, unit, relation, budget, allowance, keep, parents, dataset, odometer)
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from dpledger.accounting import filters
 from dpledger.accounting.allotting import Allowance, allotted, is_same, require_certified
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AdvancedFilter,
     AllowanceFilter,
@@ -55,6 +56,7 @@ class Rules:
     keep: Keep | None
     parents: tuple[str, ...] | None
     dataset: str | None
+    odometer: Odometer | None
 
     @classmethod
     def read(
@@ -67,8 +69,11 @@ class Rules:
         keep: Keep | None,
         parents: Sequence[str] | None,
         dataset: str | None,
+        odometer: Odometer | None,
     ) -> Rules:
-        """The rules in the caller's words. ParameterError for a name, unit or relation that is none."""
+        """The rules in the caller's words. ParameterError for a name, unit, relation or odometer that is none."""
+        if odometer is not None and not isinstance(odometer, Odometer):
+            raise ParameterError("odometer", type(odometer).__name__, "an Odometer")
         return cls(
             name=wire.check_id(name, "scope"),
             unit=None if unit is None else Unit.read(unit),
@@ -78,6 +83,7 @@ class Rules:
             keep=keep,
             parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
+            odometer=odometer,
         )
 
     def require_same(self, existing: ScopeState) -> None:
@@ -88,6 +94,7 @@ class Rules:
             ("keep", self.keep, existing.keep),
             ("parents", self.parents, existing.parents),
             ("dataset", self.dataset, existing.dataset),
+            ("odometer", self.odometer, existing.odometer),
         )
         for what, asked, found in said:
             if asked is not None and asked != found:
@@ -114,6 +121,7 @@ class Rules:
             keep=self.keep if self.keep is not None else "value",
             parents=self.parents if self.parents is not None else (),
             dataset=self.dataset,
+            odometer=self.odometer,
         )
 
 

@@ -6,19 +6,23 @@ for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
-from dpledger.accounting import filters
+from dpledger.accounting import costs, filters
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.outcomes import certain
+from dpledger.accounting.ex_post import odometer as odometers
+from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
+from dpledger.accounting.outcomes import certain, planned
+from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read, text
-from dpledger.errors import Contradiction, EngineError, InputError, ParameterError
+from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation
 
-__all__ = ["least", "spent"]
+__all__ = ["least", "odometer", "spent"]
 
 REMEMBERED = 1024  # answers of the engine; a scope asks for at most `ran.MOST` at one delta
 
@@ -61,3 +65,28 @@ def _engine_lower(parts: Composition, relation: Relation, delta: Decimal) -> flo
         raise
     except (InputError, EngineError):  # too much work, or no theorem: nothing is known from below
         return 0.0
+
+
+UNPRICED = Cost(pure=None, rho=None, mu_squared=None)
+
+
+def odometer(constants: Odometer, relation: Relation, charged: Iterable[Composition]) -> OdometerReading:
+    """What an odometer shows after these charges: the parts of each that was not aborted, with the outcome by which it
+    was settled, if it was. The prices are computed anew, so that no filter has to keep its sums.
+
+    Claim: that of `odometers.read`. Source: docs/proofs/ex_post.md, "Odometers"."""
+    spends = (_counted(constants, relation, parts) for parts in charged)
+    return odometers.read(constants, spends)
+
+
+def _counted(constants: Odometer, relation: Relation, parts: Composition) -> odometers.Spend:
+    before = planned(parts)
+    reserved = _priced(before, relation)
+    return odometers.spend(constants, reserved, None if before == parts else _priced(parts, relation))
+
+
+def _priced(parts: Composition, relation: Relation) -> Cost:
+    try:
+        return costs.priced(parts, relation, ())
+    except CannotCertify:
+        return UNPRICED

@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.composition import Composition, Filtered
+from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
+from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
     AdvancedFilter,
     AllowanceFilter,
@@ -38,8 +39,11 @@ from dpledger.accounting.guarantees import (
     Failure,
     Guarantee,
     PrivacyCurve,
+    PrivacyFailure,
     PureDP,
 )
+from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import Contradiction, VerificationError
@@ -71,7 +75,7 @@ from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "check_reserved"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested", "check_reserved"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 ONE = Decimal(1)
@@ -84,12 +88,13 @@ def check_reserved(state: State, body: Reserved) -> None:
     """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
     parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
     scope = state.charge(body.charge).scope
-    for level in body.levels:
-        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts)
     own = state.scope(scope)
+    gate.require_room_for(own, body.tail_delta)
+    for level in body.levels:
+        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts, body.tail_delta)
     rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
     gate.check_failures(body.claim, body.failures)
-    if body.request != gate.request_digest(scope, body):
+    if body.request != gate.request_digest(scope, body, body.tail_delta):
         raise VerificationError("request: not the digest of what is reserved")
 
 
@@ -110,7 +115,8 @@ class Admission:
     of the entry that ended it.
 
     `account`: the coordinate in which it was admitted; `reserved[account]` is the price that carried it, and
-    `charged[account]` what is charged now (the settled price once committed, nothing once aborted)."""
+    `charged[account]` what is charged now (the settled price once committed, nothing once aborted). `tail_delta`: the
+    delta of its price from a profile, 0 where it is priced from its parts."""
 
     index: int
     time: str | None
@@ -122,6 +128,7 @@ class Admission:
     claim: Guarantee
     failures: tuple[Failure, ...]
     parts: Composition
+    tail_delta: Decimal
     status: Status
     reserved: Coordinates
     charged: Coordinates
@@ -132,6 +139,13 @@ class Admission:
     warnings: tuple[str, ...]
     outside_guarantee: bool
     ended: int | None
+
+    @property
+    def privacy_failures(self) -> tuple[PrivacyFailure, ...]:
+        """What the delta of its charge lets fail, by cause: of its claim, or of a price from its profile."""
+        if self.tail_delta:
+            return (PrivacyFailure(self.tail_delta, "composition"),)
+        return tuple(failure for failure in self.failures if isinstance(failure, PrivacyFailure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +166,8 @@ class ScopeAccount:
     """Everything a scope admitted and refused, and what it comes to.
 
     `guarantee`: what the scope promises for ever, its budget (ex ante). `spent`: the reading at `delta`, both bounds.
-    `composition`: the tree of all that was admitted, with outcomes. `held`: of the sums, what open charges hold.
+    `composition`: the tree of all that was admitted, with outcomes; None where something was priced from its profile,
+    which a tree does not say. `held`: of the sums, what open charges hold.
     `contradiction`: why what stands in this scope cannot all be true, where it cannot; `spent` is then [0, inf]."""
 
     scope: str
@@ -170,12 +185,27 @@ class ScopeAccount:
     delta: Decimal
     spent: Bounds
     composition: Composition | None
+    odometer_constants: Odometer | None
     contradiction: str | None = None
+
+    def odometer(self) -> OdometerReading | None:
+        """What the odometer shows that the scope was opened with; None if it was opened with none. See
+        `readings.odometer`: a bound that holds at every stopping time, and no DP guarantee."""
+        if self.odometer_constants is None:
+            return None
+        counted = (_counted(admission) for admission in self.admissions if admission.status != "aborted")
+        return readings.odometer(self.odometer_constants, self.relation, counted)
 
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
         at its own delta, where `spent.upper` is the next float. Claim and source: those of `filters.reading`."""
         return filters.reading(self.filter, self.sums, delta)
+
+
+def attested(parts: Composition) -> tuple[Leaf, ...]:
+    """The leaves that are somebody's word, in the order in which they stand: declared guarantees, and with them the
+    losses that they state. What a law guarantees, and what its outcome lost, is recomputed."""
+    return tuple(leaf for leaf in leaves(parts) if rules_of(leaf).attested)
 
 
 def accounts(entries: Iterable[Entry], state: State) -> tuple[ScopeAccount, ...]:
@@ -279,6 +309,7 @@ class _Book:
         delta, contradiction = _read_at(guarantee), None
         admissions = self.admissions()
         ran = tuple(admission.parts for admission in admissions if admission.status != "aborted")
+        is_replayable = bool(ran) and not any(admission.tail_delta for admission in admissions)
         try:
             spent = readings.spent(scope, delta)
         except Contradiction as error:  # of this scope: nothing that is said of the others rests on it
@@ -298,9 +329,15 @@ class _Book:
             left_by_account=filters.left(scope.filter, scope.sums),
             delta=delta,
             spent=spent,
-            composition=Filtered(scope.filter, ran) if ran else None,
+            composition=Filtered(scope.filter, ran) if is_replayable else None,
+            odometer_constants=scope.odometer,
             contradiction=contradiction,
         )
+
+
+def _counted(admission: Admission) -> Composition:
+    """The parts that an odometer counts: outside its guarantee a run counts at its cap."""
+    return planned(admission.parts) if admission.outside_guarantee else admission.parts
 
 
 def _read_at(guarantee: Guarantee) -> Decimal:
@@ -323,8 +360,8 @@ def _read_at(guarantee: Guarantee) -> Decimal:
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account; on a Renyi grid, that of the fullest order; of an allowance, its
-    copies where there are some."""
+    prices as long as it fits, else the mixed account that leads; on a Renyi grid, that of the fullest order; of an
+    allowance, its copies where there are some."""
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
@@ -336,7 +373,10 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
             return "pure" if amounts.get("pure") else filters.fullest(rule, sums)
         case EitherFilter(epsilon=epsilon) if not sums["pure"][1] and sums["pure"][0] <= epsilon:
             return "pure"
-        case EitherFilter() | MixedFilter():
+        case EitherFilter():
+            pure, renyi = filters.mixed_names(rule)[filters.leading(rule, sums)]
+            return renyi if amounts.get(renyi) else pure
+        case MixedFilter():
             return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
         case AllowanceFilter():
             return "copies" if amounts.get("copies") else "pure"
@@ -357,6 +397,7 @@ def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates)
         claim=body.claim,
         failures=body.failures,
         parts=body.parts if end is None else end.parts,
+        tail_delta=body.tail_delta,
         status=charge.status,
         reserved=reserved,
         charged=charge.charged(scope),

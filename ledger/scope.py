@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_never
 
@@ -98,19 +99,25 @@ class Scope:
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))
 
-    def quote(self, mechanism: Described) -> gate.Decision:
+    def quote(self, mechanism: Described, *, tail_delta: Number | None = None) -> gate.Decision:
         """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
         but returns a refusal instead of raising BudgetRefused."""
         if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
             raise ParameterError("mechanism", _kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
-        _, request = self._request(mechanism, None)
+        _, request = self._request(mechanism, None, tail_delta)
         return gate.decide(self._ledger.refresh(), request, None)
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
     @unrecorded()
     def release(
-        self, mechanism: Mechanism[Data, Value], data: Data, *, key: str | None = None, wait: Number = 0.0
+        self,
+        mechanism: Mechanism[Data, Value],
+        data: Data,
+        *,
+        key: str | None = None,
+        wait: Number = 0.0,
+        tail_delta: Number | None = None,
     ) -> Receipt[Value]:
         """Run `mechanism` on `data`, once for ever under `key` (default: a fresh one).
 
@@ -118,6 +125,10 @@ class Scope:
         now. The receipt says `replayed`; nothing looks at the data, since whether one record differs would be a release
         of its own. For other data, or a new state of them, use another key. `wait`: how many seconds to wait for
         another attempt with the key that is under way.
+
+        `tail_delta`: the delta that the scope spends to price the whole by its certified profile instead of by its
+        parts, which nothing of comes back (docs/proofs/certified_prices.md); 0: by its parts. Default: a sixteenth of
+        what is left of delta, for several releases without a pure price; else 0.
 
         Raises, with nothing spent: BudgetRefused if the scope does not admit it; ParameterError, RelationError or
         ClaimTooSmall for a mechanism or data that cannot be used; KeyReused, AlreadySpent or ChargeInProgress for a key
@@ -127,7 +138,7 @@ class Scope:
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once (else use `open`)")
         seconds = float(read(wait, field="wait", infinite=True))
-        ready, request = self._request(mechanism, key)
+        ready, request = self._request(mechanism, key, tail_delta)
         _inspect(ready, data)
         redeem = self._redeem()
         decision = self._enter(replace(request, redeem=redeem.digest), seconds)
@@ -137,13 +148,20 @@ class Scope:
 
     @unrecorded()
     def open(
-        self, mechanism: Interactive[Data, Query, Answer, Value], data: Data, *, key: str | None = None
+        self,
+        mechanism: Interactive[Data, Query, Answer, Value],
+        data: Data,
+        *,
+        key: str | None = None,
+        tail_delta: Number | None = None,
     ) -> Session[Query, Answer, Value]:
         """Open an interaction: use it as a context, `ask` inside. Its cap is charged now; its outcome settles it at
-        close. Raises as `release` does; the answers of an interaction are not kept, so a used key is AlreadySpent."""
+        close. Raises as `release` does, and takes `tail_delta` as it does: with one, nothing comes back but the whole
+        of a training run that was granted no step. The answers of an interaction are not kept, so a used key is
+        AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise ParameterError("mechanism", _kind_of(mechanism), "an interaction (else use `release`)")
-        ready, request = self._request(mechanism, key)
+        ready, request = self._request(mechanism, key, tail_delta)
         _inspect(ready, data)
         redeem = self._redeem()
         if isinstance(self._enter(replace(request, redeem=redeem.digest), wait=0.0), Replayed):
@@ -154,16 +172,18 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, ready.steps if isinstance(ready, Steps) else None)
+            return Session(attempt, conversation, _steps(ready))
         raise attempt.give_up(failure)
 
-    def reserve(self, mechanism: Mechanism[Data, Value], *, key: str | None = None) -> Reservation[Data, Value]:
+    def reserve(
+        self, mechanism: Mechanism[Data, Value], *, key: str | None = None, tail_delta: Number | None = None
+    ) -> Reservation[Data, Value]:
         """Hold the charge of `mechanism` without reading data yet: release it later, or abort it and get all of it
-        back. It counts at its cap until then, also if the process dies. Raises as `release` does; a used key is
-        AlreadySpent."""
+        back. It counts at its cap until then, also if the process dies. Raises as `release` does, and takes
+        `tail_delta` as it does; a used key is AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once")
-        ready, request = self._request(mechanism, key)
+        ready, request = self._request(mechanism, key, tail_delta)
         if isinstance(self._enter(request, wait=0.0), Replayed):
             raise AlreadySpent(
                 "the key was released already: `release` with this key returns the value of that run, if it was kept"
@@ -202,7 +222,9 @@ class Scope:
 
     # ---- the walk ---------------------------------------------------------------------------------------------------
 
-    def _request(self, mechanism: AnyMechanism, key: str | None) -> tuple[AnyMechanism, Request]:
+    def _request(
+        self, mechanism: AnyMechanism, key: str | None, tail_delta: Number | None
+    ) -> tuple[AnyMechanism, Request]:
         """The mechanism as it will run here, checked against its own claim, and what is asked. Nothing is spent."""
         scope = self._scope
         ready = mechanism.under(scope.relation, scope.unit)
@@ -219,7 +241,8 @@ class Scope:
             parts=parts,
             failures=ready.failures(),
             form=_form(ready),
-            steps=ready.steps if isinstance(ready, Steps) else None,
+            steps=_steps(ready),
+            tail_delta=None if tail_delta is None else _below_one(tail_delta),
         )
         return ready, request
 
@@ -281,7 +304,7 @@ class Scope:
             ledger=self._ledger.id,
             scope=self.name,
             key=request.key,
-            request=request.digest(),
+            request=replayed.request,
             charge=replayed.charge,
             entry=replayed.ended,
         )
@@ -347,6 +370,13 @@ def _earlier(row: ChargeRow) -> Earlier:
     return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
 
 
+def _below_one(tail_delta: Number) -> Decimal:
+    number = read(tail_delta, field="tail_delta")
+    if not number < 1:
+        raise ParameterError("tail_delta", tail_delta, "a number in [0, 1)")
+    return number
+
+
 def _kind_of(value: object) -> str:
     return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
 
@@ -354,6 +384,11 @@ def _kind_of(value: object) -> str:
 def _inspect(mechanism: Described, data: object) -> None:
     if isinstance(mechanism, Inspects):
         mechanism.inspect(data)
+
+
+def _steps(mechanism: Described) -> int | None:
+    """How many steps are to be granted; None of what is not run step by step."""
+    return mechanism.steps_to_grant() if isinstance(mechanism, Steps) else None
 
 
 def _form(mechanism: Described) -> Form:

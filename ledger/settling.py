@@ -1,11 +1,14 @@
 """What a charge costs before and after it ran: the price and refund rules in one place, for the gate and the verifier.
 
-    `cap`      nothing comes back: the outcome changes no price, or the run left its guarantee
+    `cap`      nothing comes back: the outcome changes no price, the run left its guarantee, or it is priced from its
+               profile, whose price is that of the whole plan
     `ex_post`  a coordinate falls from the cap to the realised loss, where the filter's theorem allows it
-    `steps`    a training plan priced by sum: steps that were never granted come back
+    `steps`    a training plan priced by sum: steps that were never granted come back; of one priced from its profile
+               everything, if none was
 
 Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
-that cannot be, or that speaks of fewer answers than were handed out.
+that cannot be, or that speaks of fewer answers than were handed out. Only a guarantee that is attested as a whole, and
+was reserved as such (`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
 """
@@ -17,9 +20,9 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import allowances, costs, filters, outcomes, rules
+from dpledger.accounting import allowances, certified, costs, filters, outcomes, rules
 from dpledger.accounting.composition import Composition, PoissonSampled, children
-from dpledger.accounting.filters import Coordinates, Filter
+from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.prices import FREE
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
@@ -45,6 +48,7 @@ LEEWAY = Decimal("1e-11")
 """Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
 may differ by one in the last of them. Every other price is exact, and compared exactly."""
 WITH_LEEWAY = decimals.add(Decimal(1), LEEWAY)
+WITH_PROFILE_LEEWAY = decimals.add(Decimal(1), certified.LEEWAY)
 _INEXACT = ("mixed_rdp", "rdp_")
 ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
 
@@ -58,17 +62,20 @@ class Level(Protocol):
     def relation(self) -> Relation: ...
 
 
-def price(level: Level, parts: Composition) -> Coordinates:
-    """What the filter of `level` charges for `parts`: at their cap where they have no outcome, else at what settles.
+def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO) -> Coordinates:
+    """What the filter of `level` charges for planned `parts`; with a `tail_delta`, and where the filter takes one, also
+    by their certified profile.
 
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
+    if tail_delta and filters.tail_budget(level.filter) is not None:
+        return certified.charge(level.filter, parts, level.relation, tail_delta)
     _, left = allowances.counted(level.filter, parts)
     cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
             f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
-            "like ApproxDP(3, '1e-6')"
+            "like ApproxDP(3, '1e-6'), and a tail_delta"
         )
     return costs.charge(level.filter, parts, level.relation)
 
@@ -85,17 +92,33 @@ def _has_renyi_price(parts: Composition, relation: Relation) -> bool:
         return False
 
 
-def check_price(name: str, level: Level, parts: Composition, charged: Coordinates) -> None:
+def check_price(
+    name: str, level: Level, parts: Composition, charged: Coordinates, tail_delta: Decimal = decimals.ZERO
+) -> None:
     """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
 
-    Where the filter counts in two currencies either will do: which is the cheaper may change as prices get better."""
-    if not any(_is_covered(charged, needed) for needed in costs.currencies(level.filter, parts, level.relation)):
+    Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
+    found = certified.currencies(level.filter, parts, level.relation, tail_delta)
+    if not all(_is_covered(charged, account, tail_delta) for account in found):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
-def _is_covered(charged: Coordinates, needed: Coordinates) -> bool:
-    """Whether no coordinate is charged less than needed. An amount where no price is known is less than infinite."""
-    return all(name in needed and _covers(name, amount, needed[name]) for name, amount in charged.items())
+def _is_covered(charged: Coordinates, account: Account, tail_delta: Decimal) -> bool:
+    """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
+    known is less than infinite."""
+    covers = _covers_profile if tail_delta else _covers
+    amounts = {name: charged[name] for name in account.names if name in charged}
+    return any(
+        all(name in needed and covers(name, amount, needed[name]) for name, amount in amounts.items())
+        for needed in account.currencies
+    )
+
+
+def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
+    """As `_covers`, of a price from a profile, which has a margin above that leeway."""
+    if coordinate in {"delta", "copies"}:
+        return charged >= least
+    return decimals.multiply(charged, WITH_PROFILE_LEEWAY) >= least
 
 
 def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
@@ -106,7 +129,8 @@ def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
 
 def recorded(parts: Composition, form: Form, granted: int) -> Composition:
     """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
-    says it started; anywhere else no step was granted, so that all that were planned count."""
+    says it started; anywhere else no step was granted, so that those count that an outcome beside them tells of, and
+    without one all that were planned."""
     return outcomes.recorded(parts, granted if form == "training" else None)
 
 
@@ -130,13 +154,22 @@ def require_possible_outcomes(parts: Composition) -> None:
 
 
 def settled(
-    reserved: tuple[LevelCharge, ...], parts: Composition, outside_guarantee: bool, levels: Mapping[str, Level]
+    reserved: tuple[LevelCharge, ...],
+    parts: Composition,
+    outside_guarantee: bool,
+    levels: Mapping[str, Level],
+    tail_delta: Decimal = decimals.ZERO,
 ) -> tuple[Rule, tuple[LevelCharge, ...]]:
     """The rule that settles a charge, and what each level is charged in the end. `parts`: as recorded.
+
+    With a `tail_delta` all of it stands, in each level: the stop may depend on outputs. A training run none of whose
+    steps was granted ran nothing.
 
     Claim: each coordinate is at most the one reserved, and at least what the filter's theorem needs for the outcome."""
     if outside_guarantee or outcomes.planned(parts) == parts:
         return "cap", reserved
+    if tail_delta:
+        return _settled_whole(reserved, parts)
     final = []
     for charge in reserved:
         level = levels[charge.scope]
@@ -145,16 +178,30 @@ def settled(
     return _rule(parts, tuple(final) == reserved), tuple(final)
 
 
+def _settled_whole(reserved: tuple[LevelCharge, ...], parts: Composition) -> tuple[Rule, tuple[LevelCharge, ...]]:
+    counted = outcomes.steps(parts)
+    if counted is None or counted.started != 0:
+        return "cap", reserved
+    nothing = tuple(LevelCharge(level.scope, dict.fromkeys(level.amounts, decimals.ZERO)) for level in reserved)
+    return _rule(parts, nothing == reserved), nothing
+
+
 def _rule(parts: Composition, nothing_back: bool) -> Rule:
     if nothing_back:
         return "cap"
-    return "steps" if outcomes.steps(parts) is not None else "ex_post"
+    counted = outcomes.steps(parts)
+    return "ex_post" if counted is None or counted.started is None else "steps"
 
 
-def check(reserved: tuple[LevelCharge, ...], body: Committed, levels: Mapping[str, Level]) -> None:
+def check(
+    reserved: tuple[LevelCharge, ...],
+    body: Committed,
+    levels: Mapping[str, Level],
+    tail_delta: Decimal = decimals.ZERO,
+) -> None:
     """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
     settling leaves, and the rule that it names is the one that was used."""
-    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels)
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta)
     if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
         raise VerificationError("the levels are not those that were reserved")
     for before, after, floor in zip(reserved, body.levels, least, strict=True):

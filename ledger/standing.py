@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from dpledger.accounting.composition import Composition, leaves
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Sums
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
-from dpledger.decimals import text
+from dpledger.decimals import ZERO, text
 from dpledger.errors import VerificationError
 from dpledger.ledger import wire
 from dpledger.ledger.bodies import LedgerOpened, LevelCharge, Step
@@ -58,6 +60,7 @@ class ScopeState:
     parents: tuple[str, ...]
     path: tuple[str, ...]
     dataset: str | None
+    odometer: Odometer | None
     index: int
     sums: Sums
     held: Sums
@@ -70,7 +73,8 @@ class ScopeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCharge:
-    """A charge that is reserved or started: what it holds, what may settle it. `reserved`: the index of its entry."""
+    """A charge that is reserved or started: what it holds, what may settle it. `reserved`: the index of its entry.
+    `tail_delta`: the delta of its price from a profile, 0 where it is priced from its parts."""
 
     charge: str
     reserved: int
@@ -83,6 +87,7 @@ class OpenCharge:
     steps: int | None = None
     granted: int = 0
     redeem: str | None = None
+    tail_delta: Decimal = ZERO
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -178,6 +178,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         parents=body.parents,
         path=tuple(sorted({name}.union(*(parent.path for parent in above)))),
         dataset=body.dataset,
+        odometer=body.odometer,
         index=0,
         sums=nothing,
         held=nothing,
@@ -219,6 +220,7 @@ def _reserve(state: State, body: Reserved) -> State:
         levels=body.levels,
         steps=body.steps,
         redeem=body.redeem,
+        tail_delta=body.tail_delta,
     )
     after = _charged(state, charge)
     for name in own.path:
@@ -264,11 +266,14 @@ def _commit(state: State, body: Committed) -> State:
     _require(charge.redeem == body.redeem, "not by the redeem that started the charge")
     _require(planned(body.parts) == charge.parts, "the parts are not those that were reserved")
     seen = settling.recorded(body.parts, charge.form, charge.granted)
-    _require(seen == body.parts, "fewer steps done than were granted, or than were planned where none was")
+    _require(
+        seen == body.parts,
+        "fewer steps done than were granted or an outcome tells of, or than were planned where neither says",
+    )
     settling.require_possible_outcomes(body.parts)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
-    settling.check(charge.levels, body, state.scopes)
+    settling.check(charge.levels, body, state.scopes, charge.tail_delta)
     ended = _ended(state, charge, body.levels)
     ran_for_sure = None if body.outside_guarantee else certain(body.parts)
     return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)

@@ -135,10 +135,12 @@ class Interactive(Described, Protocol[Data_contra, Query_contra, Answer_co, Valu
 
 @runtime_checkable
 class Steps(Protocol):
-    """An interactive mechanism whose asks are steps of a plan: the scope grants them in blocks before they run."""
+    """An interactive mechanism whose asks are steps of a plan: the scope grants them in blocks before they run. It says
+    so by this method, which nothing else is called: a parameter named `steps` says nothing."""
 
-    @property
-    def steps(self) -> int: ...
+    def steps_to_grant(self) -> int:
+        """How many steps are planned."""
+        ...
 
 
 def fixed(

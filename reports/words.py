@@ -24,6 +24,7 @@ from dpledger.accounting.filters import (
     AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
+    Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
@@ -205,10 +206,11 @@ def filter_rule(rule: Filter) -> str:
             )
         case MixedFilter():
             return f"{_mixed(rule)}; parameters may be chosen adaptively"
-        case EitherFilter():
+        case EitherFilter(epsilon=epsilon, delta_sum=delta, boundaries=boundaries):
             return (
-                f"a release is admitted while the sum of epsilons stays at most {at_most(rule.epsilon)}, or while "
-                f"{_mixed(rule)}; parameters may be chosen adaptively"
+                "one epsilon is read from the sum of epsilons and from the mixed accounts (pure epsilons, and Rényi "
+                f"divergences) of {', '.join(map(_boundary, boundaries))}; it stays at most {at_most(epsilon)} and the "
+                f"sum of deltas at most {at_most(delta)}; parameters may be chosen adaptively"
             )
         case AllowanceFilter():
             return (
@@ -237,7 +239,11 @@ def _law(law: Composition) -> str:
     return f"{name(law.kind)} ({parameters(told)})"
 
 
-def _mixed(rule: MixedFilter | EitherFilter) -> str:
+def _boundary(one: Boundary) -> str:
+    return f"order 1 + {at_most(one.order_minus_one)} (δ = {at_most(one.delta_boundary)})"
+
+
+def _mixed(rule: MixedFilter) -> str:
     return (
         f"the mixed account (pure epsilons, and Rényi divergences of order 1 + {at_most(rule.order_minus_one)}) "
         f"stays at most {at_least(decimals.subtract(rule.epsilon, rule.offset))}, which is epsilon "

@@ -13,14 +13,17 @@ which the caller keeps.
     F6 `advanced` epsilon, delta_boundary, delta_sum, rho   as F3
     F7 `mixed`   epsilon, delta_boundary, delta_sum,        mixed_pure + mixed_rdp + offset <= epsilon,
                  order_minus_one, offset                    and sum of deltas <= delta_sum
-    F8 `either`  as F7                                      F2's test or F7's, both accounts kept side by side
+    F8 `either`  epsilon, delta_sum,                        the sum of pure prices and F7's accounts, one a boundary,
+                 boundaries (order_minus_one,               come to at most epsilon together (`mixture`), and
+                 delta_boundary)                            sum of deltas <= delta_sum
     F9 `allowance` law, steps, epsilon_law, delta_law,      copies of the law <= steps, and F2's test of the rest at
                  epsilon_rest, delta_rest                   epsilon_rest and delta_rest
 
 Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`, `rdp_1`, ... (one an order) beside
 `pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
-request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. An
-allowance has `copies`, draws of its law (`accounting.allowances` counts them), beside `pure` and `delta` of the rest.
+request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. F8
+has `pure`, and a mixed account for each boundary: `mixed_pure_0`, `mixed_rdp_0`, `mixed_pure_1`, ... An allowance has
+`copies`, draws of its law (`accounting.allowances` counts them), beside `pure` and `delta` of the rest.
 Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
@@ -37,9 +40,10 @@ False
 
 from __future__ import annotations
 
-from dpledger.accounting.filters.admission import admits, asked, fits, fullest, left, reading, spent
+from dpledger.accounting.filters.admission import admits, asked, fits, fullest, leading, left, reading, spent
 from dpledger.accounting.filters.charges import (
     TOO_LARGE,
+    Account,
     Coordinates,
     Sum,
     Sums,
@@ -55,6 +59,7 @@ from dpledger.accounting.filters.kinds import (
     AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
+    Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
@@ -62,24 +67,28 @@ from dpledger.accounting.filters.kinds import (
     PureFilter,
     RDPFilter,
     ZCDPFilter,
-    advanced,
     budget_guarantee,
+    mixed_names,
     names,
-    opened_by,
     orders,
+    tail_budget,
 )
+from dpledger.accounting.filters.openings import Orders, advanced, opened_by
 
 __all__ = [
     "KINDS",
     "TOO_LARGE",
+    "Account",
     "AdvancedFilter",
     "AllowanceFilter",
     "BasicFilter",
+    "Boundary",
     "Coordinates",
     "EitherFilter",
     "Filter",
     "GDPFilter",
     "MixedFilter",
+    "Orders",
     "PureFilter",
     "RDPFilter",
     "Sum",
@@ -93,7 +102,9 @@ __all__ = [
     "currencies",
     "fits",
     "fullest",
+    "leading",
     "left",
+    "mixed_names",
     "names",
     "opened_by",
     "opening",
@@ -101,6 +112,7 @@ __all__ = [
     "reading",
     "settle",
     "spent",
+    "tail_budget",
     "with_charge",
     "without_charge",
 ]

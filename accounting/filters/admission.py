@@ -9,13 +9,12 @@ from typing import assert_never
 
 from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
-from dpledger.accounting.filters.charges import Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters.charges import MIXED_NAMES, Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
-    Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
@@ -23,12 +22,15 @@ from dpledger.accounting.filters.kinds import (
     PureFilter,
     RDPFilter,
     ZCDPFilter,
+    delta_boundaries,
+    mixed_names,
     renyi_names,
 )
+from dpledger.accounting.filters.mixture import mixture_epsilon, shares
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
 
-__all__ = ["admits", "asked", "fits", "fullest", "left", "reading", "spent"]
+__all__ = ["admits", "asked", "fits", "fullest", "leading", "left", "reading", "spent"]
 
 
 def admits(filter_: Filter, sums: Sums) -> bool:
@@ -43,8 +45,8 @@ def admits(filter_: Filter, sums: Sums) -> bool:
 def fits(filter_: Filter, sums: Sums, more: Mapping[str, Decimal]) -> bool:
     """Whether the filter would admit, beside these sums, a request that asks `more` of each account (`asked`).
 
-    Claim: for every charge c, fits(f, s, asked(f, c)) is admits(f, with_charge(f, s, c)): accounts add up as
-    coordinates do. ParameterError unless `more` names exactly the accounts of the filter."""
+    Claim: for every charge c, fits(f, s, asked(f, s, c)) is admits(f, with_charge(f, s, c)).
+    ParameterError unless `more` names exactly the accounts of the filter."""
     held = _accounts(filter_, sums)
     if set(more) != set(held):
         raise ParameterError("asked", ", ".join(sorted(more)) or "nothing", f"the accounts {', '.join(sorted(held))}")
@@ -52,11 +54,9 @@ def fits(filter_: Filter, sums: Sums, more: Mapping[str, Decimal]) -> bool:
 
 
 def _within(filter_: Filter, accounts: Mapping[str, tuple[Decimal, Decimal]]) -> bool:
-    """Whether every account is within its limit; of `pure` and `mixed`, where there are both, either."""
-    within = {account: total <= limit for account, (total, limit) in accounts.items()}
-    if isinstance(filter_, EitherFilter):
-        return (within["pure"] or within["mixed"]) and within["delta"]
-    return all(within.values())
+    """Whether every account is within its limit. The sum of pure prices binds no mixture, which counts it too."""
+    told_only = "pure" if isinstance(filter_, EitherFilter) else None
+    return all(total <= limit for account, (total, limit) in accounts.items() if account != told_only)
 
 
 def _total(sums: Sums, name: str) -> Decimal:
@@ -64,8 +64,29 @@ def _total(sums: Sums, name: str) -> Decimal:
     return INFINITY if unpriced else priced
 
 
-def _mixed_total(filter_: Boundary, sums: Sums) -> Decimal:
-    return add(_total(sums, "mixed_pure"), _total(sums, "mixed_rdp"), filter_.offset)
+def _mixed_spent(sums: Sums, pair: tuple[str, str]) -> Decimal:
+    return add(*(_total(sums, name) for name in pair))
+
+
+def _mixture(filter_: EitherFilter, sums: Sums, delta: Decimal) -> Decimal:
+    """The reading of the mixture with `delta` for its boundaries, which is what the test asks about at their own."""
+    pure = _total(sums, "pure")
+    totals = [_mixed_spent(sums, pair) for pair in mixed_names(filter_)]
+    found = mixture_epsilon(shares(filter_.boundaries, delta), totals, pure)
+    return found if found == pure else _shown(found, pure, filter_.epsilon)
+
+
+def _shown(found: Decimal, *kept: Decimal) -> Decimal:
+    """`found`, rounded up, but not past one of those that it is within."""
+    return min([round_up(found), *(limit for limit in kept if found <= limit)])
+
+
+def leading(filter_: EitherFilter, sums: Sums) -> int:
+    """The place of the boundary whose account would admit the most by itself."""
+    totals = [_mixed_spent(sums, pair) for pair in mixed_names(filter_)]
+    own = shares(filter_.boundaries, delta_boundaries(filter_))
+    alone = [one.alone(total) for one, total in zip(own, totals, strict=True)]
+    return alone.index(min(alone))
 
 
 def _grid_totals(filter_: RDPFilter, sums: Sums) -> tuple[Decimal, ...]:
@@ -89,7 +110,9 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     F1: the sum of pure prices. F2: that, if delta covers delta_sum; else infinite. F3, F6: the sum of rho at the order
     that reads the filter's rho best at this delta. F4: the sum at the order that reads the filter's grid best. F5: the
     budget, converted, once anything is charged. F7: the mixed account with the offset that the rest of delta, above
-    delta_sum, buys at the filter's fixed order. F8: the smaller of F2's and F7's. F9: `allowance.reading`.
+    delta_sum, buys at the filter's fixed order. F8: the mixture with the rest of delta shared out as at the opening; at
+    delta_sum the sum of pure prices. At F8's own delta a request is admitted just when the reading with it stays
+    within epsilon (and the sum of deltas within delta_sum). F9: `allowance.reading`.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
@@ -107,8 +130,9 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
         case MixedFilter():
             return _mixed_reading(filter_, sums, delta)
         case EitherFilter(delta_sum=delta_sum):
-            basic = _total(sums, "pure") if delta >= delta_sum else INFINITY
-            return min(basic, _mixed_reading(filter_, sums, delta))
+            if delta <= delta_sum:
+                return _total(sums, "pure") if delta == delta_sum else INFINITY
+            return _mixture(filter_, sums, subtract(delta, delta_sum))
         case AllowanceFilter():
             copies, pure = (_total(sums, name) for name in ("copies", "pure"))
             return allowance.reading(filter_, copies=copies, pure=pure, delta=delta)
@@ -116,13 +140,13 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             assert_never(filter_)
 
 
-def _mixed_reading(filter_: Boundary, sums: Sums, delta: Decimal) -> Decimal:
+def _mixed_reading(filter_: MixedFilter, sums: Sums, delta: Decimal) -> Decimal:
     boundary = subtract(delta, filter_.delta_sum)
     if boundary <= 0:
         return INFINITY
+    spent_ = _mixed_spent(sums, MIXED_NAMES)
     if boundary == filter_.delta_boundary:
-        return _mixed_total(filter_, sums)
-    spent_ = add(_total(sums, "mixed_pure"), _total(sums, "mixed_rdp"))
+        return add(spent_, filter_.offset)
     return INFINITY if spent_.is_infinite() else _raised(spent_, filter_.order_minus_one, boundary)
 
 
@@ -165,10 +189,21 @@ def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> De
 # ---- words for a refusal --------------------------------------------------------------------------------------------
 
 
-def asked(filter_: Filter, charged: Coordinates) -> dict[str, str]:
-    """What a charge asks of each account (`copies`, `pure`, `delta`, ...), as decimal texts; `inf` where it has no
-    price."""
-    return spent(filter_, with_charge(filter_, opening(filter_), charged))
+def asked(filter_: Filter, sums: Sums, charged: Coordinates) -> dict[str, str]:
+    """What a charge asks of each account (`copies`, `pure`, `mixed`, `delta`), as decimal texts; `inf` where it has
+    no price.
+
+    Of a mixture, whose accounts do not add up, it asks what its reading would rise by beside these sums."""
+    wanted = spent(filter_, with_charge(filter_, opening(filter_), charged))
+    if isinstance(filter_, EitherFilter):
+        wanted["mixed"] = text(_rise(filter_, sums, charged))
+    return wanted
+
+
+def _rise(filter_: EitherFilter, sums: Sums, charged: Coordinates) -> Decimal:
+    delta = delta_boundaries(filter_)
+    after = _mixture(filter_, with_charge(filter_, sums, charged), delta)
+    return after if after.is_infinite() else subtract(after, _mixture(filter_, sums, delta))
 
 
 def spent(filter_: Filter, sums: Sums) -> dict[str, str]:
@@ -185,7 +220,8 @@ def left(filter_: Filter, sums: Sums) -> dict[str, str]:
 
 
 def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decimal]]:
-    """Each account's total and limit. The mixed account's limit is what the offset leaves of epsilon."""
+    """Each account's total and limit. The limit of F7's account is what its offset leaves of epsilon; F8's is told as
+    its reading at the filter's own delta."""
     match filter_:
         case PureFilter(epsilon=epsilon):
             return {"pure": (_total(sums, "pure"), epsilon)}
@@ -199,11 +235,12 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
         case GDPFilter(mu=mu):  # a sum of prices has no more digits than the limit is cut to
             return {"mu_squared": (_total(sums, "mu_squared"), round_down(multiply(mu, mu), digits=SQUARE_DIGITS))}
         case MixedFilter(delta_sum=delta_sum):
-            return {"mixed": _mixed_account(filter_, sums), "delta": (_total(sums, "delta"), delta_sum)}
+            mixed = _mixed_spent(sums, MIXED_NAMES), subtract(filter_.epsilon, filter_.offset)
+            return {"mixed": mixed, "delta": (_total(sums, "delta"), delta_sum)}
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
             return {
                 "pure": (_total(sums, "pure"), epsilon),
-                "mixed": _mixed_account(filter_, sums),
+                "mixed": (_mixture(filter_, sums, delta_boundaries(filter_)), epsilon),
                 "delta": (_total(sums, "delta"), delta_sum),
             }
         case AllowanceFilter(steps=steps, epsilon_rest=epsilon, delta_rest=delta):
@@ -211,8 +248,3 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
             return {name: (_total(sums, name), limit) for name, limit in limits}
         case _:
             assert_never(filter_)
-
-
-def _mixed_account(filter_: Boundary, sums: Sums) -> tuple[Decimal, Decimal]:
-    total = add(_total(sums, "mixed_pure"), _total(sums, "mixed_rdp"))
-    return total, subtract(filter_.epsilon, filter_.offset)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
     AllowanceFilter,
     BasicFilter,
-    Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
@@ -20,6 +19,7 @@ from dpledger.accounting.filters.kinds import (
     PureFilter,
     RDPFilter,
     ZCDPFilter,
+    mixed_names,
     names,
     orders,
     renyi_names,
@@ -29,6 +29,7 @@ from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 
 __all__ = [
     "TOO_LARGE",
+    "Account",
     "Coordinates",
     "Sum",
     "Sums",
@@ -42,6 +43,7 @@ __all__ = [
 
 Coordinates = Mapping[str, Decimal]
 """One charge by the names of its coordinates. A coordinate that is absent has no price: it counts as infinite."""
+MIXED_NAMES = ("mixed_pure", "mixed_rdp")
 TOO_LARGE = Decimal(10**18)  # no decimal that is written down reaches it, and no budget
 Sum: TypeAlias = tuple[Decimal, int]
 """The exact sum of the priced charges, and how many charges have no price: while there is one, the sum is infinite."""
@@ -54,68 +56,68 @@ def opening(filter_: Filter) -> Sums:
     return dict.fromkeys(names(filter_), (ZERO, 0))
 
 
+class Account(NamedTuple):
+    """Coordinates that a charge fills in one of several currencies: `names`, and what it costs in each currency, at
+    least one, the preferred first."""
+
+    names: tuple[str, ...]
+    currencies: tuple[Coordinates, ...]
+
+
 def charge(filter_: Filter, cost: Cost) -> Coordinates:
     """The coordinates of a request that costs `cost`; one without a price, or of 10^18 and more, is absent.
 
-    Where a filter counts in two currencies (its mixed account; a Renyi grid), a request with both prices pays in one:
-    the smaller, on a grid the one that takes the smaller share of a budget. What it does not use is 0.
+    Where a filter counts in two currencies (its mixed accounts; a Renyi grid), a request with both prices pays in one:
+    the smaller, on a grid the one that takes the smaller share of a budget. What it does not use is 0. Each account of
+    a mixture chooses for itself.
     """
-    return min(currencies(filter_, cost), key=lambda charged: _burden(filter_, charged))
+    return {name: price for account in currencies(filter_, cost) for name, price in account.currencies[0].items()}
 
 
-def currencies(filter_: Filter, cost: Cost) -> tuple[Coordinates, ...]:
-    """The coordinates of a request in each currency that it may be charged in, at least one; the preferred one first.
-
-    A charge is sound if it covers one of them.
-    """
+def currencies(filter_: Filter, cost: Cost) -> tuple[Account, ...]:
+    """What a request may be charged, account by account: a charge is sound if in each it covers one currency."""
     match filter_:
         case PureFilter():
-            return (_present(pure=None if cost.delta else cost.pure),)
+            return (_one(pure=None if cost.delta else cost.pure),)
         case BasicFilter():
-            return (_present(pure=cost.pure, delta=cost.delta),)
+            return (_one(pure=cost.pure, delta=cost.delta),)
         case ZCDPFilter() | AdvancedFilter():
-            return (_present(rho=cost.rho, delta=cost.delta),)
+            return (_one(rho=cost.rho, delta=cost.delta),)
         case GDPFilter():
-            return (_present(mu_squared=None if cost.delta else _written(cost.mu_squared)),)
+            return (_one(mu_squared=None if cost.delta else _written(cost.mu_squared)),)
         case RDPFilter():
-            return _grid_currencies(filter_, cost)
+            return (Account(names(filter_), _grid_currencies(filter_, cost)),)
         case MixedFilter():
-            return tuple({**_present(delta=cost.delta), **mixed} for mixed in _mixed_currencies(filter_, cost))
+            (order,) = orders(filter_)
+            return (_one(delta=cost.delta), _mixed_account(MIXED_NAMES, order, cost))
         case EitherFilter():
-            both = _present(pure=cost.pure, delta=cost.delta)
-            return tuple({**both, **mixed} for mixed in _mixed_currencies(filter_, cost))
-        case AllowanceFilter():  # `costs` counts the copies
-            return (_present(pure=cost.pure, delta=cost.delta),)
-        case _:
-            assert_never(filter_)
-
-
-def _burden(filter_: Filter, charged: Coordinates) -> Fraction:
-    """What a choice between currencies costs, for comparing them."""
-    match filter_:
-        case RDPFilter(epsilons=epsilons):
-            amounts = (charged.get(name, TOO_LARGE) for name in renyi_names(filter_))
-            shares = zip(amounts, epsilons, strict=True)
-            return max(
-                Fraction(add(amount, charged.get("pure", TOO_LARGE))) / Fraction(most) for amount, most in shares
+            mixed = zip(mixed_names(filter_), orders(filter_), strict=True)
+            return (
+                _one(pure=cost.pure, delta=cost.delta),
+                *(_mixed_account(pair, order, cost) for pair, order in mixed),
             )
-        case MixedFilter() | EitherFilter():
-            return Fraction(add(charged.get("mixed_pure", TOO_LARGE), charged.get("mixed_rdp", TOO_LARGE)))
-        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
-            return Fraction(0)  # one currency: there is no choice
+        case AllowanceFilter():  # `costs` counts the copies
+            return (_one(pure=cost.pure, delta=cost.delta),)
         case _:
             assert_never(filter_)
 
 
-def _mixed_currencies(filter_: Boundary, cost: Cost) -> tuple[Coordinates, ...]:
-    (order,) = orders(filter_)
-    renyi = _renyi_price(order, cost)
-    found: list[Coordinates] = []
-    if cost.pure is not None and cost.pure < TOO_LARGE:
-        found.append({"mixed_pure": cost.pure, "mixed_rdp": ZERO})
-    if renyi is not None and renyi < TOO_LARGE:
-        found.append({"mixed_pure": ZERO, "mixed_rdp": renyi})
-    return tuple(found) or ({},)
+def _one(**prices: Decimal | None) -> Account:
+    """An account, or several, with one currency."""
+    return Account(tuple(prices), (_present(**prices),))
+
+
+def _mixed_account(pair: tuple[str, str], order: Decimal, cost: Cost) -> Account:
+    """A pure price or the Renyi price of `order`, the smaller first; of equal ones the pure, which outcomes refund."""
+    pure, renyi = pair
+    priced = [(cost.pure, renyi, pure), (_renyi_price(order, cost), pure, renyi)]
+    found = [
+        (price, {nothing: ZERO, taken: price})
+        for price, nothing, taken in priced
+        if price is not None and price < TOO_LARGE
+    ]
+    found.sort(key=lambda one: one[0])
+    return Account(pair, tuple(charged for _, charged in found) or ({},))
 
 
 def _grid_currencies(filter_: RDPFilter, cost: Cost) -> tuple[Coordinates, ...]:
@@ -129,7 +131,15 @@ def _grid_currencies(filter_: RDPFilter, cost: Cost) -> tuple[Coordinates, ...]:
         found.append({"pure": cost.pure, **dict.fromkeys((name for name, _ in grid), ZERO)})
     if len(renyi) == len(grid):
         found.append({"pure": ZERO, **renyi})
+    found.sort(key=lambda charged: _burden(filter_, charged))
     return tuple(found) or ({"pure": ZERO, **renyi},)
+
+
+def _burden(filter_: RDPFilter, charged: Coordinates) -> Fraction:
+    """The largest share that a charge takes of the budget of an order."""
+    amounts = (add(charged[name], charged["pure"]) for name in renyi_names(filter_))
+    shares = zip(amounts, filter_.epsilons, strict=True)
+    return max(Fraction(amount) / Fraction(most) for amount, most in shares)
 
 
 def _renyi_price(order: Decimal, cost: Cost) -> Decimal | None:
@@ -173,13 +183,23 @@ def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mappi
                 return {"pure": cost.pure}
             grid = zip(renyi_names(filter_), filter_.orders, strict=True)
             return {name: _renyi_price(order, cost) for name, order in grid}
-        case MixedFilter() | EitherFilter():
-            if reserved.get("mixed_rdp"):
-                (order,) = orders(filter_)
-                return {"pure": cost.pure, "mixed_rdp": _renyi_price(order, cost)}
-            return {"pure": cost.pure, "mixed_pure": cost.pure}
+        case MixedFilter():
+            (order,) = orders(filter_)
+            return _settled_mixed(MIXED_NAMES, order, reserved, cost)
+        case EitherFilter():
+            prices = {"pure": cost.pure}
+            for pair, order in zip(mixed_names(filter_), orders(filter_), strict=True):
+                prices |= _settled_mixed(pair, order, reserved, cost)
+            return prices
         case _:
             assert_never(filter_)
+
+
+def _settled_mixed(
+    pair: tuple[str, str], order: Decimal, reserved: Coordinates, cost: Cost
+) -> dict[str, Decimal | None]:
+    pure, renyi = pair
+    return {renyi: _renyi_price(order, cost)} if reserved.get(renyi) else {pure: cost.pure}
 
 
 def _present(**prices: Decimal | None) -> dict[str, Decimal]:

@@ -1,4 +1,4 @@
-"""The kinds of filter, with sound constants; what a budget opens, and what a filter guarantees."""
+"""The kinds of filter, with sound constants; what each guarantees, sums, and needs prices for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
-from dpledger.accounting.conversions import best_order_minus_one, boundary_offset, zcdp_within
+from dpledger.accounting.conversions import boundary_offset, zcdp_within
 from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,
     ZCDP,
     ApproxDP,
-    BoundedRange,
     Grid,
     Guarantee,
-    PrivacyCurve,
     PureDP,
     one_epsilon_an_order,
     rising_orders,
@@ -25,16 +23,14 @@ from dpledger.accounting.guarantees import (
 from dpledger.decimals import (
     ZERO,
     Exact,
-    Number,
     OpenProbability,
     Positive,
     Probability,
     add,
-    multiply,
-    read,
     round_down,
     round_up,
     text,
+    total,
 )
 from dpledger.errors import ParameterError
 from dpledger.schema import given, record, tag
@@ -53,20 +49,20 @@ __all__ = [
     "PureFilter",
     "RDPFilter",
     "ZCDPFilter",
-    "advanced",
     "budget_guarantee",
+    "delta_boundaries",
+    "mixed_names",
     "names",
-    "opened_by",
     "orders",
     "renyi_names",
+    "tail_budget",
 ]
 
-HALF = Decimal("0.5")
 ONE = Decimal(1)
 SQUARE_DIGITS = 120  # the square of a decimal is cut, if at all, only at the last place that a decimal may have
 MOST_MU = 10**9  # its square, and so every sum that is admitted, is below 10^18, as numbers on the wire are
 MOST_ORDERS = 256  # of a grid: each is a coordinate of every charge
-HALF_DIGITS = 60  # a half of delta is cut, if at all, only at the last place that a decimal may have
+MOST_BOUNDARIES = 16  # of a mixture: each is two coordinates of every charge
 
 
 @record
@@ -183,26 +179,41 @@ class MixedFilter:
 
 
 @record
-class EitherFilter:
-    """F8. Guarantee: (epsilon, delta_boundary + delta_sum)-DP. Source: docs/proofs/filters.md, "F8".
+class Boundary:
+    """One order of a mixture, less one, and what of delta its account may let fail."""
 
-    Its constants meet the conditions of F7's."""
+    order_minus_one: Positive
+    delta_boundary: OpenProbability
+
+
+@record
+class EitherFilter:
+    """F8. Guarantee: (epsilon, the sum of the boundaries' deltas + delta_sum)-DP. Source: docs/proofs/filters.md, "F8".
+
+    The orders differ, and the deltas stay below 1 together; anything else is a ParameterError."""
 
     epsilon: Positive
-    delta_boundary: OpenProbability
     delta_sum: Probability
-    order_minus_one: Positive
-    offset: Exact
+    boundaries: tuple[Boundary, ...]
     kind: Literal["either"] = tag(default="either")
 
     if not TYPE_CHECKING:
 
+        @field_validator("boundaries")
+        @classmethod
+        def _orders_differ(cls, boundaries):
+            if not 1 <= len(boundaries) <= MOST_BOUNDARIES:
+                raise ValueError(f"from 1 to {MOST_BOUNDARIES} boundaries")
+            if len({boundary.order_minus_one for boundary in boundaries}) < len(boundaries):
+                raise ValueError("boundaries of different orders")
+            return boundaries
+
         @model_validator(mode="after")
         def _sound(self):
-            return _with_sound_constants(self)
+            _require_room(self, delta_boundaries(self))
+            return self
 
 
-Boundary: TypeAlias = MixedFilter | EitherFilter
 Filter: TypeAlias = (
     PureFilter
     | BasicFilter
@@ -228,21 +239,26 @@ KINDS = (
 """The classes of the union, for a value of which nothing is known yet."""
 
 
-def _require_room(filter_: Boundary | AdvancedFilter) -> None:
-    if not add(filter_.delta_boundary, filter_.delta_sum) < 1:
-        raise ParameterError("delta_sum", filter_.delta_sum, "a number below 1 - delta_boundary")
+def delta_boundaries(filter_: EitherFilter) -> Decimal:
+    """What of delta all boundaries together may let fail."""
+    return total(boundary.delta_boundary for boundary in filter_.boundaries)
+
+
+def _require_room(filter_: MixedFilter | EitherFilter | AdvancedFilter, boundary: Decimal) -> None:
+    if not add(boundary, filter_.delta_sum) < 1:
+        raise ParameterError("delta_sum", filter_.delta_sum, f"a number below 1 - {text(boundary)}")
 
 
 def _with_sound_rho(filter_: AdvancedFilter) -> AdvancedFilter:
-    _require_room(filter_)
+    _require_room(filter_, filter_.delta_boundary)
     most = zcdp_within(filter_.epsilon, filter_.delta_boundary)
     if filter_.rho > most:
         raise ParameterError("rho", filter_.rho, f"at most {text(round_down(most))}")
     return filter_
 
 
-def _with_sound_constants(filter_: Boundary) -> Boundary:
-    _require_room(filter_)
+def _with_sound_constants(filter_: MixedFilter) -> MixedFilter:
+    _require_room(filter_, filter_.delta_boundary)
     least = boundary_offset(filter_.order_minus_one, filter_.delta_boundary)
     if filter_.offset < least:
         raise ParameterError("offset", filter_.offset, f"at least {text(round_up(least))}")
@@ -251,59 +267,6 @@ def _with_sound_constants(filter_: Boundary) -> Boundary:
 
 if not TYPE_CHECKING:
     Filter = Annotated[Filter, Field(discriminator="kind")]
-
-
-def opened_by(budget: Guarantee) -> Filter:
-    """The filter that a scope's budget opens: F1 for a pure one, F8 for an approximate one, F3 for zCDP, F4 for RDP, F5
-    for GDP.
-
-    F8 gets half of delta for its boundary and half for its charges, the order that holds the most zCDP
-    (conversions.best_order_minus_one) and the offset at that order. Raises ParameterError for another kind, and for a
-    budget of nothing.
-    """
-    match budget:
-        case PureDP(epsilon=epsilon):
-            return PureFilter(epsilon)
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return _opened_by_approximate(epsilon, delta)
-        case ZCDP(rho=rho, delta=delta):
-            return ZCDPFilter(rho, delta)
-        case RDP(orders=orders, epsilons=epsilons):
-            return RDPFilter(orders, epsilons)
-        case GDP(mu=mu):
-            return GDPFilter(mu)
-        case BoundedRange() | PrivacyCurve():  # exact profiles do not compose when parameters are chosen adaptively
-            raise ParameterError(
-                "budget", budget.kind, "a guarantee that composes (pure_dp, approx_dp, zcdp, rdp, gdp)"
-            )
-        case _:
-            assert_never(budget)
-
-
-def _opened_by_approximate(epsilon: Decimal, delta: Decimal) -> Filter:
-    if not epsilon:
-        raise ParameterError("budget.epsilon", "0", "a number above 0")
-    if not delta:
-        return PureFilter(epsilon)
-    half = round_down(multiply(delta, HALF), digits=HALF_DIGITS)
-    if not half:
-        raise ParameterError("budget.delta", text(delta), "0, or enough to be halved within 60 decimal places")
-    order_minus_one = best_order_minus_one(epsilon, half)
-    offset = max(ZERO, round_up(boundary_offset(order_minus_one, half)))
-    return EitherFilter(epsilon, half, half, order_minus_one, offset)
-
-
-def advanced(epsilon: Number, delta_boundary: Number, delta_sum: Number = ZERO) -> AdvancedFilter:
-    """F6 with the most zCDP that its boundary holds. ParameterError where that is nothing.
-
-    Claim: the result's `rho` is sound for its epsilon and delta_boundary. Source: conversions.zcdp_within.
-    """
-    loss, boundary = read(epsilon, field="epsilon"), read(delta_boundary, field="delta_boundary")
-    if not loss > 0:
-        raise ParameterError("epsilon", loss, "a number above 0")
-    if not 0 < boundary < 1:
-        raise ParameterError("delta_boundary", boundary, "a number in (0, 1)")
-    return AdvancedFilter(loss, boundary, delta_sum, round_down(zcdp_within(loss, boundary)))
 
 
 def budget_guarantee(filter_: Filter) -> Guarantee:
@@ -322,8 +285,10 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
             return RDP(renyi_orders, epsilons)
         case GDPFilter(mu=mu):
             return GDP(mu)
-        case AdvancedFilter() | MixedFilter() | EitherFilter():
+        case AdvancedFilter() | MixedFilter():
             return ApproxDP(filter_.epsilon, add(filter_.delta_boundary, filter_.delta_sum))
+        case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
+            return ApproxDP(epsilon, add(delta_boundaries(filter_), delta_sum))
         case AllowanceFilter():
             return ApproxDP(filter_.epsilon, filter_.delta)
         case _:
@@ -346,7 +311,7 @@ def names(filter_: Filter) -> tuple[str, ...]:
         case MixedFilter():
             return ("delta", "mixed_pure", "mixed_rdp")
         case EitherFilter():
-            return ("pure", "delta", "mixed_pure", "mixed_rdp")
+            return ("pure", "delta", *(name for pair in mixed_names(filter_) for name in pair))
         case AllowanceFilter():
             return NAMES
         case _:
@@ -358,6 +323,23 @@ def renyi_names(filter_: RDPFilter) -> tuple[str, ...]:
     return tuple(f"rdp_{place}" for place in range(len(filter_.orders)))
 
 
+def mixed_names(filter_: EitherFilter) -> tuple[tuple[str, str], ...]:
+    """The two coordinates of each boundary, by its place: `mixed_pure_0` and `mixed_rdp_0`, ..."""
+    return tuple((f"mixed_pure_{place}", f"mixed_rdp_{place}") for place in range(len(filter_.boundaries)))
+
+
+def tail_budget(filter_: Filter) -> Decimal | None:
+    """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
+    where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
+    match filter_:
+        case BasicFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+            return delta_sum
+        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
+            return None
+        case _:
+            assert_never(filter_)
+
+
 def orders(filter_: Filter) -> tuple[Decimal, ...]:
     """The Renyi orders at which the filter needs the price of a request (for `rules.cost`)."""
     match filter_:
@@ -365,8 +347,10 @@ def orders(filter_: Filter) -> tuple[Decimal, ...]:
             return ()
         case RDPFilter(orders=renyi_orders):
             return renyi_orders
-        case MixedFilter(order_minus_one=more) | EitherFilter(order_minus_one=more):
+        case MixedFilter(order_minus_one=more):
             return (add(ONE, more),)
+        case EitherFilter(boundaries=boundaries):
+            return tuple(add(ONE, boundary.order_minus_one) for boundary in boundaries)
         case AllowanceFilter():
             return ()
         case _:

@@ -19,6 +19,7 @@ from dpledger.accounting.composition import Leaf
 from dpledger.accounting.kinds.bounded_range import BOUNDED_RANGE, EXPONENTIAL
 from dpledger.accounting.kinds.discrete_gaussian import DISCRETE_GAUSSIAN
 from dpledger.accounting.kinds.discrete_laplace import DISCRETE_LAPLACE
+from dpledger.accounting.kinds.ex_post import EX_POST_DP
 from dpledger.accounting.kinds.gaussian import GAUSSIAN, GDP_RULES, JOINT_GAUSSIAN, JointGaussian
 from dpledger.accounting.kinds.laplace import LAPLACE
 from dpledger.accounting.kinds.leaf_rules import ExPost, LeafRules
@@ -66,6 +67,7 @@ EVERY_KIND: Final = table(
     EXPONENTIAL,
     PMF,
     SPARSE_VECTOR,
+    EX_POST_DP,
     JOINT_GAUSSIAN,
     leaves=frozenset({*get_args(Leaf), JointGaussian}),
 )

@@ -60,10 +60,11 @@ def _alone(eta: Decimal) -> BoundedRangeLoss | None:
     return BoundedRangeLoss(float(eta)) if eta else None
 
 
-def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str) -> LeafRules[L]:
+def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: bool) -> LeafRules[L]:
     """Of a leaf that is known by its range alone."""
     return LeafRules(
         kind=kind,
+        attested=attested,
         price=lambda leaf, _, orders: _cost(eta(leaf), orders),
         failure=never_fails,
         outcome=None,
@@ -89,5 +90,5 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str) -> LeafRules[
     )
 
 
-BOUNDED_RANGE = _rules(BoundedRange, lambda leaf: leaf.eta, "eta")
-EXPONENTIAL = _rules(ExponentialLaw, lambda leaf: leaf.epsilon, "epsilon")
+BOUNDED_RANGE = _rules(BoundedRange, lambda leaf: leaf.eta, "eta", attested=True)
+EXPONENTIAL = _rules(ExponentialLaw, lambda leaf: leaf.epsilon, "epsilon", attested=False)

@@ -87,6 +87,7 @@ def _copies(law: DiscreteGaussianLaw, leaf: DiscreteGaussianLaw) -> int | None:
 
 DISCRETE_GAUSSIAN = LeafRules(
     kind=DiscreteGaussianLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,

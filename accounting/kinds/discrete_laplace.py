@@ -75,6 +75,7 @@ def _copies(law: DiscreteLaplaceLaw, leaf: DiscreteLaplaceLaw) -> int | None:
 
 DISCRETE_LAPLACE = LeafRules(
     kind=DiscreteLaplaceLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,

@@ -215,6 +215,7 @@ def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
 
 GAUSSIAN = LeafRules(
     kind=GaussianLaw,
+    attested=False,
     price=_law_cost,
     failure=never_fails,
     outcome=None,
@@ -241,6 +242,7 @@ GAUSSIAN = LeafRules(
 
 GDP_RULES = LeafRules(
     kind=GDP,
+    attested=True,
     price=lambda leaf, _, orders: gdp_cost(multiply(leaf.mu, leaf.mu), orders),
     failure=never_fails,
     outcome=None,
@@ -267,6 +269,7 @@ GDP_RULES = LeafRules(
 
 JOINT_GAUSSIAN = LeafRules(
     kind=JointGaussian,
+    attested=False,
     price=lambda leaf, _, orders: gdp_cost(round_up(leaf.mu_squared), orders),
     failure=never_fails,
     outcome=None,

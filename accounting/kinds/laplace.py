@@ -59,6 +59,7 @@ def _agreeing(epsilon: float, users: int) -> FinitePair:
 
 LAPLACE = LeafRules(
     kind=LaplaceLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,

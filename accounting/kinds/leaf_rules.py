@@ -6,7 +6,7 @@ so by `no_theorem(...)`, and one for which there is nothing of the sort says Non
 >>> LeafRules(kind=str)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
 ...
-TypeError: LeafRules.__init__() missing 22 required keyword-only arguments: 'price', 'failure', 'outcome', ...
+TypeError: LeafRules.__init__() missing 23 required keyword-only arguments: 'attested', 'price', 'failure', ...
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class ExPost(Generic[L]):
     """Of a kind whose run may publish an outcome that says what it lost.
 
     `known`: whether the leaf has its outcome. `planned`: the leaf without it. Of a leaf with an outcome: `answers`, how
-    many answers it speaks of; `require_possible`, ParameterError where no run of the leaf has it; `loss`, an epsilon
-    that bounds the log likelihood ratio at the outcome. Settling takes the smaller of the loss and the cap, refunds
-    nothing else, and never a delta."""
+    many answers it speaks of, None where it counts none; `require_possible`, ParameterError where no run of the leaf
+    has it; `loss`, an epsilon that bounds the log likelihood ratio at the outcome. Settling takes the smaller of the
+    loss and the cap, refunds nothing else, and never a delta."""
 
     known: Callable[[L], bool]
     planned: Callable[[L], L]
-    answers: Callable[[L], int]
+    answers: Callable[[L], int | None]
     require_possible: Callable[[L], None]
     loss: Callable[[L], Decimal]
 
@@ -65,6 +65,10 @@ class ExPost(Generic[L]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRules(Generic[L]):
     """The facts of one kind. A fact is a function of the leaf, and of what stands beside it.
+
+    Whose word it is
+        `attested`: whether it states what it guarantees, which is somebody's word; what a law guarantees is recomputed
+            from its parameters.
 
     What it costs
         `price`: its cap in every currency, under a relation, in RDP at the orders asked for. A currency without a
@@ -105,6 +109,7 @@ class LeafRules(Generic[L]):
     """
 
     kind: type[L]
+    attested: bool
 
     price: Callable[[L, Relation, Orders], Cost]
     failure: Callable[[L, Direction], Fraction]

@@ -61,6 +61,7 @@ def _mirrors(leaf: PmfPair) -> Mirror:
 
 PMF = LeafRules(
     kind=PmfPair,
+    attested=False,
     price=_cost,
     failure=_failure,
     outcome=None,

@@ -28,6 +28,7 @@ def _bracket(leaf: PrivacyCurve, _relation: Relation) -> Bracket:
 
 PRIVACY_CURVE = LeafRules(
     kind=PrivacyCurve,
+    attested=True,
     price=lambda leaf, _, orders: approximate_cost(leaf.epsilons[-1], leaf.deltas[-1], orders),
     failure=lambda leaf, _: Fraction(min(leaf.deltas)),
     outcome=None,

@@ -74,6 +74,7 @@ def _agreeing(categories: int, epsilon: float, users: int) -> FinitePair:
 
 RANDOMIZED_RESPONSE = LeafRules(
     kind=RandomizedResponseLaw,
+    attested=False,
     price=_cost,
     failure=never_fails,
     outcome=None,

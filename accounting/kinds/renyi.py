@@ -61,6 +61,7 @@ def _rdp_cost(leaf: RDP, _relation: Relation, orders: Orders) -> Cost:
 
 ZCDP_RULES = LeafRules(
     kind=ZCDP,
+    attested=True,
     price=lambda leaf, _, orders: zcdp_cost(leaf.rho, orders, delta=leaf.delta),
     failure=lambda leaf, _: Fraction(leaf.delta),
     outcome=None,
@@ -87,6 +88,7 @@ ZCDP_RULES = LeafRules(
 
 RDP_RULES = LeafRules(
     kind=RDP,
+    attested=True,
     price=_rdp_cost,
     failure=never_fails,
     outcome=None,

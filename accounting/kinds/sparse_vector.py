@@ -64,6 +64,7 @@ def _grouped(leaf: SparseVectorLaw, k: int, _relation: Relation) -> ApproxDP:
 
 SPARSE_VECTOR = LeafRules(
     kind=SparseVectorLaw,
+    attested=False,
     price=_cap,
     failure=lambda leaf, _: Fraction(leaf.delta),
     outcome=EX_POST,

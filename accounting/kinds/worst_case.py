@@ -97,6 +97,7 @@ def agreeing_responses(epsilon: float, users: int) -> FinitePair:
 
 PURE_DP = LeafRules(
     kind=PureDP,
+    attested=True,
     price=lambda leaf, _, orders: pure_cost(leaf.epsilon, orders),
     failure=never_fails,
     outcome=None,
@@ -129,6 +130,7 @@ def _approximate_loss(leaf: ApproxDP, _relation: Relation, _direction: Direction
 
 APPROX_DP = LeafRules(
     kind=ApproxDP,
+    attested=True,
     price=lambda leaf, _, orders: approximate_cost(leaf.epsilon, leaf.delta, orders),
     failure=lambda leaf, _: Fraction(leaf.delta),
     outcome=None,

@@ -1,12 +1,12 @@
-"""The one door of noise: `draw` adds a declared law to whole numbers, and can be recorded and replayed.
+"""The door of noise that is added: `draw` adds a declared law to whole numbers.
 
 A mechanism turns its statistic into whole numbers of steps, says how far one unit may move them and why, and calls
-`draw`; there is no other way to noise. So an audit sees every primitive call: `recording` keeps what was passed and
-returned, `replaying` hands the same outputs to a run on other data. Such a tape is for data of one's own making: it
-holds exact values, and replayed noise is known noise. So what is run for a ledger is `unrecorded`.
+`draw`. What is chosen, tossed or refined has doors of its own (`choices`, `coins`, `chains`); there is no other way to
+noise, and what passes a door can be recorded and replayed (`tape`).
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> from dpledger.mechanisms.noise.laws import DiscreteLaplace, Sensitivity
+>>> from dpledger.mechanisms.noise.tape import recording
 >>> one = Sensitivity(1, "l1", "a record changes a count by one")
 >>> with recording() as draws:
 ...     noisy = draw(DiscreteLaplace(scale=2), 100, sensitivity=one, entropy=seeded(1))
@@ -16,16 +16,12 @@ holds exact values, and replayed noise is known noise. So what is run for a ledg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.errors import ParameterError, PolicyError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import (
     DiscreteGaussian,
@@ -35,35 +31,12 @@ from dpledger.mechanisms.noise.laws import (
     RoundedLaplace,
     Sensitivity,
 )
-from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample
+from dpledger.mechanisms.noise.sampling import LIMIT, Cells, sample, sample_one
+from dpledger.mechanisms.noise.tape import taped
 
-__all__ = ["Draw", "draw", "recording", "replaying", "unrecorded"]
+__all__ = ["draw"]
 
 _LAWS = (DiscreteLaplace, DiscreteGaussian, RoundedLaplace, RoundedGaussian)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Draw:
-    """One call of `draw`: what was declared and what was passed and returned. For audits on data of their own making:
-    it holds the exact value, and neither the ledger nor a log may see it.
-
-    `size`: how many variates. `value`, `output`: as passed and returned (arrays are copies)."""
-
-    law: Law
-    sensitivity: Sensitivity
-    value: int | Cells = field(repr=False)
-    output: int | Cells = field(repr=False)
-    size: int
-
-
-@dataclass(slots=True)
-class _Tape:
-    draws: list[Draw] = field(default_factory=list)
-    script: Sequence[Draw] = ()
-
-
-_TAPE: ContextVar[_Tape | None] = ContextVar("dpledger_noise_tape", default=None)
-_UNRECORDED: ContextVar[bool] = ContextVar("dpledger_noise_unrecorded", default=False)
 
 
 @overload
@@ -83,74 +56,9 @@ def draw(law: Law, value: int | Cells, *, sensitivity: Sensitivity, entropy: Ent
         raise ParameterError("law", type(law).__name__, "a noise law, like DiscreteLaplace(scale=2)")
     if not isinstance(sensitivity, Sensitivity):
         raise ParameterError("sensitivity", type(sensitivity).__name__, "a Sensitivity with norm and justification")
-    tape = _TAPE.get()
-    if tape is None:
-        return _added(law, value, entropy)
-    fresh = _added(law, value, entropy)  # drawn in a replay too, so that whatever else reads the entropy reads the same
-    output = _scripted(tape, law, fresh)
-    tape.draws.append(
-        Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(output), size=int(np.size(output)))
-    )
-    return output
-
-
-@contextmanager
-def recording() -> Iterator[list[Draw]]:
-    """Keep every `draw` of this thread (or task) in the list that it yields, in order."""
-    with _taped(_Tape()) as tape:
-        yield tape.draws
-
-
-@contextmanager
-def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
-    """As `recording`, but the n-th call returns the n-th output of `script` as long as it has the law and the shape of
-    that call; a call that the script does not hold draws afresh. The entropy advances as in the recorded run. Compare
-    the lists to see where two runs part."""
-    with _taped(_Tape(script=tuple(script))) as tape:
-        yield tape.draws
-
-
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """What runs in this context (or in a function that it decorates) is on no tape: PolicyError if one is on, and for
-    whoever would put one on inside, like a query that the caller wrote."""
-    if _TAPE.get() is not None:
-        raise PolicyError(
-            "the noise is being recorded or replayed: a tape would hold the exact values, or the noise would be known, "
-            "so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to audit a "
-            "mechanism, call the mechanism itself, on data of your own making"
-        )
-    token = _UNRECORDED.set(True)
-    try:
-        yield
-    finally:
-        _UNRECORDED.reset(token)
-
-
-@contextmanager
-def _taped(tape: _Tape) -> Iterator[_Tape]:
-    if _UNRECORDED.get():
-        raise PolicyError("no noise is recorded or replayed inside a release: a tape would hold the exact values")
-    token = _TAPE.set(tape)
-    try:
-        yield tape
-    finally:
-        _TAPE.reset(token)
-
-
-def _scripted(tape: _Tape, law: Law, fresh: int | Cells) -> int | Cells:
-    """What the script holds for this call; `fresh` where it holds nothing that fits."""
-    position = len(tape.draws)
-    if position >= len(tape.script):
-        return fresh
-    then = tape.script[position]
-    if then.law != law or np.shape(then.output) != np.shape(fresh):
-        return fresh
-    return _copy(then.output)
-
-
-def _copy(value: int | Cells) -> int | Cells:
-    return value.copy() if isinstance(value, np.ndarray) else int(value)
+    noisy = _added(law, value, entropy)
+    shape = noisy.shape if isinstance(noisy, np.ndarray) else ()
+    return taped(law, noisy, value=value, shape=shape, sensitivity=sensitivity)
 
 
 def _added(law: Law, value: int | Cells, entropy: Entropy) -> int | Cells:
@@ -159,7 +67,7 @@ def _added(law: Law, value: int | Cells, entropy: Entropy) -> int | Cells:
         noise = sample(law, values.size, entropy).reshape(values.shape)
         return _sum(values, noise)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value) + int(sample(law, 1, entropy)[0])
+        return int(value) + sample_one(law, entropy)
     raise ParameterError("value", type(value).__name__, "whole numbers of steps: an int or an array of integers")
 
 

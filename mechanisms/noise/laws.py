@@ -1,4 +1,4 @@
-"""The primitive noise laws, as inert data: what `draw` can add, and how far it reaches.
+"""The primitive noise laws, as inert data: what the doors can draw, and how far what `draw` adds reaches.
 
 Each law lives on a grid of step `grid`, and its values are whole numbers of steps. A *rounded* law is the law of an
 ideal continuous variable rounded to the nearest step, so a release is a post-processing of the continuous mechanism;
@@ -13,6 +13,7 @@ Decimal('0.0078125')
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from statistics import NormalDist
@@ -20,18 +21,22 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import StringConstraints
 
-from dpledger.decimals import Number, Positive, read, subtract
+from dpledger.decimals import Number, Positive, exact, read, subtract
 from dpledger.errors import ParameterError
 from dpledger.schema import record, tag
 
 __all__ = [
+    "AnyLaw",
+    "Bernoulli",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "ExpMinus",
     "Law",
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
     "half_width",
+    "rational",
     "steps_per_scale",
 ]
 
@@ -85,6 +90,38 @@ class RoundedGaussian:
 
 Law: TypeAlias = DiscreteLaplace | DiscreteGaussian | RoundedLaplace | RoundedGaussian
 """The closed union of noise laws; told apart by `kind`."""
+
+
+@record
+class Bernoulli:
+    """A coin, or independent ones of one probability. What is passed is the probability."""
+
+    kind: Literal["bernoulli"] = tag(default="bernoulli")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpMinus:
+    """The probability e^-exponent, for an exact number of at least 0: a decimal, or any fraction."""
+
+    exponent: Number
+
+    def __post_init__(self) -> None:
+        if rational(self.exponent, field="exponent") < 0:
+            raise ParameterError("exponent", self.exponent, "a number that is not negative")
+
+
+def rational(value: Number, *, field: str) -> Fraction:
+    """The number that `value` says, exactly. Raises ParameterError for what is no number or not finite."""
+    if type(value) is Fraction:
+        return value
+    number = exact(value, field=field)
+    if not number.is_finite():
+        raise ParameterError(field, value, "a finite number")
+    return Fraction(number)
+
+
+AnyLaw: TypeAlias = Law | Bernoulli
+"""The closed union of everything that a door draws, and a tape holds."""
 
 
 @record

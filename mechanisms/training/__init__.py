@@ -5,12 +5,10 @@ from dpledger.mechanisms.training.gradients import Gradients
 from dpledger.mechanisms.training.invariance import BatchInvariance, check_batch_invariance
 from dpledger.mechanisms.training.row_sums import row_sums
 from dpledger.mechanisms.training.run import StepsTaken, TrainingRun
-from dpledger.mechanisms.training.units import ByUnit
 
 __all__ = [
     "DPSGD",
     "BatchInvariance",
-    "ByUnit",
     "Gradients",
     "StepsTaken",
     "TrainingRun",

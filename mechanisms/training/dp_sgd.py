@@ -48,7 +48,7 @@ from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
 from dpledger.mechanisms.training.gradients import Gradients, probe
 from dpledger.mechanisms.training.run import Step, TrainingRun
-from dpledger.mechanisms.training.units import ByUnit, Units
+from dpledger.mechanisms.units import Units, check_whole_units
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -175,6 +175,10 @@ class DPSGD:
         """`steps` Poisson-sampled Gaussians."""
         return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
 
+    def steps_to_grant(self) -> int:
+        """All of `steps`: each ask is one of them."""
+        return self.steps
+
     def failures(self) -> tuple[Failure, ...]:
         """None: the claim has no delta."""
         return ()
@@ -205,20 +209,7 @@ class DPSGD:
     def inspect(self, data: object) -> None:
         """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks
         before it charges anything."""
-        by_unit = isinstance(data, ByUnit)
-        if by_unit and self.grouped:
-            raise ParameterError(
-                "grouped", "True, and units", "one of them: items that are whole units, or ids of rows"
-            )
-        if self.unit is not None and self.unit.max_contributions > 1 and not (by_unit or self.grouped):
-            raise ParameterError(
-                "units",
-                f"nothing, in a scope where one {self.unit.name} may have {self.unit.max_contributions} rows",
-                "an id for each row (private_sgd(..., units=ids), or ByUnit(rows, units=ids) as data), or grouped=True "
-                f"where each item already holds everything of one {self.unit.name}: each {self.unit.name} is clipped "
-                "as one",
-            )
-        Units.of(data)
+        check_whole_units(data, self.unit, grouped=self.grouped, by_ids="private_sgd(..., units=ids), or ")
 
     def open(self, data: object, *, entropy: Entropy) -> TrainingRun:
         """Begin the run on `data` (`Units`). ParameterError where `inspect` has one."""

@@ -21,7 +21,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.training.batches import Positions
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.units import Units
 
 __all__ = ["BrokenShape", "Gradients", "probe", "unit_rows"]
 

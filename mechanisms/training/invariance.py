@@ -22,7 +22,7 @@ from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.training.batches import Positions
 from dpledger.mechanisms.training.gradients import BrokenShape, Gradients, probe, unit_rows
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.units import Units
 
 __all__ = ["BatchInvariance", "check_batch_invariance"]
 

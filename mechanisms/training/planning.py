@@ -92,13 +92,13 @@ def dpsgd_plan(
     rule = filters.opened_by(target) if scope_filter is None else scope_filter
     if type(rule) not in filters.KINDS:
         raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
-    charged = costs.charge(rule, plan, Relation.ADD_REMOVE)
+    charged, nothing = costs.charge(rule, plan, Relation.ADD_REMOVE), filters.opening(rule)
     return TrainingPlan(
         rate=rate,
         steps=steps,
         noise_multiplier=noise,
         expected_batch_size=size,
-        prices=filters.asked(rule, charged),
-        fits=filters.admits(rule, filters.with_charge(rule, filters.opening(rule), charged)),
+        prices=filters.asked(rule, nothing, charged),
+        fits=filters.admits(rule, filters.with_charge(rule, nothing, charged)),
         signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
     )

@@ -24,7 +24,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.gradients import Gradients, probe, unit_rows
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.units import Units
 from dpledger.process import Home
 from dpledger.progress import track
 

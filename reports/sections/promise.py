@@ -10,7 +10,6 @@ from dpledger import decimals
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import AllowanceFilter
-from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.outcomes import planned
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState
@@ -94,12 +93,7 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     label = "What δ means here"
     if not bounds_of(account)[1]:
         return Item(id=f"{prefix}/delta_meaning", label=label, text="nothing: δ is 0, the bound has no exception")
-    causes = {
-        failure.cause
-        for admission in account.admissions
-        for failure in admission.failures
-        if isinstance(failure, PrivacyFailure)
-    }
+    causes = {failure.cause for admission in account.admissions for failure in admission.privacy_failures}
     named = ", ".join(words.name(cause) for cause in sorted(causes)) or "none yet"
     return Item(
         id=f"{prefix}/delta_meaning",

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger.accounting import composition as trees, filters, guarantees as promises, outcomes
+from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters import (
     AdvancedFilter,
     AllowanceFilter,
@@ -19,7 +20,7 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.decimals import ZERO, multiply, negative, round_up, subtract, total
-from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount
+from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
@@ -44,27 +45,23 @@ RULES = {
     "ex_post": "fell to its realised loss",
     "steps": "steps never granted came back",
 }
+STATED = "; the mechanism's own word"  # of a loss that an attested leaf states
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_BARS = 12
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
-PROMISES = (
-    promises.PureDP,
-    promises.ApproxDP,
-    promises.ZCDP,
-    promises.GDP,
-    promises.RDP,
-    promises.BoundedRange,
-)
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
 Admitted = Group[Admission]
 
 
 def account_name(account: str) -> str:
     """An account or coordinate of a filter, in words."""
-    if account.startswith("rdp_"):
-        return f"sum of Rényi divergences, order {int(account.removeprefix('rdp_')) + 1} of the grid"
-    return ACCOUNTS.get(account, words.name(account))
+    name, _, place = account.rpartition("_")
+    if not place.isdecimal():
+        return ACCOUNTS.get(account, words.name(account))
+    if name == "rdp":
+        return f"sum of Rényi divergences, order {int(place) + 1} of the grid"
+    return f"{ACCOUNTS.get(name, words.name(name))}, boundary {int(place) + 1}"
 
 
 # ---- admissions -----------------------------------------------------------------------------------------------------
@@ -206,7 +203,8 @@ def _refund(one: Admission) -> str:
         case "reserved" | "started":
             return "not settled: held at its cap"
         case "committed":
-            return RULES[one.rule or "cap"]
+            stated = one.rule == "ex_post" and any(outcomes.planned_leaf(leaf) != leaf for leaf in attested(one.parts))
+            return f"{RULES[one.rule or 'cap']}{STATED if stated else ''}"
         case _:
             assert_never(one.status)
 
@@ -227,7 +225,7 @@ def _basis(group: Admitted) -> Cell:
     libraries = sorted({member.mechanism.library for member in group.members})
     custom = "" if all(library.startswith(OURS) for library in libraries) else "; custom code"
     note = visible(", ".join(libraries), 200) + custom + _noise(group)
-    if any(isinstance(leaf, PROMISES) for member in group.members for leaf in leaves(member.parts)):
+    if any(attested(member.parts) for member in group.members):
         return Cell("attested", status="declared", note=note)
     return Cell("recomputed", note=note)
 
@@ -350,12 +348,12 @@ def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
     bars = _bars(standing, side)
     limit = _limit(account, carrier)
     mixed = carrier.startswith("mixed")
-    named = account_name("mixed" if mixed else carrier)
+    named = _mixed_name(account, carrier) if mixed else account_name(carrier)
     return Picture(
         id=f"{prefix}/contributions",
         title=f"What each mechanism contributes to {account.scope}",
         description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
-        + (f"; an epsilon is read from it by adding {_offset(account)}" if mixed else "")
+        + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")
         + ". "
         + "; ".join(_bar_words(bar) for bar in bars)
         + ".",
@@ -388,11 +386,26 @@ def _bar_words(bar: Bar) -> str:
 
 def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
     """The coordinates that the account of `carrier` adds up."""
-    if carrier.startswith("mixed"):
-        return ("mixed_pure", "mixed_rdp")
-    if isinstance(account.filter, RDPFilter):
-        return ("pure", _order_of(account, carrier))
-    return (carrier,)
+    match account.filter:
+        case MixedFilter():
+            return ("mixed_pure", "mixed_rdp")
+        case EitherFilter() as rule if carrier != "pure":
+            return filters.mixed_names(rule)[_place(carrier)]
+        case RDPFilter():
+            return ("pure", _order_of(account, carrier))
+        case _:
+            return (carrier,)
+
+
+def _place(carrier: str) -> int:
+    return int(carrier.rpartition("_")[2])
+
+
+def _mixed_name(account: ScopeAccount, carrier: str) -> str:
+    if isinstance(account.filter, EitherFilter):
+        more = account.filter.boundaries[_place(carrier)].order_minus_one
+        return f"mixed account of order 1 + {words.at_most(more)}"
+    return account_name("mixed")
 
 
 def _order_of(account: ScopeAccount, carrier: str) -> str:
@@ -401,20 +414,23 @@ def _order_of(account: ScopeAccount, carrier: str) -> str:
     return filters.fullest(account.filter, account.sums) if carrier == "pure" else carrier
 
 
-def _offset(account: ScopeAccount) -> str:
-    """What the boundary of the mixed account costs, beside what is charged in it."""
+def _offset(account: ScopeAccount, carrier: str) -> Decimal:
+    """What the boundary of the mixed account costs by itself, beside what is charged in it."""
     match account.filter:
-        case MixedFilter(offset=offset) | EitherFilter(offset=offset):
-            return words.at_most(offset)
+        case MixedFilter(offset=offset):
+            return offset
+        case EitherFilter(boundaries=boundaries):
+            own = boundaries[_place(carrier)]
+            return round_up(boundary_offset(own.order_minus_one, own.delta_boundary))
         case rule:
             raise AssertionError(f"{rule.kind} has no mixed account")
 
 
 def _limit(account: ScopeAccount, carrier: str) -> Decimal:
-    """What the account may reach: in the mixed account epsilon, less the offset of its boundary."""
+    """What the account may reach by itself: in a mixed account epsilon, less the offset of its boundary."""
     match account.filter:
-        case MixedFilter(epsilon=epsilon, offset=offset) | EitherFilter(epsilon=epsilon, offset=offset):
-            return epsilon if carrier == "pure" else subtract(epsilon, offset)
+        case MixedFilter(epsilon=epsilon) | EitherFilter(epsilon=epsilon):
+            return epsilon if carrier == "pure" else max(ZERO, subtract(epsilon, _offset(account, carrier)))
         case PureFilter(epsilon=epsilon) | BasicFilter(epsilon=epsilon):
             return epsilon
         case ZCDPFilter(rho=rho) | AdvancedFilter(rho=rho):

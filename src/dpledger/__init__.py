@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
         Document as Document,
         ExponentialLaw as ExponentialLaw,
+        ExPostDP as ExPostDP,
+        ExPostOutcome as ExPostOutcome,
         GaussianLaw as GaussianLaw,
         Group as Group,
         LaplaceLaw as LaplaceLaw,
@@ -42,9 +44,13 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.ex_post.odometer import (
+        Odometer as Odometer,
+    )
     from dpledger.accounting.filters import (
         AdvancedFilter as AdvancedFilter,
         BasicFilter as BasicFilter,
+        Boundary as Boundary,
         EitherFilter as EitherFilter,
         GDPFilter as GDPFilter,
         MixedFilter as MixedFilter,
@@ -115,7 +121,7 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.training.row_sums import (
         row_sums as row_sums,
     )
-    from dpledger.mechanisms.training.units import (
+    from dpledger.mechanisms.units import (
         ByUnit as ByUnit,
     )
     from dpledger.relations import (
@@ -141,6 +147,8 @@ _HOME = {
         "DiscreteGaussianLaw",
         "DiscreteLaplaceLaw",
         "Document",
+        "ExPostDP",
+        "ExPostOutcome",
         "ExponentialLaw",
         "GaussianLaw",
         "Group",
@@ -158,9 +166,11 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.accountant": ("Accountant",),
+    "dpledger.accounting.ex_post.odometer": ("Odometer",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",
         "BasicFilter",
+        "Boundary",
         "EitherFilter",
         "GDPFilter",
         "MixedFilter",
@@ -217,7 +227,7 @@ _HOME = {
         "dpsgd_plan",
     ),
     "dpledger.mechanisms.training.row_sums": ("row_sums",),
-    "dpledger.mechanisms.training.units": ("ByUnit",),
+    "dpledger.mechanisms.units": ("ByUnit",),
     "dpledger.relations": (
         "Relation",
         "Unit",

@@ -58,6 +58,7 @@ NODES: dict[str, dict[str, JsonValue]] = {
     "sequence": {"of": [GAUSSIAN, LAPLACE]},
     "repeated": {"times": 3, "of": GAUSSIAN},
     "parallel": {"of": [GAUSSIAN, LAPLACE]},
+    "parallel by unit": {"kind": "parallel", "of": [GAUSSIAN, LAPLACE], "by": "unit"},
     "group": {"of": LAPLACE, "k": 2, "relation": "add_remove"},
     "post_processed": {"of": LAPLACE},
     "converted": {"of": GAUSSIAN, "to": {"kind": "zcdp", "rho": "0.05"}, "relation": "add_remove"},
@@ -90,7 +91,7 @@ FILTERS: tuple[Filter, ...] = (
     RDPFilter(("1.5", 8, 32), (100, 100, 100)),
     GDPFilter(50),
     advanced(100, "1e-6", "1e-3"),
-    MixedFilter(100, "5e-4", "5e-4", EITHER.order_minus_one, EITHER.offset),
+    MixedFilter(100, "5e-4", "5e-4", "12.5", "0.5"),
     EITHER,
 )
 every_tree = pytest.mark.parametrize("name", TREES)
@@ -123,7 +124,7 @@ def test_admitted_at_a_price_or_refused_in_words(name: str, relation: Relation) 
             continue
         charged = filters.charge(filter_, cost)
         sums = filters.with_charge(filter_, filters.opening(filter_), charged)
-        asked = filters.asked(filter_, charged)
+        asked = filters.asked(filter_, filters.opening(filter_), charged)
         priced = [account for account, amount in asked.items() if amount != "inf" and account != "delta"]
         if filters.admits(filter_, sums):  # each account that carries it asks for more than nothing
             assert priced

@@ -19,6 +19,8 @@ from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
+    ExPostOutcome,
     GaussianLaw,
     LaplaceLaw,
     Leaf,
@@ -67,6 +69,17 @@ def curve_of(epsilon: float, at: tuple[str, ...]) -> PrivacyCurve:
 
 TEST = SparseVectorLaw("basic", cutoff=1, epsilon=1, delta=0, threshold_scale=2, query_scale=4)
 PASSED = dataclasses.replace(TEST, outcome=SparseVectorOutcome(closed_epochs=(), open_epoch=1, halted=False))
+COIN = ExPostDP(epsilon="0.8", sense="pure")
+HALF_LOST = dataclasses.replace(COIN, outcome=ExPostOutcome(epsilon="0.3"))
+
+
+def cheap_or_dear(k: int) -> Pmf:
+    """A public coin, shown with the answer: a response of epsilon 0.3, or one of 0.8; k steps change the bit k times as
+    much, which the coin does not."""
+    cheap, dear = responses(0.3 * k), responses(0.8 * k)
+    return [p / 2 for p in (*cheap[0], *dear[0])], [q / 2 for q in (*cheap[1], *dear[1])]
+
+
 LISTED = PmfPair(left=("0.6", "0.3", "0.1", "0"), right=("0.5", "0.2", "0", "0.3"))
 SWAPPED = PmfPair(left=("0.6", "0.1", "0.3"), right=("0.1", "0.6", "0.3"))
 SMOOTH = 1e-4  # what cells hide
@@ -213,6 +226,25 @@ EXAMPLES = [
         shuffled=False,
         ran=(PASSED, one_test(1)[0][0], one_test(1)[1][0]),
         no_dials=frozenset({"threshold_scale", "query_scale"}),
+    ),
+    Example(
+        leaf=COIN,
+        pair=cheap_or_dear,
+        slack=None,
+        grouped=True,
+        sampled=True,
+        shuffled=False,
+        ran=(HALF_LOST, cheap_or_dear(1)[0][1], cheap_or_dear(1)[1][1]),
+    ),
+    Example(
+        leaf=ExPostDP(epsilon="0.8", sense="integrated", delta="0.001"),
+        pair=lambda k: responses(0.8 * k, 0.001),
+        slack=0.0,
+        grouped=True,
+        sampled=True,
+        shuffled=False,
+        ran=(ExPostDP("0.8", "integrated", "0.001", ExPostOutcome("0.5")), math.exp(0.5), 1.0),
+        no_dials=frozenset({"delta"}),
     ),
     Example(
         leaf=JointGaussian(Fraction(1, 4)),

@@ -20,6 +20,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.conversions import boundary_offset, epsilon_of
 from dpledger.accounting.filters import (
     BasicFilter,
+    Boundary,
     EitherFilter,
     Filter,
     GDPFilter,
@@ -47,7 +48,7 @@ def opened(budget: ApproxDP) -> EitherFilter:
 
 
 EITHER = opened(ApproxDP(3, "1e-6"))
-MIXED = MixedFilter(3, "5e-7", "5e-7", EITHER.order_minus_one, EITHER.offset)
+MIXED = MixedFilter(3, "5e-7", "5e-7", EITHER.boundaries[0].order_minus_one, "1.36")
 GRID = RDPFilter(("1.5", 4, 32), ("0.2", "0.5", 3))
 FILTERS: tuple[Filter, ...] = (
     PureFilter(3),
@@ -120,7 +121,7 @@ def test_the_accounts_of_a_request_fit_exactly_if_it_is_admitted(
 ) -> None:
     """What a refusal shows is enough to see that it was one."""
     before, asked = charged(filter_, trees), filters.charge(filter_, price(filter_, more))
-    shown = {name: parse(total, infinite=True) for name, total in filters.asked(filter_, asked).items()}
+    shown = {name: parse(total, infinite=True) for name, total in filters.asked(filter_, before, asked).items()}
     admitted = filters.admits(filter_, filters.with_charge(filter_, before, asked))
     assert filters.fits(filter_, before, shown) is admitted
 
@@ -179,20 +180,33 @@ def test_settling_never_costs_more_and_never_returns_delta(
 
 def test_a_request_with_both_currencies_pays_the_smaller_one_in_the_mixed_account() -> None:
     fine = filters.charge(EITHER, price(EITHER, PureDP("0.01")))
-    assert fine["mixed_pure"] == 0 < fine["mixed_rdp"] < Decimal("0.01")
+    assert fine["mixed_pure_0"] == 0 < fine["mixed_rdp_0"] < Decimal("0.01")
     refundable = filters.charge(EITHER, price(EITHER, BASIC))
-    assert refundable["mixed_rdp"] == 0 < refundable["mixed_pure"] == 1
+    assert refundable["mixed_rdp_0"] == 0 < refundable["mixed_pure_0"] == 1
     gaussian = filters.charge(EITHER, price(EITHER, GaussianLaw(10)))
-    assert gaussian.keys() == {"delta", "mixed_pure", "mixed_rdp"}
-    assert filters.charge(MIXED, price(MIXED, GaussianLaw(10))) == gaussian
+    assert gaussian.keys() == {"delta", "mixed_pure_0", "mixed_rdp_0", "mixed_pure_1", "mixed_rdp_1"}
+    alone = filters.charge(MIXED, price(MIXED, GaussianLaw(10)))
+    assert alone == {"delta": 0, "mixed_pure": 0, "mixed_rdp": gaussian["mixed_rdp_0"]}
+
+
+def test_each_account_of_a_mixture_chooses_its_own_currency() -> None:
+    """A pure ex-post price of 0.3 and 0.04 of zCDP: at order 31 the pure one is cheaper, at order 3 the Renyi one."""
+    filter_ = EitherFilter(3, "5e-7", (Boundary(30, "3e-7"), Boundary(2, "2e-7")))
+    cap = Cost(pure=Decimal("0.3"), rho=Decimal("0.04"), mu_squared=None)
+    reserved = filters.charge(filter_, cap)
+    assert (reserved["mixed_pure_0"], reserved["mixed_rdp_0"]) == (Decimal("0.3"), 0)
+    assert (reserved["mixed_pure_1"], reserved["mixed_rdp_1"]) == (0, Decimal("0.12"))
+    realised = Cost(pure=Decimal("0.1"), rho=Decimal("0.04"), mu_squared=None)
+    settled = filters.settle(filter_, reserved, realised)
+    assert settled == {**reserved, "pure": Decimal("0.1"), "mixed_pure_0": Decimal("0.1")}
 
 
 def test_a_renyi_charge_is_the_smaller_of_the_divergence_and_order_times_rho() -> None:
-    (order,) = filters.orders(EITHER)
+    order = filters.orders(EITHER)[0]
     for tree in (PureDP("0.05"), ZCDP("0.01"), GaussianLaw(10)):
         found = price(EITHER, tree)
         assert found.rho is not None
-        taken = filters.charge(EITHER, found)["mixed_rdp"]
+        taken = filters.charge(EITHER, found)["mixed_rdp_0"]
         divergence = found.rdp[order]
         assert divergence is not None
         assert taken == divergence <= found.rho * order * Decimal("1.0000000001")
@@ -216,10 +230,13 @@ def test_the_delta_of_a_run_stays_spent_on_every_path() -> None:
 def test_a_plan_stopped_early_gets_its_other_steps_back_but_not_their_delta() -> None:
     step = ApproxDP("0.01", "1e-9")
     plan, stopped = Repeated(step, times=100), Repeated(step, times=100, done=10)
-    for filter_ in (MIXED, EITHER):
+    for filter_, places in ((MIXED, ("",)), (EITHER, ("_0", "_1"))):
         reserved = filters.charge(filter_, price(filter_, plan))
         settled = filters.settle(filter_, reserved, price(filter_, stopped))
-        assert settled["mixed_rdp"] * 10 == reserved["mixed_rdp"] > 0 == settled["mixed_pure"]
+        for place in places:
+            assert (
+                settled[f"mixed_rdp{place}"] * 10 == reserved[f"mixed_rdp{place}"] > 0 == settled[f"mixed_pure{place}"]
+            )
         assert settled["delta"] == reserved["delta"] == Decimal("1e-7")
 
 
@@ -242,15 +259,48 @@ def held(more: object, epsilon: float, delta: object) -> object:
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [("3", "1e-6"), ("1", "1e-9"), ("0.1", "1e-5"), ("20", "0.01"), ("1", "0.5")]
 )
-def test_a_budget_opens_the_either_filter_with_the_order_that_holds_most(epsilon: str, delta: str) -> None:
-    filter_ = opened(ApproxDP(epsilon, delta))
-    assert filter_.delta_boundary + filter_.delta_sum == Decimal(delta)
+def test_a_budget_opens_a_mixture_below_the_order_that_holds_most(epsilon: str, delta: str) -> None:
+    filter_, whole = opened(ApproxDP(epsilon, delta)), Decimal(delta)
     assert filters.budget_guarantee(filter_) == ApproxDP(epsilon, delta)
-    best = least(lambda more: held(more, float(epsilon), filter_.delta_boundary), 1e-4, 1e6)
-    assert held(filter_.order_minus_one, float(epsilon), filter_.delta_boundary) <= best * real("0.999999")
-    more, boundary = real(filter_.order_minus_one), real(filter_.delta_boundary)
-    exact = (-mp.log(boundary) + more * mp.log(more / (1 + more)) - mp.log(1 + more)) / more
-    assert max(exact, mp.mpf(0)) <= real(filter_.offset) <= exact + real("1e-10")
+    assert filter_.delta_sum == whole / 2
+    first, second = filter_.boundaries
+    assert (first.delta_boundary, second.delta_boundary) == (whole * 35 / 100, whole * 15 / 100)
+    assert second.order_minus_one == first.order_minus_one * 7 / 10
+    best = least(lambda more: held(more, float(epsilon), filter_.delta_sum), 1e-4, 1e6)
+    assert held(first.order_minus_one, float(epsilon), filter_.delta_sum) <= best * real("0.999999")
+
+
+def test_people_may_choose_the_orders_of_a_mixture() -> None:
+    alike = opened_by(ApproxDP(3, "0.000001"), orders=(2, "8.5", 33))
+    assert isinstance(alike, EitherFilter)
+    assert [boundary.order_minus_one for boundary in alike.boundaries] == [1, Decimal("7.5"), 32]
+    assert {boundary.delta_boundary for boundary in alike.boundaries} == {Decimal("0.000000" + "1" + "6" * 53)}  # cut
+    shared = opened_by(ApproxDP(3, "0.000001"), orders=[(9, "0.8"), (2, "0.2")])
+    assert shared == EitherFilter(3, "5e-7", (Boundary(8, "4e-7"), Boundary(1, "1e-7")))
+
+
+@pytest.mark.parametrize(
+    ("orders", "says"),
+    [
+        ((), "at least one"),
+        ((1,), "above 1"),
+        ((2, 2), "different orders"),
+        (((2, "0.5"), (3, "0.6")), "at most 1"),
+        (((2, 0),), "above 0"),
+        (((2, "0.5"), 3), "not both"),
+        (((2, "0.5", 3),), "not both"),
+        (tuple(range(2, 19)), "from 1 to 16"),
+    ],
+)
+def test_orders_that_no_mixture_has_are_refused(orders: filters.Orders, says: str) -> None:
+    with pytest.raises(ParameterError, match=says):
+        opened_by(ApproxDP(3, "1e-6"), orders=orders)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1), ApproxDP(1, 0), ZCDP(1)])
+def test_only_an_approximate_budget_has_orders(budget: Guarantee) -> None:
+    with pytest.raises(ParameterError, match=r"orders: .* approx_dp"):
+        opened_by(budget, orders=(9,))
 
 
 def test_a_pure_budget_opens_the_pure_filter() -> None:
@@ -280,24 +330,25 @@ def test_budgets_of_nothing_are_refused(budget: Guarantee) -> None:
         opened_by(budget)
 
 
-@pytest.mark.parametrize("kind", [MixedFilter, EitherFilter])
-def test_an_unsound_boundary_cannot_be_built(kind: type[MixedFilter] | type[EitherFilter]) -> None:
+def test_an_unsound_boundary_cannot_be_built() -> None:
     least_offset = boundary_offset(Decimal(5), Decimal("1e-6"))
-    kind(3, "1e-6", 0, 5, str(round(least_offset + Decimal("1e-12"), 12)))
-    with pytest.raises(ParameterError, match=rf"{kind.__name__}\.offset: expected at least"):
-        kind(3, "1e-6", 0, 5, str(round(least_offset - Decimal("1e-11"), 12)))
-    with pytest.raises(
-        ParameterError, match=rf"{kind.__name__}\.delta_sum: expected a number below 1 - delta_boundary"
-    ):
-        kind(3, "0.5", "0.5", 5, 10)
+    MixedFilter(3, "1e-6", 0, 5, str(round(least_offset + Decimal("1e-12"), 12)))
+    with pytest.raises(ParameterError, match=r"MixedFilter\.offset: expected at least"):
+        MixedFilter(3, "1e-6", 0, 5, str(round(least_offset - Decimal("1e-11"), 12)))
+    with pytest.raises(ParameterError, match=r"MixedFilter\.delta_sum: expected a number below 1 - 0\.5"):
+        MixedFilter(3, "0.5", "0.5", 5, 10)
+    with pytest.raises(ParameterError, match=r"EitherFilter\.delta_sum: expected a number below 1 - 0\.6"):
+        EitherFilter(3, "0.4", (Boundary(5, "0.3"), Boundary(4, "0.3")))
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "NaN", "Infinity", "one"])
 def test_bad_numbers_name_their_field(bad: str) -> None:
     with pytest.raises(ParameterError, match=r"PureFilter\.epsilon"):
         PureFilter(bad)
-    with pytest.raises(ParameterError, match=r"EitherFilter\.order_minus_one"):
-        EitherFilter(1, "1e-6", 0, bad, 1)
+    with pytest.raises(ParameterError, match=r"Boundary\.order_minus_one"):
+        Boundary(bad, "1e-6")
+    with pytest.raises(ParameterError, match=r"Boundary\.delta_boundary"):
+        Boundary(1, bad)
 
 
 # ---- readings and words ---------------------------------------------------------------------------------------------
@@ -309,11 +360,12 @@ def test_readings_say_what_the_theorem_of_each_filter_allows() -> None:
     assert filters.reading(PureFilter(3), charged(PureFilter(3), trees), Decimal(0)) == Decimal("0.4")
     assert filters.reading(basic, charged(basic, trees), Decimal("1e-6")) == Decimal("0.4")
     assert filters.reading(basic, charged(basic, trees), Decimal("9e-7")) == INFINITY
-    assert filters.reading(EITHER, either, Decimal("1e-6")) == Decimal("0.4")
+    assert Decimal("0.3999") < filters.reading(EITHER, either, Decimal("1e-6")) < Decimal("0.4")
+    assert filters.reading(EITHER, either, Decimal("5e-7")) == Decimal("0.4")
     assert filters.reading(EITHER, either, Decimal("1e-7")) == INFINITY
     gaussians = charged(EITHER, [GaussianLaw(10)] * 4)
     at_budget = filters.reading(EITHER, gaussians, Decimal("1e-6"))
-    assert at_budget == gaussians["mixed_rdp"][0] + EITHER.offset
+    assert filters.spent(EITHER, gaussians)["mixed"] == str(at_budget)
     assert filters.reading(EITHER, gaussians, Decimal("1e-3")) < at_budget
     assert filters.reading(EITHER, gaussians, Decimal("5e-7")) == INFINITY
     assert filters.reading(EITHER, gaussians, Decimal("5.1e-7")) > at_budget
@@ -328,12 +380,15 @@ def test_a_reading_is_an_epsilon_that_the_engine_does_not_contradict() -> None:
 
 def test_a_refusal_can_be_told_account_by_account() -> None:
     sums = charged(EITHER, [PureDP(1), GaussianLaw(10)])
-    asked = filters.asked(EITHER, filters.charge(EITHER, price(EITHER, GaussianLaw("0.5"))))
-    assert asked == {"pure": "inf", "mixed": "18.7128543861", "delta": "0"}
-    assert filters.spent(EITHER, sums)["pure"] == "inf"
-    assert filters.left(EITHER, sums)["pure"] == "0"
-    spent, left = (Decimal(words(EITHER, sums)["mixed"]) for words in (filters.spent, filters.left))
-    assert spent + left == EITHER.epsilon - EITHER.offset
+    charged_ = filters.charge(EITHER, price(EITHER, GaussianLaw("0.5")))
+    asked = filters.asked(EITHER, sums, charged_)
+    spent, left = filters.spent(EITHER, sums), filters.left(EITHER, sums)
+    assert asked["pure"] == spent["pure"] == "inf"
+    assert left["pure"] == asked["delta"] == "0"
+    assert Decimal(spent["mixed"]) + Decimal(left["mixed"]) == EITHER.epsilon
+    assert Decimal(asked["mixed"]) > Decimal(left["mixed"])
+    after = filters.with_charge(EITHER, sums, charged_)
+    assert Decimal(spent["mixed"]) + Decimal(asked["mixed"]) == Decimal(filters.spent(EITHER, after)["mixed"])
     assert filters.left(PureFilter(3), charged(PureFilter(3), [PureDP("0.1")])) == {"pure": "2.9"}
     assert filters.left(BasicFilter(3, "1e-6"), filters.opening(BasicFilter(3, "1e-6"))) == {
         "pure": "3",
@@ -345,7 +400,7 @@ def test_a_refusal_can_be_told_account_by_account() -> None:
 def test_a_price_beyond_every_budget_is_no_price() -> None:
     """Noise of 1e-60 costs more than a decimal may hold: refused in words, not by an overflow."""
     charged_ = filters.charge(EITHER, price(EITHER, GaussianLaw("1e-60")))
-    assert filters.asked(EITHER, charged_) == {"pure": "inf", "mixed": "inf", "delta": "0"}
+    assert filters.asked(EITHER, filters.opening(EITHER), charged_) == {"pure": "inf", "mixed": "inf", "delta": "0"}
     assert not filters.admits(EITHER, filters.with_charge(EITHER, filters.opening(EITHER), charged_))
 
 

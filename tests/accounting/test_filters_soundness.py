@@ -11,18 +11,15 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import boundary_offset
-from dpledger.accounting.filters import EitherFilter, MixedFilter, PureFilter, opened_by
+from dpledger.accounting.filters import Boundary, EitherFilter, MixedFilter, PureFilter, opened_by
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.decimals import round_up
 from filter_games import UNIT, Kept, cost, game, realised
 from price_oracles import Move, best_attack, lopsided, response
 
 
-def either(epsilon: str, boundary: str, order_minus_one: str, delta_sum: str = "0") -> EitherFilter:
-    more, delta = Decimal(order_minus_one), Decimal(boundary)
-    offset = max(Decimal(0), round_up(boundary_offset(more, delta)))
-    return EitherFilter(Decimal(epsilon), delta, Decimal(delta_sum), more, offset)
+def either(epsilon: str, *boundaries: tuple[str, str], delta_sum: str = "0") -> EitherFilter:
+    """A mixture of boundaries (order_minus_one, delta)."""
+    return EitherFilter(epsilon, delta_sum, tuple(Boundary(more, delta) for more, delta in boundaries))
 
 
 @pytest.mark.parametrize("boundary", [("1", "0.1", "1.5"), ("1", "0.3", "0.6"), ("1.5", "0.05", "2")])

@@ -30,7 +30,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.filters import BasicFilter, EitherFilter, Filter, MixedFilter, PureFilter
+from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, ParameterError, RelationError
@@ -213,7 +213,7 @@ def test_outcomes_do_not_change_the_plan() -> None:
         (PureFilter(1), "1", "0"),
         (BasicFilter(1, "1e-6"), "1", "1e-6"),
         (MixedFilter(3, "1e-6", "2e-6", 10, "2"), "3", "3e-6"),
-        (EitherFilter(2, "1e-7", "1e-7", 10, "1.9"), "2", "2e-7"),
+        (EitherFilter(2, "1e-7", (Boundary(10, "7e-8"), Boundary(7, "3e-8"))), "2", "2e-7"),
     ],
 )
 def test_a_filter_costs_its_budget_for_what_it_admits(filter_: Filter, epsilon: str, delta: str) -> None:

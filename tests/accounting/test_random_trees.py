@@ -77,8 +77,10 @@ relations = st.sampled_from(list(Relation))
 
 def around(below: st.SearchStrategy[Composition]) -> st.SearchStrategy[Composition]:
     return st.one_of(
-        st.builds(lambda one, other: Sequence((one, other)), below, below),
-        st.builds(lambda one, other: Parallel((one, other)), below, below),
+        st.builds(
+            lambda one, other, done: Sequence((one, other), done=done), below, below, st.sampled_from([None, 0, 1, 2])
+        ),
+        st.builds(lambda one, other, by: Parallel((one, other), by=by), below, below, st.sampled_from([None, "unit"])),
         made(PostProcessed, below),
         made(Repeated, below, times=st.sampled_from([1, 7, 10**12])),
         made(PoissonSampled, below, rate=shares),
@@ -111,7 +113,7 @@ def test_a_filter_charges_it_and_reads_its_sums(
         charged = filters.charge(filter_, cost)
         sums = filters.with_charge(filter_, filters.opening(filter_), charged)
         filters.admits(filter_, sums)
-        assert set(filters.asked(filter_, charged)) == set(filters.left(filter_, sums))
+        assert set(filters.asked(filter_, filters.opening(filter_), charged)) == set(filters.left(filter_, sums))
         assert filters.reading(filter_, sums, delta) >= 0
         assert all(amount <= charged[name] for name, amount in filters.settle(filter_, charged, cost).items())
 

@@ -113,6 +113,25 @@ def test_disjoint_parts_are_refused_where_a_unit_may_move(relation: Relation) ->
         cost(Parallel((PureDP(1), PureDP(1))), relation)
 
 
+@given(leaves, leaves, st.sampled_from(list(Relation)))
+@settings(max_examples=40, deadline=None)
+def test_parts_by_unit_take_the_greatest_of_each_currency_under_every_relation(
+    left: Composition, right: Composition, relation: Relation
+) -> None:
+    """At most what the sequence costs, and as much where all but one cost nothing."""
+    apart = cost(Parallel((left, right), by="unit"), relation, orders=ORDERS)
+    one, other = cost(left, relation, orders=ORDERS), cost(right, relation, orders=ORDERS)
+    assert apart == one.or_worse(other)
+    together = cost(Sequence((left, right)), relation, orders=ORDERS)
+    for order in ORDERS:
+        a, b = apart.rdp[order], together.rdp[order]
+        assert a is not None
+        assert b is not None
+        assert a <= b
+    alone = cost(Parallel((left, Repeated(left, times=1, done=0)), by="unit"), relation, orders=ORDERS)
+    assert alone == one
+
+
 def test_steps_of_a_plan_that_never_started_are_not_charged() -> None:
     step = ApproxDP("0.1", "1e-7")
     stopped = cost(Repeated(step, times=100, done=7), ADD, orders=ORDERS)

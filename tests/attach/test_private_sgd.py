@@ -67,12 +67,13 @@ def test_steps_are_granted_before_they_run() -> None:
 
 
 def test_stopping_early_settles_the_steps_that_ran() -> None:
+    """Of a run that is priced step by step."""
     _, scope = scope_of()
-    with private_sgd(scope, ROWS, rows, **PLAN) as run:
+    with private_sgd(scope, ROWS, rows, **PLAN, tail_delta=0) as run:
         next(iter(run))
     assert run.receipt.value == StepsTaken(done=1, planned=40)
     _, other = scope_of()
-    with private_sgd(other, ROWS, rows, **PLAN) as whole:
+    with private_sgd(other, ROWS, rows, **PLAN, tail_delta=0) as whole:
         list(whole)
     assert scope.spent(delta="0.000001").upper < other.spent(delta="0.000001").upper
 

@@ -55,6 +55,7 @@ MECHANISMS: tuple[Told, ...] = (
 )
 SCOPES = st.sampled_from([PURE, EITHER, "both"])
 KEYS = st.sampled_from([f"k{number}" for number in range(6)])
+TAILS = st.sampled_from([None, Decimal(0), Decimal("0.00000001")])
 REDEEMS = st.binary(min_size=REDEEM_BYTES, max_size=REDEEM_BYTES).map(Redeem)
 
 
@@ -110,6 +111,7 @@ class GateMachine(RuleBasedStateMachine):
         self.bodies: list[Body] = opening_bodies()
         self.state: State = fold(self.bodies)
         self.known: dict[tuple[str, str], Earlier] = {}
+        self.asked: dict[tuple[str, str], tuple[Told, Decimal]] = {}
         self.refused: set[tuple[str, str, str]] = set()
         self.redeems: dict[str, Redeem] = {}
 
@@ -130,18 +132,19 @@ class GateMachine(RuleBasedStateMachine):
     def path(self, charge: str) -> tuple[Step, ...]:
         return next_steps(self.state, self.state.charge(charge).path)
 
-    @rule(target=running, scope=SCOPES, key=KEYS, redeem=REDEEMS, mechanism=st.sampled_from(MECHANISMS))
-    def start_at_once(self, scope: str, key: str, redeem: Redeem, mechanism: Told) -> Any:
-        charges = self.decide(scope, key, redeem, mechanism)
+    @rule(target=running, scope=SCOPES, key=KEYS, redeem=REDEEMS, mechanism=st.sampled_from(MECHANISMS), tail=TAILS)
+    def start_at_once(self, scope: str, key: str, redeem: Redeem, mechanism: Told, tail: Decimal | None) -> Any:
+        charges = self.decide(scope, key, redeem, mechanism, tail)
         self.redeems.update(dict.fromkeys(charges, redeem))
         return multiple(*charges)
 
-    @rule(target=reserved, scope=SCOPES, key=KEYS, mechanism=st.sampled_from(MECHANISMS))
-    def reserve(self, scope: str, key: str, mechanism: Told) -> Any:
-        return multiple(*self.decide(scope, key, None, mechanism))
+    @rule(target=reserved, scope=SCOPES, key=KEYS, mechanism=st.sampled_from(MECHANISMS), tail=TAILS)
+    def reserve(self, scope: str, key: str, mechanism: Told, tail: Decimal | None) -> Any:
+        return multiple(*self.decide(scope, key, None, mechanism, tail))
 
-    def decide(self, scope: str, key: str, redeem: Redeem | None, mechanism: Told) -> list[str]:
+    def decide(self, scope: str, key: str, redeem: Redeem | None, mechanism: Told, tail: Decimal | None) -> list[str]:
         """Ask; the charge, if admitted. A repetition, a reused key or a refusal leaves every sum as it was."""
+        tail = tail if scope == EITHER else None  # the other scopes count pure prices alone
         charge = f"{len(self.bodies):032x}"
         steps = mechanism.made_of.times if isinstance(mechanism.made_of, Repeated) else None
         request = Request(
@@ -157,11 +160,13 @@ class GateMachine(RuleBasedStateMachine):
             form="training" if steps else "interaction" if mechanism.kind == "sparse_vector" else "release",
             steps=steps,
             redeem=None if redeem is None else redeem.digest,
+            tail_delta=tail,
         )
-        earlier = self.known.get((scope, key))
+        earlier, first = self.known.get((scope, key)), self.asked.get((scope, key))
+        is_same = first is not None and first[0] is mechanism and tail in (None, first[1])
         before = self.state
-        if earlier is not None and (earlier.request != request.digest() or earlier.status != "committed"):
-            refused_by = KeyReused if earlier.request != request.digest() else (AlreadySpent, ChargeInProgress)
+        if earlier is not None and (not is_same or earlier.status != "committed"):
+            refused_by = (AlreadySpent, ChargeInProgress) if is_same else KeyReused
             with pytest.raises(refused_by):
                 gate.decide(before, request, earlier)
             return []
@@ -172,6 +177,7 @@ class GateMachine(RuleBasedStateMachine):
                 assert earlier is None
                 self.append(body)
                 self.known[scope, key] = Earlier(charge=charge, request=body.request, status="open")
+                self.asked[scope, key] = mechanism, body.tail_delta
                 return [charge]
             case RefusedRequest(body=refused):
                 if (scope, key, refused.request) not in self.refused:  # as a store keeps them: once

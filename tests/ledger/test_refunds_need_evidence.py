@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings as examples, strategies as st
 
-from dpledger.accounting import filters
+from dpledger.accounting import filters, rules
 from dpledger.accounting.composition import (
     Composition,
     Filtered,
@@ -95,6 +95,7 @@ UNDONE = Repeated(LaplaceLaw("0.1"), times=5, done=0)
 PLACES: dict[str, Composition] = {
     "alone": UNDONE,
     "in a sequence": Sequence((LaplaceLaw(1), UNDONE)),
+    "a sequence itself": Sequence((LaplaceLaw(1), LaplaceLaw(2)), done=0),
     "after a program": PostProcessed(UNDONE),
     "beside another": Parallel((UNDONE, UNDONE)),
     "for a group": Group(UNDONE, k=2, relation=ADD),
@@ -134,7 +135,7 @@ def test_a_training_run_gets_back_what_was_not_granted_and_no_step_within_a_step
 
     inner = Repeated(GaussianLaw(40), times=2)
     made: Any = {"made_of": Repeated(inner, times=40), "claimed": ZCDP("0.1")}
-    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None)
+    run = scope.open(Inner(**{**vars(training()), **made, "planned_steps": 40}), None, tail_delta=0)
     run.ask(None)
     run.close()
     body = ended(scope)
@@ -142,6 +143,26 @@ def test_a_training_run_gets_back_what_was_not_granted_and_no_step_within_a_step
     assert body.rule == "steps"
     (admission,) = scope.account().admissions
     assert admission.charged["mixed_rdp"] == pytest.approx(admission.reserved["mixed_rdp"] / 20)
+
+
+def test_a_training_run_may_be_a_sequence_of_different_steps(scope: Scope) -> None:
+    class Run(TrainingRun):
+        def close(self) -> Release[int]:
+            return Release(value=0, parts=replace(plan, done=1))
+
+    class Annealed(Training):
+        def open(self, data: Any, *, entropy: Entropy) -> TrainingRun:
+            return Run(Repeated(plan, times=1))
+
+    plan = Sequence(tuple(LaplaceLaw(k) for k in range(1, 5)))
+    run = scope.open(Annealed(claimed=PureDP(10), made_of=plan, kind="training", planned_steps=4), None)
+    run.ask(None)
+    run.ask(None)
+    run.close()
+    assert ended(scope).parts == replace(plan, done=2)
+    assert ended(scope).rule == "steps"
+    (admission,) = scope.account().admissions
+    assert admission.charged["pure"] == 3
 
 
 # ---- answers that were counted --------------------------------------------------------------------------------------
@@ -235,6 +256,37 @@ def test_an_outcome_that_cannot_be_breaks_the_contract_wherever_it_stands() -> N
             with pytest.raises(ContractViolation):
                 asked(scope, around(place, replace(told(3), outcome=outcome)), 1)
             assert assert_all_of_it_stands(scope).outside_guarantee
+
+
+# ---- counts beside an outcome ---------------------------------------------------------------------------------------
+
+
+def doubled(tests: int, done: int) -> Composition:
+    """Answers at a growing epsilon, each tested once: what its outcome tells, and how many answers it says it gave."""
+    return Sequence((told(tests), Sequence(tuple(LaplaceLaw(Decimal(2) ** k / 10) for k in range(5)), done=done)))
+
+
+@pytest.mark.parametrize(("says", "counted"), [(2, 2), (0, 2), (4, 4)])
+def test_answers_that_a_test_did_not_let_out_come_back(scope: Scope, says: int, counted: int) -> None:
+    parts = doubled(2, says)
+    once = Once(claimed=PureDP(9), made_of=planned(parts), run=lambda data, _: Release(value=data, parts=parts))
+    scope.release(once, 7)
+    body = ended(scope)
+    assert body.rule == "ex_post"
+    assert body.parts == doubled(2, counted)
+    (admission,) = scope.account().admissions
+    tested = rules.cost(told(2), ADD).pure
+    assert tested is not None
+    assert admission.charged["pure"] == tested + sum(Decimal(2) ** k / 10 for k in range(counted))
+
+
+def test_a_record_in_which_fewer_answers_were_given_than_tested_does_not_verify(scope: Scope) -> None:
+    parts = doubled(2, 2)
+    once = Once(claimed=PureDP(9), made_of=planned(parts), run=lambda data, _: Release(value=data, parts=parts))
+    scope.release(once, 7)
+    record = bodies(scope)
+    fold(record)
+    assert "fewer steps" in rejected(record, doubled(2, 1), {}, "ex_post")
 
 
 # ---- the verifier ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -458,6 +458,24 @@ def test_a_training_run_is_granted_its_steps_before_they_run(book: Ledger) -> No
     body = last(scope)
     assert body.rule == "steps"
     assert body.levels[0].amounts["mixed_rdp"] == 0
+
+
+@dataclass(frozen=True)
+class Paced(Stream):
+    """A stream with a parameter that happens to be called `steps`."""
+
+    steps: int = 3
+
+
+def test_a_parameter_named_steps_makes_no_training_run(book: Ledger, scope: Scope) -> None:
+    paced = Paced(claimed=PureDP("0.5"), made_of=stream().parts(), kind="paced")
+    with scope.open(paced, None) as run:
+        assert [run.ask(True) for _ in range(7)] == [True] * 7
+        with pytest.raises(ScopeError, match="only a training run"):
+            run.steps()
+    (admission,) = scope.account().admissions
+    assert (admission.form, admission.steps, admission.granted) == ("interaction", None, 0)
+    assert admission.rule == "ex_post"
 
 
 def test_an_exclusive_interaction_overlaps_nothing_interactive(book: Ledger) -> None:

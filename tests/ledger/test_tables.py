@@ -118,7 +118,7 @@ def everything(scope: Scope) -> None:
         scope.release(Once(kind="faulty", run=lambda data, parts: None), "the-data-4711", key="faulty")
     with scope.open(stream("0.5", 2), None, key="stream") as answers:
         answers.ask(False)
-    with scope.open(training(40), None, key="training") as run:
+    with scope.open(training(40), None, key="training", tail_delta=0) as run:
         run.ask(None)
     scope.reserve(laplace(), key="held")
     scope.reserve(laplace(), key="given-back").abort()

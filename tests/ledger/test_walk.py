@@ -41,7 +41,8 @@ def test_the_walk_from_a_mechanism_to_the_numbers(tmp_path: Path) -> None:
     with scope.open(stream("0.5", cutoff=2), AGES, key="stream") as answers:
         answers.ask(True)
         answers.ask(False)
-    with scope.open(training(steps=40, noise_multiplier="40"), AGES, key="train") as run:
+    # A training run priced step by step (`tail_delta=0`) gets back the steps that never ran.
+    with scope.open(training(steps=40, noise_multiplier="40"), AGES, key="train", tail_delta=0) as run:
         run.ask("one step")
 
     # What does not fit is refused before any data are read, and the refusal says what was asked, spent and left.

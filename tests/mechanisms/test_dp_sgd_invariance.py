@@ -20,7 +20,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.training import DPSGD, BatchInvariance, check_batch_invariance, row_sums
 from dpledger.mechanisms.training.gradients import unit_rows
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.units import Units
 
 Floats = npt.NDArray[np.float64]
 Gradients = Callable[[Any], Any]

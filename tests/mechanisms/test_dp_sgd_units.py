@@ -17,8 +17,8 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.protocol import Release
-from dpledger.mechanisms.training import DPSGD, ByUnit
-from dpledger.mechanisms.training.units import Units
+from dpledger.mechanisms.training import DPSGD
+from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from training_twins import TWINS

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 import numpy as np
 import pytest
 
+from dpledger.decimals import multiply
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import (
     DiscreteGaussian,
@@ -14,7 +17,7 @@ from dpledger.mechanisms.noise import (
     RoundedLaplace,
     half_width,
 )
-from dpledger.mechanisms.noise.sampling import sample
+from dpledger.mechanisms.noise.sampling import sample, sample_one
 from exact_tests import SIGNIFICANCE, cumulative_p_value, independence_p_value
 from noise_oracle import cdf_of
 
@@ -48,6 +51,33 @@ def test_draws_follow_the_law_and_not_one_that_is_narrower(law: Law, twin: Law, 
     assert draws.dtype == np.int64
     assert cumulative_p_value(draws, cdf_of(law), points) > SIGNIFICANCE
     assert cumulative_p_value(sample(twin, DRAWS, seeded(22)), cdf_of(law), points) < SIGNIFICANCE
+    assert independence_p_value(draws) > SIGNIFICANCE
+
+
+def a_tenth_narrower(law: Law) -> Law:
+    match law:
+        case RoundedLaplace(scale=scale, grid=grid):
+            return RoundedLaplace(multiply(scale, "0.9"), grid)
+        case RoundedGaussian(sigma=sigma, grid=grid):
+            return RoundedGaussian(multiply(sigma, "0.9"), grid)
+        case DiscreteLaplace(scale=scale):
+            return DiscreteLaplace(multiply(scale, "0.9"))
+        case DiscreteGaussian(sigma=sigma):
+            return DiscreteGaussian(multiply(sigma, "0.9"))
+        case _:
+            assert_never(law)
+
+
+@pytest.mark.parametrize(
+    ("law", "points"), [(case[0], case[2]) for case in CASES], ids=lambda case: getattr(case, "kind", None)
+)
+def test_single_draws_follow_the_law_and_not_one_that_is_a_tenth_narrower(law: Law, points: list[int]) -> None:
+    entropy, twin = seeded(26), a_tenth_narrower(law)
+    draws = np.array([sample_one(law, entropy) for _ in range(DRAWS // 10)])
+    narrow = np.array([sample_one(twin, entropy) for _ in range(DRAWS // 10)])
+    inner = points[1:-1]
+    assert cumulative_p_value(draws, cdf_of(law), inner) > SIGNIFICANCE
+    assert cumulative_p_value(narrow, cdf_of(law), inner) < SIGNIFICANCE
     assert independence_p_value(draws) > SIGNIFICANCE
 
 

@@ -187,6 +187,6 @@ def test_what_is_unrecorded_is_on_no_tape() -> None:
 
 
 def test_a_draw_shows_nothing_by_accident() -> None:
-    shown = repr(Draw(law=LAW, sensitivity=ONE, value=123456789, output=987654321, size=1))
+    shown = repr(Draw(law=LAW, sensitivity=ONE, value=123456789, output=987654321))
     assert "123456789" not in shown
     assert "987654321" not in shown

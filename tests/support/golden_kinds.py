@@ -7,11 +7,19 @@ a claim in every kind of guarantee. What a kind means is said elsewhere; here it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from dpledger.accounting.composition import Composition, GaussianLaw, SparseVectorLaw, parse_tree
+from dpledger.accounting.composition import (
+    Composition,
+    ExPostDP,
+    ExPostOutcome,
+    GaussianLaw,
+    SparseVectorLaw,
+    parse_tree,
+)
+from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AllowanceFilter,
     BasicFilter,
@@ -47,6 +55,7 @@ from ledger_mechanisms import Once, stream
 
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}
 GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "10"}
+ODOMETER = Odometer("mixture", tuning="0.5", delta_boundary="0.000001", delta_sum="0.000001")
 EITHER = opened_by(ApproxDP(100, "0.001"))
 assert isinstance(EITHER, EitherFilter)
 
@@ -57,7 +66,7 @@ FILTERS: Mapping[str, Filter] = {
     "rdp": RDPFilter(("2", "8"), ("1", "4")),
     "gdp": GDPFilter(1),
     "advanced": advanced(3, "0.000001", "0.000001"),
-    "mixed": MixedFilter(100, "0.0005", "0.0005", EITHER.order_minus_one, EITHER.offset),
+    "mixed": MixedFilter(100, "0.0005", "0.0005", "12.5", "0.5"),
     "either": EITHER,
     "allowance": AllowanceFilter(GaussianLaw(10), 100, 6, "0.0005", 1, "0.0005"),
 }
@@ -107,6 +116,7 @@ EXAMPLES: Mapping[str, Example] = {
     "exponential": Example(tree={"epsilon": "0.25"}, claim=BoundedRange("0.25")),
     "pmf": Example(tree={"left": ["0.6", "0.4"], "right": ["0.4", "0.6"]}, claim=PureDP("0.5")),
     "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
+    "ex_post": Example(tree={"epsilon": "0.5", "sense": "pure", "delta": "0"}, claim=PureDP("0.5")),
     "sequence": Example(tree={"of": [LAPLACE, {"kind": "laplace", "epsilon": "0.125"}]}, claim=PureDP("0.375")),
     "repeated": Example(tree={"of": GAUSSIAN, "times": 4}, claim=ZCDP("0.02"), scope="allowance"),
     "poisson_sampled": Example(tree={"of": LAPLACE, "rate": "0.5"}, claim=QUARTER),
@@ -116,7 +126,7 @@ EXAMPLES: Mapping[str, Example] = {
     "shuffled": Example(tree={"of": LAPLACE, "users": 1000}, claim=QUARTER, scope="replacing"),
     "random_allocation": Example(tree={"of": LAPLACE, "steps": 3}, claim=QUARTER),
     "group": Example(tree={"of": LAPLACE, "k": 2, "relation": "add_remove"}, claim=PureDP("0.5")),
-    "parallel": Example(tree={"of": [LAPLACE, LAPLACE]}, claim=QUARTER),
+    "parallel": Example(tree={"of": [LAPLACE, LAPLACE], "by": "unit"}, claim=QUARTER, scope="replacing"),
     "post_processed": Example(tree={"of": LAPLACE}, claim=QUARTER),
     "converted": Example(
         tree={"of": LAPLACE, "to": {"kind": "zcdp", "rho": "0.03125"}, "relation": "add_remove"},
@@ -124,7 +134,7 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "filtered": Example(tree={"filter": {"kind": "pure", "epsilon": "0.5"}, "of": [LAPLACE]}, claim=PureDP("0.5")),
 }
-"""By the kind of the tree's top. The sparse vector is run, so that its outcome is recorded too."""
+"""By the kind of the tree's top. What has an outcome is run, so that it is recorded too."""
 
 
 def tree_of(kind: str, example: Example) -> Composition:
@@ -142,6 +152,8 @@ def build(book: Ledger) -> Ledger:
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
         for kind, example in EXAMPLES.items():
             _record(book, kind, example)
+        _price(book)
+        book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER)
         _note(book)
         book.end("every kind was shown")
     return book
@@ -155,8 +167,20 @@ def _record(book: Ledger, kind: str, example: Example) -> None:
             for query in (True, False):
                 answers.ask(query)
         return
+    if isinstance(tree, ExPostDP):
+        ran = replace(tree, outcome=ExPostOutcome("0.125"))
+        scope.release(
+            Once(claimed=example.claim, made_of=tree, kind="told", run=lambda *_: _nothing(None, ran)), None, key=kind
+        )
+        return
     told = Once(claimed=example.claim, made_of=tree, kind="told", causes=example.causes, run=_nothing)
-    scope.reserve(told, key=kind)
+    scope.reserve(told, key=kind, tail_delta=0)
+
+
+def _price(book: Ledger) -> None:
+    """A plan that is priced from its profile."""
+    plan = Once(claimed=ZCDP("0.02"), made_of=tree_of("repeated", EXAMPLES["repeated"]), kind="told", run=_nothing)
+    book.scope("either").reserve(plan, key="priced", tail_delta="0.0000001")
 
 
 def _note(book: Ledger) -> None:

@@ -404,7 +404,7 @@ class LeafConformance:
         assert planned(settled) == example.leaf != settled
         assert certain(settled) is None
         loss = rules.outcome.loss(settled)
-        assert abs(math.log(with_unit / without)) <= float(loss)
+        assert abs(math.log(with_unit / without)) <= float(loss) + ROUNDING
         cap, price = cost(example.leaf, ADD, orders=ORDERS), cost(settled, ADD, orders=ORDERS)
         assert cap.pure is not None
         assert price.pure == min(cap.pure, loss) < cap.pure, "the example is to show a refund"

@@ -126,7 +126,7 @@ def _interact(book: Ledger) -> None:
     with clinic.open(stream("0.5", 2), None, key="stream") as answers:
         for query in (True, True, False, True):
             answers.ask(query)
-    with clinic.open(training(40, "40"), None, key="train") as run:
+    with clinic.open(training(40, "40"), None, key="train", tail_delta=0) as run:
         for number in range(5):
             run.ask(number)
 

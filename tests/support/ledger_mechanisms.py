@@ -127,8 +127,7 @@ class Training(Told):
 
     planned_steps: int = 1
 
-    @property
-    def steps(self) -> int:
+    def steps_to_grant(self) -> int:
         return self.planned_steps
 
     def open(self, data: Any, *, entropy: Entropy) -> TrainingRun:

@@ -28,12 +28,12 @@ import pytest
 
 from dpledger.accounting.composition import parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.outcomes import planned, steps
 from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Described, Inspects, Release, Sampled
+from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Release, Sampled, Steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain, read_json
 
@@ -69,6 +69,14 @@ class MechanismConformance:
     def placed(self) -> list[Described]:
         """The mechanism under each of its relations."""
         return [self.make().under(relation, self.unit) for relation in self.relations]
+
+    def test_what_is_run_step_by_step_plans_as_many_as_it_grants(self) -> None:
+        for mechanism in self.placed():
+            if isinstance(mechanism, Steps):
+                assert isinstance(mechanism, Interactive)
+                plan = steps(mechanism.parts())
+                assert plan is not None
+                assert plan.planned == mechanism.steps_to_grant()
 
     def test_it_is_a_frozen_value(self) -> None:
         for mechanism in (self.make(), *self.placed()):

@@ -133,6 +133,7 @@ def _failure(leaf, direction):
 
 BIT = LeafRules(
     kind=BitLaw,
+    attested=False,
     price=_price,
     failure=_failure,
     outcome=None,
@@ -225,6 +226,7 @@ EX_POST = ExPost(
 
 COUNTED = LeafRules(
     kind=CountedLaw,
+    attested=False,
     price=lambda leaf, relation, orders: pure_cost(_whole(leaf), orders),
     failure=never_fails,
     outcome=EX_POST,

@@ -46,6 +46,7 @@ FILTER: dict[str, object] = {
 }  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
+ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
@@ -110,6 +111,10 @@ DOORS: dict[str, Door] = {
     "DiscreteLaplaceLaw": Door(dpl.DiscreteLaplaceLaw, {"scale": 2, "sensitivity": 1}),
     "Document": Door(dpl.Document, {"relation": "add_remove", "entries": (Entry(LEAF),)}),
     "Document.read": Door(dpl.Document.read, {"path": "nowhere.json"}, names={"path": "document"}),
+    "ExPostDP": Door(
+        dpl.ExPostDP, {"epsilon": 1, "sense": "integrated", "delta": "1e-6", "outcome": dpl.ExPostOutcome("0.5")}
+    ),
+    "ExPostOutcome": Door(dpl.ExPostOutcome, {"epsilon": "0.5"}),
     "ExponentialLaw": Door(dpl.ExponentialLaw, {"epsilon": 1}),
     "GaussianLaw": Door(dpl.GaussianLaw, {"noise_multiplier": 1}),
     "Group": Door(dpl.Group, {"of": LEAF, "k": 2, "relation": "add_remove"}),
@@ -147,8 +152,13 @@ DOORS: dict[str, Door] = {
         {"law": LEAF, "steps": 10, "epsilon_law": 1, "delta_law": "1e-7", "epsilon_rest": 1, "delta_rest": "1e-7"},
         {"delta_law": "delta_law|delta_rest", "epsilon_law": "epsilon_law|epsilon_rest"},
     ),
+    "Odometer": Door(
+        dpl.Odometer,
+        {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
+    ),
     "BasicFilter": Door(dpl.BasicFilter, {"epsilon": 1, "delta_sum": "1e-7"}),
-    "EitherFilter": Door(dpl.EitherFilter, FILTER, BOUNDARY),
+    "Boundary": Door(dpl.Boundary, {"order_minus_one": 30, "delta_boundary": "1e-7"}),
+    "EitherFilter": Door(dpl.EitherFilter, {"epsilon": 1, "delta_sum": "1e-7", "boundaries": ORDERS}),
     "GDPFilter": Door(dpl.GDPFilter, {"mu": 1}),
     "MixedFilter": Door(dpl.MixedFilter, FILTER, BOUNDARY),
     "PureFilter": Door(dpl.PureFilter, {"epsilon": 1}),
@@ -236,6 +246,7 @@ DOORS: dict[str, Door] = {
             "keep": "value",
             "parents": (),
             "dataset": None,
+            "odometer": None,
         },
         {"name": "scope", "parents": "parents|scope"},
     ),

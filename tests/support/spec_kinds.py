@@ -34,8 +34,10 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "Parts": "list of trees, at least one",
     "Guarantee": "guarantee",
     "Filter": "filter",
+    "tuple[Boundary, ...]": "list of boundaries",
     "Relation": "relation",
     "SparseVectorOutcome": "outcome",
+    "ExPostOutcome": "outcome",
     "bool": "true or false",
     "str": "text",
 }

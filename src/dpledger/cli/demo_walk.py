@@ -240,7 +240,7 @@ class Walk:
         return [
             str(admission.index),
             admission.mechanism.kind,
-            _ACCOUNTS[admission.account],
+            _ACCOUNTS[admission.account.rstrip("_0123456789")],
             decimals.text(admission.reserved[admission.account]),
             decimals.text(admission.charged[admission.account]),
             admission.rule or "",

@@ -2,7 +2,7 @@
 
 Item i is everything of unit i. An array, a list, a table with `iloc`, or a tuple of them with equal lengths, will do.
 Where a unit is a person with many rows, item i is all the rows of person i: `ByUnit` makes such items from an id beside
-each row. The gradients function returns one row for an item, whatever it holds, and that row is clipped as one.
+each row. What a mechanism computes from an item, whatever it holds, it then bounds as one.
 
 >>> units = Units.of((np.arange(3), ["a", "b", "c"]))
 >>> len(units), units.take(np.array([0, 2]))
@@ -28,8 +28,9 @@ import numpy.typing as npt
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word
+from dpledger.relations import Unit
 
-__all__ = ["ByUnit", "Units"]
+__all__ = ["ByUnit", "Units", "check_whole_units"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -47,9 +48,9 @@ class ByUnit:
     `rows`: an array, a list, a table or a tuple of them, side by side. `units`: a list, an array or a column, with an
     id for each row: text, bytes, a UUID or a number. Two ids are those of one unit where they are the same word: 2, 2.0
     and "2" are, since numpy may write one as the other. A row whose id is anything else, like NaN, "nan" or None,
-    belongs to nobody and is left out: many people may share what is missing, and one of them would move the gradient
-    of all. Raises ParameterError where `units` are no such container, or not as many as the rows; never because of an
-    id.
+    belongs to nobody and is left out: many people may share what is missing, and one of them would move what is
+    computed of all. Raises ParameterError where `units` are no such container, or not as many as the rows; never
+    because of an id.
     Assumes: the id of a row depends on that row alone, and an array of ids keeps each of them (one of floats does not
     keep whole numbers beyond 2^53).
     """
@@ -98,6 +99,23 @@ class Units:
         if self.groups is None:
             return _taken(column, positions)
         return [_taken(column, self.groups[position]) for position in positions.tolist()]
+
+
+def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids: str = "") -> None:
+    """ParameterError where the data are not items by position; or do not say how rows belong to units, though one unit
+    may have many rows and nobody declared (`grouped`) that each item is a whole one; or where both are said. `by_ids`:
+    how a caller of the mechanism passes ids otherwise, for the message."""
+    by_unit = isinstance(data, ByUnit)
+    if by_unit and grouped:
+        raise ParameterError("grouped", "True, and units", "one of them: items that are whole units, or ids of rows")
+    if unit is not None and unit.max_contributions > 1 and not (by_unit or grouped):
+        raise ParameterError(
+            "units",
+            f"nothing, in a scope where one {unit.name} may have {unit.max_contributions} rows",
+            f"an id for each row ({by_ids}ByUnit(rows, units=ids) as data), or grouped=True "
+            f"where each item already holds everything of one {unit.name}: each {unit.name} is bounded as one",
+        )
+    Units.of(data)
 
 
 def _columns(data: object) -> tuple[Any, ...]:

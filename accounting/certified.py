@@ -1,0 +1,237 @@
+"""What a tree costs by its certified profile: one good part that has all prices at once.
+
+Fix `tail_delta`. Let c be the certified upper end of epsilon at it, over all cases of the profile (the two directions,
+parallel parts). The transcript has a sub-measure that misses at most `tail_delta`, whose loss is at most c, and whose
+Renyi divergences follow from the profile, case by case: rare large losses, which rule every moment of the whole, are in
+the delta. docs/proofs/certified_prices.md.
+
+>>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
+>>> steps = Repeated(PoissonSampled(GaussianLaw(noise_multiplier=1), rate="0.001"), times=100)
+>>> price = certified_cost(steps, Relation.ADD_REMOVE, Decimal("1e-7"), (Decimal(20),))
+>>> price.pure < Decimal("0.16") and price.rdp[Decimal(20)] < Decimal("0.003")
+True
+>>> from dpledger.accounting.costs import cost
+>>> cost(steps, Relation.ADD_REMOVE, orders=(Decimal(20),)).rdp[Decimal(20)] > Decimal("4")
+True
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+import numpy as np
+
+from dpledger.accounting import costs, filters
+from dpledger.accounting.composition import Composition, Repeated, Sequence, children
+from dpledger.accounting.costs import priced
+from dpledger.accounting.engine.anchors import Curve, Points
+from dpledger.accounting.engine.truncated import divergence_upper, places
+from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.floating import Array
+from dpledger.accounting.prices import Cost
+from dpledger.accounting.profile import Profile, compose
+from dpledger.accounting.reading import Ingredients, read_both_ways
+from dpledger.decimals import ZERO, add, float_down, float_up, multiply, round_down, round_up, subtract
+from dpledger.errors import CannotCertify, ParameterError
+from dpledger.relations import Relation
+
+__all__ = [
+    "LEEWAY",
+    "certified_cost",
+    "charge",
+    "cheaper_cost",
+    "currencies",
+    "default_tail_delta",
+    "possible_tail_deltas",
+    "wants_profile",
+]
+
+ONE = Decimal(1)
+NEGLIGIBLE = 1 / 64  # of tail_delta: where a profile is below, a looser bound of it changes no price that counts
+LEEWAY = Decimal("5e-9")
+"""Relative: by how much two machines may differ in a price from a profile."""
+MARGIN = multiply(LEEWAY, 2)
+"""Relative, and added to every price that a filter is charged: what a verifier accepts, by LEEWAY below its own price,
+is still an upper bound."""
+SHARE = 4  # halvings: a sixteenth of what is left
+SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place that a decimal may have
+
+Orders = tuple[Decimal, ...]
+
+
+def certified_cost(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
+    """The price of `tree`, outcomes apart, from its certified profile: `pure` and each Renyi order, all with a delta of
+    `tail_delta`, in (0, 1).
+
+    Claim: for all neighbours D, D' under `relation` there is a sub-measure R of the law on D that misses at most
+    `tail_delta`, with dR/dQ <= e^pure and Renyi divergences from Q, the law on D', of at most the result's, also where
+    the tree is run interactively beside others. Source: docs/proofs/certified_prices.md, sections 1 and 2.
+    Raises CannotCertify where no theorem gives a profile, or more than `tail_delta` is lost at every epsilon.
+    """
+    if not 0 < tail_delta < 1:
+        raise ParameterError("tail_delta", tail_delta, "a number in (0, 1)")
+    return _kept(tree, relation, tail_delta, orders)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
+    found = _profile(tree, relation).epsilon(tail_delta).upper
+    if found == math.inf:
+        raise CannotCertify(
+            f"at a tail_delta of {tail_delta:f} this {tree.kind} has no epsilon: more may fail at every epsilon"
+        )
+    pure = round_up(found)
+    x = places(float_down(pure))
+    cases = tuple(_cases(tree, relation, x, float(tail_delta) * NEGLIGIBLE))
+
+    def renyi(order: Decimal) -> Decimal:
+        more = float_up(subtract(order, ONE))
+        divergence = max(divergence_upper(x, case.there, case.back, case.last, more) for case in cases)
+        return min(pure, round_up(divergence))
+
+    rdp: Mapping[Decimal, Decimal | None] = MappingProxyType({order: renyi(order) for order in orders})
+    return Cost(pure=pure, delta=tail_delta, rho=None, mu_squared=None, rdp=rdp)
+
+
+@functools.lru_cache(maxsize=64)
+def _profile(tree: Composition, relation: Relation) -> Profile:
+    """The profile of all cases; what was found out of it is kept with it."""
+    return compose(tree, relation=relation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    """One direction of one list of losses: upper bounds of its profile and of that of the other direction, and a lower
+    bound of its own at the last point."""
+
+    there: Array
+    back: Array
+    last: float
+
+
+def _cases(tree: Composition, relation: Relation, x: Array, floor: float) -> Iterator[_Case]:
+    removed, added = read_both_ways(tree, relation)
+    there = [_bounds(one, x, floor) for one in _lists(removed)]
+    back = there if added is removed else [_bounds(one, x, floor) for one in _lists(added)]
+    for (low, high), (other_low, other_high) in zip(there, back, strict=True):
+        yield _Case(high, other_high, low)
+        if added is not removed:
+            yield _Case(other_high, high, other_low)
+
+
+def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
+    """What was made of one list: what dominates it, and, where that is not attained, what some mechanism attains."""
+    lists: list[list[Ingredients]] = []
+    for case in cases:
+        if case.covers:
+            lists.append([])
+        lists[-1].append(case)
+    return lists
+
+
+def _bounds(cases: list[Ingredients], x: Array, floor: float) -> tuple[float, Array]:
+    """A lower bound of the profile at the last of the points, and upper bounds at all; no closer than `floor` asks."""
+    last, upper = 0.0, np.ones(x.shape)
+    for case in cases:
+        low, high = Curve(case).deltas(Points(x), np.full(x.shape, floor))
+        if case.attained:
+            last = max(last, float(low[-1]))
+        if case.covers:
+            upper = high
+    return last, upper
+
+
+def cheaper_cost(tree: Composition, relation: Relation, tail_delta: Decimal, orders: Orders) -> Cost:
+    """The smaller price in each currency, of the profile and of the parts, all with a delta of `tail_delta` and the
+    margin; of the profile alone where the parts have a delta: theirs is another good part.
+
+    Claim: as `certified_cost`; rho and mu_squared, which only the parts may have, hold for the same sub-measure.
+    Source: docs/proofs/certified_prices.md, section 3. Raises as `certified_cost`.
+    """
+    whole = certified_cost(tree, relation, tail_delta, orders)
+    try:
+        parts = priced(tree, relation, orders)
+    except CannotCertify:
+        parts = whole
+    best = whole if parts.delta else parts.or_better(replace(whole, delta=ZERO))
+    return Cost(
+        pure=_with_margin(best.pure),
+        delta=tail_delta,
+        rho=_with_margin(best.rho),
+        mu_squared=_with_margin(best.mu_squared),
+        rdp={order: _with_margin(price) for order, price in best.rdp.items()},
+    )
+
+
+def _with_margin(price: Decimal | None) -> Decimal | None:
+    return None if price is None else round_up(multiply(price, add(ONE, MARGIN)))
+
+
+# ---- what a filter charges ------------------------------------------------------------------------------------------
+
+
+def charge(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> Coordinates:
+    """What the filter charges for `tree`: from its parts at a `tail_delta` of 0, and where the filter takes no other;
+    else account by account the cheaper price, from parts or from the profile. Raises as `cheaper_cost`."""
+    if not tail_delta or filters.tail_budget(filter_) is None:
+        return costs.charge(filter_, tree, relation)
+    return filters.charge(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
+
+
+def currencies(filter_: Filter, tree: Composition, relation: Relation, tail_delta: Decimal) -> tuple[Account, ...]:
+    """What the filter may charge for `tree`, account by account (`filters.currencies`)."""
+    if not tail_delta or filters.tail_budget(filter_) is None:
+        return costs.currencies(filter_, tree, relation)
+    return filters.currencies(filter_, cheaper_cost(tree, relation, tail_delta, filters.orders(filter_)))
+
+
+def default_tail_delta(filter_: Filter, left: Decimal) -> Decimal:
+    """Of a filter that has `left` of its delta: a sixteenth, rounded down to a power of two below `delta_sum`; 0 where
+    that is nothing."""
+    shares = possible_tail_deltas(filter_)
+    return next((share for share in shares if multiply(share, 1 << SHARE) <= left), ZERO)
+
+
+def possible_tail_deltas(filter_: Filter) -> Iterator[Decimal]:
+    """Every `default_tail_delta` of the filter, whatever is left of its delta; 0 apart."""
+    whole = filters.tail_budget(filter_)
+    if not whole:
+        return
+    for halvings in itertools.count(SHARE):
+        share = round_down(Fraction(whole) / (1 << halvings), digits=SHARE_DIGITS)
+        if not share:
+            return
+        yield share
+
+
+def wants_profile(tree: Composition, relation: Relation) -> bool:
+    """Whether a request is priced by its profile where nobody says otherwise: it runs more than one release, its parts
+    have no pure price, and the engine has a pair for each of its losses."""
+    return is_plan(tree) and has_profile_price(tree, relation)
+
+
+def is_plan(tree: Composition) -> bool:
+    """Whether it runs more than one release."""
+    if isinstance(tree, Repeated) and tree.times > 1:
+        return True
+    return (isinstance(tree, Sequence) and len(tree.of) > 1) or any(map(is_plan, children(tree)))
+
+
+def has_profile_price(tree: Composition, relation: Relation) -> bool:
+    """Whether the engine has a pair for each loss of `tree`, and its parts have no pure price."""
+    try:
+        if priced(tree, relation, ()).pure is not None:
+            return False
+    except CannotCertify:
+        pass
+    try:
+        return not any(case.curves for case in _profile(tree, relation).cases)
+    except CannotCertify:
+        return False

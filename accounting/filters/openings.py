@@ -1,0 +1,118 @@
+"""What a budget opens: the filter that keeps it, with constants that public numbers fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from dpledger.accounting.conversions import best_order_minus_one, zcdp_within
+from dpledger.accounting.filters.kinds import (
+    AdvancedFilter,
+    Boundary,
+    EitherFilter,
+    Filter,
+    GDPFilter,
+    PureFilter,
+    RDPFilter,
+    ZCDPFilter,
+)
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.decimals import ZERO, Number, multiply, read, round_down, subtract, text, total
+from dpledger.errors import ParameterError
+
+__all__ = ["Orders", "advanced", "opened_by"]
+
+Orders: TypeAlias = "Sequence[Number] | Sequence[tuple[Number, Number]]"
+"""Renyi orders above 1, which share a delta alike; or each with its share."""
+HALF = Decimal("0.5")
+ONE = Decimal(1)
+BOUNDARIES = ((Decimal(1), Decimal("0.7")), (Decimal("0.7"), Decimal("0.3")))
+"""Of the default mixture: parts of the order that holds the most zCDP (conversions.best_order_minus_one) and shares of
+the boundaries' delta. The second order holds what has rare losses; more orders, or others, gain nothing."""
+SHARE_DIGITS = 60  # a share of delta is cut, if at all, only at the last place that a decimal may have
+
+
+def opened_by(budget: Guarantee, *, orders: Orders | None = None) -> Filter:
+    """The filter that a scope's budget opens: F1 for a pure one, F8 for an approximate one, F3 for zCDP, F4 for RDP, F5
+    for GDP.
+
+    F8 gets half of delta for its boundaries and half for its charges. `orders` are those of its boundaries, which share
+    alike or as they say (`chosen`); else they are `BOUNDARIES`. Raises ParameterError for another kind, for a budget of
+    nothing, and for orders where the budget opens no F8.
+    """
+    if orders is not None and not (isinstance(budget, ApproxDP) and budget.delta):
+        raise ParameterError("orders", len(orders), "none: only an approx_dp budget with a delta above 0 has orders")
+    match budget:
+        case PureDP(epsilon=epsilon):
+            return PureFilter(epsilon)
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return _opened_by_approximate(epsilon, delta, orders)
+        case ZCDP(rho=rho, delta=delta):
+            return ZCDPFilter(rho, delta)
+        case RDP(orders=orders, epsilons=epsilons):
+            return RDPFilter(orders, epsilons)
+        case GDP(mu=mu):
+            return GDPFilter(mu)
+        case BoundedRange() | PrivacyCurve():  # exact profiles do not compose when parameters are chosen adaptively
+            raise ParameterError(
+                "budget", budget.kind, "a guarantee that composes (pure_dp, approx_dp, zcdp, rdp, gdp)"
+            )
+        case _:
+            assert_never(budget)
+
+
+def _opened_by_approximate(epsilon: Decimal, delta: Decimal, orders: Orders | None) -> Filter:
+    if not epsilon:
+        raise ParameterError("budget.epsilon", "0", "a number above 0")
+    if not delta:
+        return PureFilter(epsilon)
+    half = _share_of(delta, HALF)
+    if not half:
+        raise ParameterError("budget.delta", text(delta), "0, or enough to be halved within 60 decimal places")
+    best = best_order_minus_one(epsilon, half)
+    chosen = [(multiply(best, part), share) for part, share in BOUNDARIES] if orders is None else _chosen(orders)
+    boundaries = [(more, _share_of(half, share)) for more, share in chosen]
+    if not all(boundary for _, boundary in boundaries):
+        raise ParameterError("budget.delta", text(delta), "enough for each boundary within 60 decimal places")
+    return EitherFilter(epsilon, half, tuple(Boundary(more, boundary) for more, boundary in boundaries))
+
+
+def _share_of(delta: Decimal, share: Decimal | Fraction) -> Decimal:
+    return round_down(Fraction(delta) * Fraction(share), digits=SHARE_DIGITS)
+
+
+def _chosen(orders: Orders) -> list[tuple[Decimal, Decimal | Fraction]]:
+    """Orders less one, with their shares of the boundaries' delta: what they say, or alike."""
+    if not orders:
+        raise ParameterError("orders", "none", "at least one Renyi order")
+    pairs = [order for order in orders if isinstance(order, Sequence) and not isinstance(order, str)]
+    if not pairs:
+        return [(_less_one(order), Fraction(1, len(orders))) for order in orders]
+    if len(pairs) < len(orders) or any(len(pair) != 2 for pair in pairs):
+        raise ParameterError("orders", len(orders), "orders, or pairs (order, share), and not both")
+    shares = [read(share, field="orders") for _, share in pairs]
+    if not all(shares) or total(shares) > 1:
+        raise ParameterError("orders", text(total(shares)), "shares above 0 that add up to at most 1")
+    return [(_less_one(order), share) for (order, _), share in zip(pairs, shares, strict=True)]
+
+
+def _less_one(order: Number) -> Decimal:
+    found = read(order, field="orders")
+    if not found > 1:
+        raise ParameterError("orders", found, "Renyi orders above 1")
+    return subtract(found, ONE)
+
+
+def advanced(epsilon: Number, delta_boundary: Number, delta_sum: Number = ZERO) -> AdvancedFilter:
+    """F6 with the most zCDP that its boundary holds. ParameterError where that is nothing.
+
+    Claim: the result's `rho` is sound for its epsilon and delta_boundary. Source: conversions.zcdp_within.
+    """
+    loss, boundary = read(epsilon, field="epsilon"), read(delta_boundary, field="delta_boundary")
+    if not loss > 0:
+        raise ParameterError("epsilon", loss, "a number above 0")
+    if not 0 < boundary < 1:
+        raise ParameterError("delta_boundary", boundary, "a number in (0, 1)")
+    return AdvancedFilter(loss, boundary, delta_sum, round_down(zcdp_within(loss, boundary)))

@@ -1,0 +1,138 @@
+"""The tape of noise: what was asked of the doors and what they answered, recorded and replayed.
+
+Every door passes what it drew through `taped`. So an audit sees each primitive call, in order: `recording` keeps what
+was passed and returned, `replaying` hands the same outputs to a run on other data. Such a tape is for data of one's own
+making: it holds exact values, and replayed noise is known noise. So what is run for a ledger is `unrecorded`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import PolicyError
+from dpledger.mechanisms.noise.laws import AnyLaw, ExpMinus, Sensitivity
+
+__all__ = ["Draw", "Passed", "Returned", "recording", "replaying", "taped", "unrecorded"]
+
+Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any]
+"""What a door is given: whole numbers of steps, the scores of a choice, the probability of a coin."""
+
+Returned: TypeAlias = int | npt.NDArray[Any]
+"""What a door answers: noisy numbers, the place chosen, how a coin fell (of many: the positions of those that did)."""
+
+Answer = TypeVar("Answer", bound=Returned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Draw:
+    """One call of a door of noise: what was declared and what was passed and returned. For audits on data of their own
+    making: it holds the exact value, and neither the ledger nor a log may see it.
+
+    `shape`: of the variates; of a choice, how many there were to choose from. `value`, `output`: as passed and returned
+    (arrays are copies). `sensitivity`: None of a coin, whose law is its probability."""
+
+    law: AnyLaw
+    sensitivity: Sensitivity | None
+    value: Passed = field(repr=False)
+    output: Returned = field(repr=False)
+    shape: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many variates; of a choice, how many there were to choose from."""
+        return math.prod(self.shape)
+
+
+@dataclass(slots=True)
+class _Tape:
+    draws: list[Draw] = field(default_factory=list)
+    script: Sequence[Draw] = ()
+
+
+_TAPE: ContextVar[_Tape | None] = ContextVar("dpledger_noise_tape", default=None)
+_UNRECORDED: ContextVar[bool] = ContextVar("dpledger_noise_unrecorded", default=False)
+
+
+def taped(
+    law: AnyLaw, fresh: Answer, *, value: Passed, shape: tuple[int, ...], sensitivity: Sensitivity | None = None
+) -> Answer:
+    """What a door returns that drew `fresh`: that, or in a replay what the script holds; written down if a tape is on.
+
+    It is drawn in a replay too, so that whatever else reads the entropy reads the same."""
+    tape = _TAPE.get()
+    if tape is None:
+        return fresh
+    output = _scripted(tape, law, shape, fresh)
+    tape.draws.append(
+        Draw(law=law, sensitivity=sensitivity, value=_copy(value), output=_copy(output), shape=shape),
+    )
+    return output
+
+
+@contextmanager
+def recording() -> Iterator[list[Draw]]:
+    """Keep every call of a door of noise by this thread (or task) in the list that it yields, in order."""
+    with _on(_Tape()) as tape:
+        yield tape.draws
+
+
+@contextmanager
+def replaying(script: Sequence[Draw]) -> Iterator[list[Draw]]:
+    """As `recording`, but the n-th call returns the n-th output of `script` as long as it has the law and the shape of
+    that call; a call that the script does not hold draws afresh. The entropy advances as in the recorded run. Compare
+    the lists to see where two runs part."""
+    with _on(_Tape(script=tuple(script))) as tape:
+        yield tape.draws
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """What runs in this context (or in a function that it decorates) is on no tape: PolicyError if one is on, and for
+    whoever would put one on inside, like a query that the caller wrote."""
+    if _TAPE.get() is not None:
+        raise PolicyError(
+            "the noise is being recorded or replayed: a tape would hold the exact values, or the noise would be known, "
+            "so nothing is released, and nothing more is spent. Leave `recording` or `replaying` first; to audit a "
+            "mechanism, call the mechanism itself, on data of your own making"
+        )
+    token = _UNRECORDED.set(True)
+    try:
+        yield
+    finally:
+        _UNRECORDED.reset(token)
+
+
+@contextmanager
+def _on(tape: _Tape) -> Iterator[_Tape]:
+    if _UNRECORDED.get():
+        raise PolicyError("no noise is recorded or replayed inside a release: a tape would hold the exact values")
+    token = _TAPE.set(tape)
+    try:
+        yield tape
+    finally:
+        _TAPE.reset(token)
+
+
+def _scripted(tape: _Tape, law: AnyLaw, shape: tuple[int, ...], fresh: Answer) -> Answer:
+    """What the script holds for this call; `fresh` where it holds nothing that fits."""
+    position = len(tape.draws)
+    if position >= len(tape.script):
+        return fresh
+    then = tape.script[position]
+    if then.law != law or then.shape != shape or type(then.output) is not type(fresh):
+        return fresh
+    output: Answer = _copy(then.output)
+    return output
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

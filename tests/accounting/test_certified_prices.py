@@ -1,0 +1,357 @@
+"""Prices from the certified profile: never below the exact moments of the good part, close to them, and three twins
+that are below, each of which these tests tell from the rule."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dpledger.accounting import certified
+from dpledger.accounting.certified import LEEWAY, certified_cost, cheaper_cost, has_profile_price, is_plan
+from dpledger.accounting.composition import (
+    Composition,
+    GaussianLaw,
+    LaplaceLaw,
+    Parallel,
+    PmfPair,
+    PoissonSampled,
+    RandomizedResponseLaw,
+    Repeated,
+    Sequence,
+)
+from dpledger.accounting.costs import priced
+from dpledger.accounting.engine import truncated
+from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
+from dpledger.accounting.floating import Array
+from dpledger.accounting.guarantees import ZCDP, ApproxDP
+from dpledger.decimals import float_down, round_up
+from dpledger.errors import CannotCertify, ParameterError
+from dpledger.relations import Relation
+from price_oracles import mp
+
+ADD_REMOVE = Relation.ADD_REMOVE
+ORDERS = (Decimal("1.05"), Decimal(2), Decimal("7.5"), Decimal(30))
+Moment = Callable[[object, object], object]
+"""E_V[min(dU/dV, e^c)^a] of one direction, exactly, from (c, a)."""
+
+
+def gaussian(mu: object) -> tuple[Moment, ...]:
+    def moment(c, a):  # type: ignore[no-untyped-def]
+        at = c / mu + mu / 2  # where the loss is c, on V's axis
+        return mp.exp(a * (a - 1) * mu**2 / 2) * mp.ncdf(at - a * mu) + mp.exp(a * c) * mp.ncdf(-at)
+
+    return (moment,)
+
+
+def laplace(epsilon: object) -> tuple[Moment, ...]:
+    def moment(c, a):  # type: ignore[no-untyped-def]
+        def inside(x):  # type: ignore[no-untyped-def]
+            return mp.exp(-abs(x)) / 2 * mp.exp(a * min(abs(x) - abs(x - epsilon), c))
+
+        kinks = sorted({0, epsilon, (c + epsilon) / 2})
+        return mp.quad(inside, [-mp.inf, *kinks, mp.inf])
+
+    return (moment,)
+
+
+def finite(left: list[object], right: list[object]) -> tuple[Moment, ...]:
+    def one_way(top: list[object], bottom: list[object]) -> Moment:
+        def moment(c, a):  # type: ignore[no-untyped-def]
+            terms = (q * min(p / q, mp.exp(c)) ** a for p, q in zip(top, bottom, strict=True) if q)
+            return mp.fsum(terms)
+
+        return moment
+
+    return one_way(left, right), one_way(right, left)
+
+
+def sampled_gaussian(sigma: object, rate: object) -> tuple[Moment, ...]:
+    def ratio(x):  # type: ignore[no-untyped-def]
+        return 1 - rate + rate * mp.exp((2 * x - 1) / (2 * sigma**2))
+
+    def removed(c, a):  # type: ignore[no-untyped-def]
+        kink = sigma**2 * mp.log((mp.exp(c) - 1 + rate) / rate) + mp.mpf(1) / 2
+        inside = lambda x: mp.npdf(x, 0, sigma) * min(ratio(x), mp.exp(c)) ** a  # noqa: E731
+        return mp.quad(inside, [-30 * sigma, 0, kink, kink + 10 * sigma, kink + 40 * sigma])
+
+    def added(c, a):  # type: ignore[no-untyped-def]
+        inside = lambda x: mp.npdf(x, 0, sigma) * ratio(x) * min(1 / ratio(x), mp.exp(c)) ** a  # noqa: E731
+        below = mp.exp(-c) - 1 + rate
+        kink = -30 * sigma if below <= 0 else sigma**2 * mp.log(below / rate) + mp.mpf(1) / 2
+        return mp.quad(inside, sorted({-40 * sigma, kink, mp.mpf(0), mp.mpf(1), 20 * sigma, 50 * sigma}))
+
+    return removed, added
+
+
+def randomized_response(epsilon: str) -> tuple[list[object], list[object]]:
+    yes = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+    return [yes, 1 - yes], [1 - yes, yes]
+
+
+def exact_price(moments: tuple[Moment, ...], c: Decimal, order: Decimal) -> object:
+    """The Renyi divergence of the good part, of the worse direction."""
+    bound, a = mp.mpf(float_down(c)), mp.mpf(str(order))
+    return max(mp.log(moment(bound, a)) / (a - 1) for moment in moments)
+
+
+PAIRS: dict[str, tuple[Composition, tuple[Moment, ...]]] = {
+    "gaussian": (GaussianLaw(2), gaussian(mp.mpf(1) / 2)),
+    "gaussians": (Repeated(GaussianLaw(10), times=9), gaussian(mp.mpf(3) / 10)),
+    "laplace": (LaplaceLaw(1), laplace(mp.mpf(1))),
+    "randomized response": (RandomizedResponseLaw(1), finite(*randomized_response("1"))),
+    "pmf pair": (
+        PmfPair(
+            (Decimal("0.9"), Decimal("0.09"), Decimal("0.01")), (Decimal("0.8"), Decimal("0.199"), Decimal("0.001"))
+        ),
+        finite([mp.mpf("0.9"), mp.mpf("0.09"), mp.mpf("0.01")], [mp.mpf("0.8"), mp.mpf("0.199"), mp.mpf("0.001")]),
+    ),
+    "sampled gaussian": (PoissonSampled(GaussianLaw(1), rate="0.1"), sampled_gaussian(mp.mpf(1), mp.mpf("0.1"))),
+}
+
+
+@pytest.mark.parametrize("tail_delta", ["1e-7", "0.001", "0.05"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_price_is_above_the_exact_one_and_close_to_it(name: str, tail_delta: str) -> None:
+    tree, moments = PAIRS[name]
+    price = certified_cost(tree, ADD_REMOVE, Decimal(tail_delta), ORDERS)
+    assert price.pure is not None
+    assert price.delta == Decimal(tail_delta)
+    for order in ORDERS:
+        exact, found = exact_price(moments, price.pure, order), price.rdp[order]
+        assert found is not None
+        assert 0 <= found <= price.pure
+        assert mp.mpf(str(found)) >= exact
+        if tail_delta == "1e-7":
+            assert mp.mpf(str(found)) <= exact * mp.mpf("1.04")
+
+
+@given(
+    masses=st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000)), min_size=2, max_size=5).filter(
+        lambda rows: sum(q for _, q in rows) > 0
+    ),
+    tail=st.integers(1, 200),
+    order=st.sampled_from(ORDERS),
+)
+@settings(max_examples=60)
+def test_no_pair_costs_more_than_its_price(masses: list[tuple[int, int]], tail: int, order: Decimal) -> None:
+    """Also with mass that only one side has, where that is within tail_delta."""
+    size = 1 << 10
+    left, right = _shares([p for p, _ in masses], size), _shares([q for _, q in masses], size)
+    exact_left, exact_right = ([Decimal(p) / size for p in side] for side in (left, right))
+    tree = PmfPair(tuple(exact_left), tuple(exact_right))
+    tail_delta = Decimal(tail) / 1000
+    try:
+        price = certified_cost(tree, ADD_REMOVE, tail_delta, (order,))
+    except CannotCertify:
+        assert max(_missing(left, right), _missing(right, left)) / size >= tail_delta
+        return
+    moments = finite([mp.mpf(p) / size for p in left], [mp.mpf(q) / size for q in right])
+    assert price.pure is not None
+    assert price.rdp[order] is not None
+    assert mp.mpf(str(price.rdp[order])) >= exact_price(moments, price.pure, order)
+    c = mp.mpf(str(price.pure))
+    for top, bottom in ((left, right), (right, left)):
+        lost = mp.fsum(max(p - mp.exp(c) * q, 0) for p, q in zip(top, bottom, strict=True)) / size
+        assert lost <= mp.mpf(str(tail_delta))
+
+
+def _shares(weights: list[int], size: int) -> list[int]:
+    """Whole numbers in these proportions that add up to `size`."""
+    shares = [weight * size // sum(weights) for weight in weights]
+    shares[weights.index(max(weights))] += size - sum(shares)
+    return shares
+
+
+def _missing(top: list[int], bottom: list[int]) -> Decimal:
+    return Decimal(sum(p for p, q in zip(top, bottom, strict=True) if not q))
+
+
+def test_prices_rise_with_the_order_and_fall_with_the_delta() -> None:
+    tree = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=50)
+    deltas = [Decimal(text) for text in ("1e-9", "1e-6", "1e-3", "0.1")]
+    prices = [certified_cost(tree, ADD_REMOVE, delta, ORDERS) for delta in deltas]
+    pures = [price.pure for price in prices if price.pure is not None]
+    assert pures == sorted(pures, reverse=True)
+    assert len(pures) == 4
+    for price in prices:
+        renyi = [price.rdp[order] for order in ORDERS]
+        assert renyi == sorted(one for one in renyi if one is not None)
+
+
+def test_rare_large_losses_cost_a_delta_and_no_moment() -> None:
+    """What the second table of the specification is made of: 100 steps at a rate of 0.001."""
+    tree = Repeated(PoissonSampled(GaussianLaw(1), rate="0.001"), times=100)
+    order = Decimal(28)
+    parts, whole = priced(tree, ADD_REMOVE, (order,)), certified_cost(tree, ADD_REMOVE, Decimal("3e-8"), (order,))
+    assert parts.rdp[order] is not None
+    assert parts.rdp[order] > 600
+    assert whole.rdp[order] is not None
+    assert whole.rdp[order] < Decimal("0.003")
+
+
+def test_disjoint_parts_cost_the_largest_of_them() -> None:
+    weak, strong = GaussianLaw(4), GaussianLaw(2)
+    both = certified_cost(Parallel((weak, strong)), ADD_REMOVE, Decimal("1e-5"), ORDERS)
+    assert both == certified_cost(strong, ADD_REMOVE, Decimal("1e-5"), ORDERS)
+
+
+def test_what_shows_nothing_costs_nothing() -> None:
+    free = certified_cost(LaplaceLaw("0.001"), ADD_REMOVE, Decimal("0.1"), ORDERS)
+    assert free.pure == 0
+    assert set(free.rdp.values()) == {Decimal(0)}
+
+
+# ---- from parts or from the profile ---------------------------------------------------------------------------------
+
+
+def with_margin(price: Decimal | None) -> Decimal:
+    assert price is not None
+    return round_up(price * (1 + 2 * LEEWAY))
+
+
+def test_the_cheaper_price_counts_currency_by_currency() -> None:
+    tree = Repeated(LaplaceLaw("0.01"), times=100)
+    tail = Decimal("1e-6")
+    parts, whole = priced(tree, ADD_REMOVE, ORDERS), certified_cost(tree, ADD_REMOVE, tail, ORDERS)
+    best = cheaper_cost(tree, ADD_REMOVE, tail, ORDERS)
+    assert best.pure == with_margin(whole.pure)
+    assert best.delta == tail
+    assert (best.rho, best.mu_squared) == (with_margin(parts.rho), with_margin(parts.mu_squared))
+    for order in ORDERS:
+        cheaper = min(price for price in (parts.rdp[order], whole.rdp[order]) if price is not None)
+        assert best.rdp[order] == with_margin(cheaper)
+
+
+def test_parts_with_a_delta_of_their_own_give_no_price() -> None:
+    """Theirs is another good part."""
+    tree = Sequence((ApproxDP("0.1", "1e-9"), LaplaceLaw("0.1")))
+    best = cheaper_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
+    whole = certified_cost(tree, ADD_REMOVE, Decimal("1e-6"), ORDERS)
+    assert (best.pure, best.delta, best.rho) == (with_margin(whole.pure), Decimal("1e-6"), None)
+
+
+def test_what_is_a_plan_and_what_the_profile_prices_unasked() -> None:
+    step = PoissonSampled(GaussianLaw(1), rate="0.01")
+    assert is_plan(Repeated(step, times=2))
+    assert is_plan(Sequence((step, LaplaceLaw(1))))
+    assert not is_plan(step)
+    assert not is_plan(Repeated(step, times=1))
+    assert has_profile_price(Repeated(step, times=2), ADD_REMOVE)
+    assert not has_profile_price(Repeated(LaplaceLaw(1), times=2), ADD_REMOVE)  # a pure price: it may come back
+    assert not has_profile_price(Repeated(ZCDP("0.1"), times=2), ADD_REMOVE)  # no pair
+
+
+@pytest.mark.parametrize("tail_delta", ["0", "1", "-0.1"])
+def test_a_tail_delta_is_a_probability(tail_delta: str) -> None:
+    with pytest.raises(ParameterError, match="tail_delta"):
+        certified_cost(LaplaceLaw(1), ADD_REMOVE, Decimal(tail_delta), ())
+
+
+def test_more_mass_at_infinity_than_tail_delta_has_no_price() -> None:
+    with pytest.raises(CannotCertify, match="more may fail at every epsilon"):
+        certified_cost(ApproxDP(1, "0.01"), ADD_REMOVE, Decimal("0.001"), ())
+
+
+# ---- the quadrature, and its twins ----------------------------------------------------------------------------------
+
+
+def _line(x: Array) -> Array:
+    """A profile that is a line in e^x, 0 from 1 on."""
+    return np.maximum(0.0, (np.exp(1.0) - np.exp(x)) / (np.exp(1.0) + 1))
+
+
+def _in_x(x: Array, delta: Array, b: float) -> float:
+    """The twin: trapezoids in x."""
+    return float(np.trapezoid(np.exp(b * x) * delta, x))
+
+
+def _integral_of_line(b: float) -> float:
+    e, at = mp.e, mp.mpf(b)
+    return float((e * mp.expm1(at) / at - mp.expm1(at + 1) / (at + 1)) / (e + 1))
+
+
+@pytest.mark.parametrize("b", [0.3, 1.7, 9.0, 40.0, -1.3, -2.7, -31.0])
+def test_a_line_is_integrated_as_it_is(b: float) -> None:
+    exact = _integral_of_line(b)
+    found = chord_integral(places(1.0), _line(places(1.0)), b)
+    assert exact * (1 - 1e-13) <= found <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("b", [0.3, 1.7, 9.0])
+def test_trapezoids_in_x_are_no_bound(b: float) -> None:
+    x = places(1.0)
+    assert _in_x(x, _line(x), b) < _integral_of_line(b) * (1 - 1e-5)
+
+
+ORDER_MINUS_ONE = 5.0
+
+
+def _response(x: Array) -> Array:
+    """The profile of randomised response at an epsilon of 1."""
+    return _line(x)
+
+
+def _exact_response(c: float) -> float:
+    left, right = randomized_response("1")
+    moment = finite(left, right)[0]
+    return float(mp.log(moment(mp.mpf(c), mp.mpf(1 + ORDER_MINUS_ONE))) / ORDER_MINUS_ONE)  # type: ignore[arg-type]
+
+
+def test_the_second_integral_counts() -> None:
+    """The twin leaves delta' out."""
+    x = places(0.9)
+    delta = _response(x)
+    rule = divergence_upper(x, delta, delta, float(delta[-1]), ORDER_MINUS_ONE)
+    twin = divergence_upper(x, delta, np.zeros_like(delta), float(delta[-1]), ORDER_MINUS_ONE)
+    exact = _exact_response(0.9)
+    assert twin < exact * 0.999 < exact <= rule <= exact * 1.02
+
+
+def test_what_lies_beyond_c_counts() -> None:
+    """Of the second integral: the twin sees delta' fall to 0 at c, so that nothing is left beyond."""
+    x = places(0.9)
+    delta = _response(x)
+    cut = np.where(x < x[-1], delta, 0.0)
+    rule = divergence_upper(x, delta, delta, float(delta[-1]), ORDER_MINUS_ONE)
+    twin = divergence_upper(x, delta, cut, float(delta[-1]), ORDER_MINUS_ONE)
+    assert twin < _exact_response(0.9) <= rule
+
+
+def test_the_last_term_takes_the_lower_end() -> None:
+    """The twin takes the upper end: what is taken away must not be more than there is."""
+    x = places(0.9)
+    delta = _response(x)
+    wide = delta.copy()
+    wide[-1] *= 1.5
+    exact = _exact_response(0.9)
+    rule = divergence_upper(x, wide, delta, float(delta[-1]), ORDER_MINUS_ONE)
+    dropped = divergence_upper(x, wide, delta, 0.0, ORDER_MINUS_ONE)
+    twin = divergence_upper(x, wide, delta, float(wide[-1]), ORDER_MINUS_ONE)
+    assert twin < exact <= rule <= dropped
+
+
+def test_more_points_gain_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=60)
+    few = certified_cost(tree, ADD_REMOVE, Decimal("1e-8"), ORDERS)
+    certified._kept.cache_clear()
+    monkeypatch.setattr(truncated, "POINTS", 1000)
+    many = certified_cost(tree, ADD_REMOVE, Decimal("1e-8"), ORDERS)
+    certified._kept.cache_clear()
+    for order in ORDERS:
+        fine, coarse = many.rdp[order], few.rdp[order]
+        assert fine is not None
+        assert coarse is not None
+        assert fine <= coarse <= fine * Decimal("1.03")
+
+
+def test_points_are_those_of_the_rule() -> None:
+    x = places(2.5)
+    assert x.size == 101
+    assert x[0] == 0
+    assert x[-1] == 2.5
+    assert x[1] == pytest.approx(2.5e-4)
+    ratios = x[2:] / x[1:-1]
+    assert np.allclose(ratios, ratios[0], rtol=1e-12)
+    assert places(0.0).tolist() == [0.0]
