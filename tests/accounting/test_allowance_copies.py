@@ -220,6 +220,16 @@ def test_steps_never_granted_come_back_and_nothing_else(times: int, data: st.Dat
     assert settled == {"copies": done, "pure": done * Decimal("0.1"), "delta": reserved["delta"]}
 
 
+def test_parts_of_a_sequence_that_were_never_granted_come_back() -> None:
+    """Whatever each of them is: a copy, or something of the rest."""
+    parts = (LAW, LaplaceLaw("0.1"), LAW, LAW)
+    reserved = charged(*parts)
+    settled = [costs.settled(RULE, reserved, Sequence(parts, done=done), ADD) for done in range(5)]
+    assert [one["copies"] for one in settled] == [0, 1, 1, 2, 3]
+    assert [one["pure"] for one in settled] == [0, 0, *[Decimal("0.1")] * 3]
+    assert settled[-1] == reserved
+
+
 def test_copies_beyond_what_is_written_down_have_no_price() -> None:
     assert "copies" not in charged(Repeated(Repeated(LAW, times=10**10), times=10**10))
     assert split(GaussianLaw("1e9"), GaussianLaw("1e-9")) == (10**36, None)
