@@ -40,7 +40,7 @@ from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import one_of
 
-__all__ = ["Seek", "calibrate", "calibrate_count", "meets"]
+__all__ = ["Seek", "calibrate", "calibrate_count", "least_that", "meets", "most_that"]
 
 Seek: TypeAlias = Literal["least", "most"]
 """`least`: a larger value is more private (noise). `most`: a smaller one is (a rate, a loss)."""
@@ -121,6 +121,51 @@ def calibrate_count(
     made = _asked(make, "a function of one int")
     search = _Search(lambda value: meets(made(int(value)), target, relation=relation), _Wholes(), _seek(seek))
     return int(search.run(Decimal(low), Decimal(high), target))
+
+
+def least_that(holds: Callable[[Decimal], bool], *, within: tuple[Decimal, Decimal], digits: int) -> Decimal | None:
+    """The least value within, to so many significant digits, that holds, where greater ones hold too; None where the
+    greatest does not. The result was tried itself. The search starts at 1, as far as that is within."""
+    low, high = within
+    values, at, factor = _Decimals(digits), min(max(ONE, low), high), 2
+    known: Decimal | None = None
+    if holds(at):
+        known = at
+        while at != low and holds(following := max(values.shrunk(at, factor), low)):
+            known = at = following
+            factor *= 2
+        failed = max(values.shrunk(at, factor), low)
+    else:
+        failed = at
+        while known is None:
+            if failed == high:
+                return None
+            following = min(multiply(failed, factor), high)
+            factor *= 2
+            if holds(following):
+                known = following
+            else:
+                failed = following
+    if known == low:
+        return low
+    while (middle := values.between(failed, known)) is not None:
+        failed, known = (failed, middle) if holds(middle) else (middle, known)
+    return known
+
+
+def most_that(holds: Callable[[int], bool], *, most: int, known: int = 0) -> int:
+    """The most, up to `most`, that holds, where fewer hold too; `known`: a number that is known to hold, or 0, the
+    answer where none does. The result was tried itself."""
+    low, step = known, 1
+    while low < most and holds(high := min(most, low + step)):
+        low, step = high, 2 * step
+    if low >= most:
+        return low
+    high = min(most, low + step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 Value = TypeVar("Value", Decimal, int)

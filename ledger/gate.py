@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import certified, filters, outcomes
+from dpledger.accounting import asking, certified, filters, outcomes
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
-from dpledger.decimals import ZERO, subtract, text, total
+from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
-    CannotCertify,
     ChargeInProgress,
     KeyReused,
     ParameterError,
@@ -44,8 +43,8 @@ __all__ = [
     "Replayed",
     "Request",
     "check_failures",
-    "chosen_tail_delta",
     "decide",
+    "levels_of",
     "request_digest",
     "require_room_for",
     "settle",
@@ -57,7 +56,7 @@ class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
     random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
     started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
-    decides (`chosen_tail_delta`)."""
+    decides (`asking.chosen_tail_delta`)."""
 
     scope: str
     key: str
@@ -150,7 +149,9 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             f"the request one {request.unit.name} under {request.relation.value}"
         )
     _require_alone(state, scope, request)
-    tail_delta = chosen_tail_delta(state, scope, request.parts) if request.tail_delta is None else request.tail_delta
+    tail_delta = request.tail_delta
+    if tail_delta is None:
+        tail_delta = asking.chosen_tail_delta(levels_of(state, scope), request.parts)
     require_room_for(scope, tail_delta)
     digest = request_digest(request.scope, request, tail_delta)
     levels = tuple(
@@ -179,27 +180,11 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
     )
 
 
-def chosen_tail_delta(state: State, scope: ScopeState, parts: Composition) -> Decimal:
-    """The delta of a price from the profile where the request leaves it to the scope: a sixteenth of what is left, in
-    the level of the path that has least, for what `certified.wants_profile`; else 0, the price of the parts."""
-    if filters.tail_budget(scope.filter) is None or not certified.wants_profile(parts, scope.relation):
-        return ZERO
-    chosen = min(certified.default_tail_delta(level.filter, _delta_left(level)) for level in _taking(state, scope))
-    try:
-        return chosen if chosen and settling.price(scope, parts, chosen) else ZERO
-    except CannotCertify:  # more may fail at every epsilon, or it is too much work
-        return ZERO
-
-
-def _taking(state: State, scope: ScopeState) -> list[ScopeState]:
-    """The levels of the path that take a price from a profile; the others are charged the price of the parts."""
-    levels = [state.scopes[name] for name in scope.path]
-    return [level for level in levels if filters.tail_budget(level.filter) is not None]
-
-
-def _delta_left(level: ScopeState) -> Decimal:
-    whole, (spent, unpriced) = filters.tail_budget(level.filter), level.sums["delta"]
-    return ZERO if whole is None or unpriced else subtract(whole, spent)
+def levels_of(state: State, scope: ScopeState) -> asking.Levels:
+    """The scope as it is asked, then those above it."""
+    names = (scope.scope, *(name for name in scope.path if name != scope.scope))
+    found = (state.scopes[name] for name in names)
+    return tuple(asking.Level(level.filter, level.relation, level.sums) for level in found)
 
 
 def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
@@ -308,7 +293,7 @@ def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]
         yield request_digest(request.scope, request, request.tail_delta)
         return
     yield request_digest(request.scope, request, ZERO)
-    for level in _taking(state, scope):
+    for level in levels_of(state, scope):
         for tail_delta in certified.possible_tail_deltas(level.filter):
             yield request_digest(request.scope, request, tail_delta)
 

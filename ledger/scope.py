@@ -7,32 +7,33 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
-from dpledger.accounting import rules
+from dpledger.accounting import outcomes, rules
+from dpledger.accounting.composable import Counted, Ran
+from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import Number, read
+from dpledger.decimals import Number, read, whole
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
-from dpledger.ledger import gate, readings, recomposition, values, wire
+from dpledger.ledger import gate, quotes, readings, recomposition, values, wire
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.bodies import LIBRARY, Audited, Body, Closed, Declared, Lost, MechanismNote
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.standing import Form, ScopeState, State, next_steps
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
 from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Mechanism, Release, Steps
-from dpledger.process import Home
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Release, Steps, inspect
+from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ Answer = TypeVar("Answer")
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
 TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
+MOST_COUNTED = 10**9  # copies that `afford` counts
 POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
 
@@ -99,13 +101,65 @@ class Scope:
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))
 
-    def quote(self, mechanism: Described, *, tail_delta: Number | None = None) -> gate.Decision:
-        """What `release` or `open` would decide now, under a fresh key. Records and spends nothing; raises as they do,
-        but returns a refusal instead of raising BudgetRefused."""
+    def quote(self, mechanism: Described, *, tail_delta: Number | None = None) -> quotes.Quote:
+        """What `release` or `open` would be answered now, under a fresh key: the decision, each account before and
+        after, and a cheaper way to ask where there is one. Records and spends nothing; raises as they do, but returns a
+        refusal instead of raising BudgetRefused."""
         if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
             raise ParameterError("mechanism", _kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
         _, request = self._request(mechanism, None, tail_delta)
-        return gate.decide(self._ledger.refresh(), request, None)
+        state = self._ledger.refresh()
+        decision = gate.decide(state, request, None)
+        return quotes.quoted(state, state.scopes[self.name], request, decision)
+
+    def afford(
+        self, what: Ran | Counted, *, most: int = MOST_COUNTED, tail_delta: Number | None = None
+    ) -> quotes.Affordable:
+        """How many more of a mechanism or a tree would be admitted now: one by one, each asked as `release` would, and
+        as one plan, asked in the best way. Counting stops at `most`. Nothing is recorded.
+
+        `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
+        prices it, RelationError for a mechanism of another relation or unit."""
+        return quotes.afforded(
+            self._ledger.refresh(),
+            self._scope,
+            self._tree(what),
+            most=whole(most, field="most", least=1, most=MOST_COUNTED),
+            tail_delta=None if tail_delta is None else _below_one(tail_delta),
+        )
+
+    def _tree(self, what: object) -> Composition:
+        """What `afford` is asked about, as it would run here."""
+        if is_pair(what):
+            return Repeated(self._tree(what[0]), times=what[1])
+        if isinstance(what, (Mechanism, Interactive)):
+            return what.under(self.relation, self.unit).parts()
+        return outcomes.planned(as_tree(what))
+
+    def plan_training(
+        self,
+        *,
+        rate: Number,
+        steps: int,
+        expected_batch_size: Number,
+        dimension: int,
+        digits: int = 6,
+    ) -> TrainingPlan:
+        """The least noise with which this scope admits so many steps of DP-SGD now, by the cheapest way of asking.
+
+        Pass its numbers on: `private_sgd(scope, ..., noise_multiplier=plan.noise_multiplier,
+        tail_delta=plan.tail_delta)`. `plan.others` says what other ways would need.
+        Claim: such a request is admitted as long as nothing else is charged before it.
+        Raises ParameterError naming the field, InfeasiblePlan where no noise is admitted."""
+        scope = self._scope
+        return training_plan(
+            gate.levels_of(self._ledger.refresh(), scope),
+            rate=rate,
+            steps=steps,
+            expected_batch_size=expected_batch_size,
+            dimension=dimension,
+            digits=digits,
+        )
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
@@ -139,7 +193,7 @@ class Scope:
             raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once (else use `open`)")
         seconds = float(read(wait, field="wait", infinite=True))
         ready, request = self._request(mechanism, key, tail_delta)
-        _inspect(ready, data)
+        inspect(ready, data)
         redeem = self._redeem()
         decision = self._enter(replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
@@ -162,7 +216,7 @@ class Scope:
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
             raise ParameterError("mechanism", _kind_of(mechanism), "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
-        _inspect(ready, data)
+        inspect(ready, data)
         redeem = self._redeem()
         if isinstance(self._enter(replace(request, redeem=redeem.digest), wait=0.0), Replayed):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
@@ -188,7 +242,7 @@ class Scope:
             raise AlreadySpent(
                 "the key was released already: `release` with this key returns the value of that run, if it was kept"
             )
-        return Reservation(self, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
+        return Reservation(self._run, ready, Attempt(self._ledger, request.charge, self._redeem(), ready.kind))
 
     # ---- notes ------------------------------------------------------------------------------------------------------
 
@@ -321,51 +375,6 @@ class Scope:
         return Redeem(self._ledger.draw(REDEEM_BYTES))
 
 
-class Reservation(Generic[Data, Value]):
-    """A charge that is reserved and not yet started. Leaving the `with` block without a release aborts it."""
-
-    def __init__(self, scope: Scope, mechanism: Mechanism[Data, Value], attempt: Attempt) -> None:
-        self._scope = scope
-        self._mechanism = mechanism
-        self._attempt = attempt
-        self._home = Home("a reservation")
-        self._lock = threading.Lock()
-        self._is_over = False
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a reservation does not pickle: it is released once, in the process that made it")
-
-    @unrecorded()
-    def release(self, data: Data) -> Receipt[Value]:
-        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
-        _inspect(self._mechanism, data)
-        self._take()
-        self._attempt.start()
-        return self._scope._run(self._mechanism, data, self._attempt)
-
-    def abort(self) -> Entry:
-        """Give the whole charge back. Its key is used up."""
-        self._take()
-        return self._attempt.abort()
-
-    def _take(self) -> None:
-        """What is reserved is released or aborted once, by one thread."""
-        self._home.require()
-        with self._lock:
-            if self._is_over:
-                raise AlreadySpent("the reservation is over: it was released or aborted")
-            self._is_over = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._is_over and self._home.is_here:
-            self.abort()
-
-
 def _earlier(row: ChargeRow) -> Earlier:
     return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
 
@@ -379,11 +388,6 @@ def _below_one(tail_delta: Number) -> Decimal:
 
 def _kind_of(value: object) -> str:
     return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
-
-
-def _inspect(mechanism: Described, data: object) -> None:
-    if isinstance(mechanism, Inspects):
-        mechanism.inspect(data)
 
 
 def _steps(mechanism: Described) -> int | None:

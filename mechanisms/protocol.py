@@ -34,6 +34,7 @@ __all__ = [
     "Steps",
     "check_declared",
     "fixed",
+    "inspect",
 ]
 
 UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
@@ -115,6 +116,12 @@ class Inspects(Protocol):
     def inspect(self, data: object) -> None:
         """ParameterError where container, axes, public length or dtype do not fit. Values never matter."""
         ...
+
+
+def inspect(mechanism: Described, data: object) -> None:
+    """What the mechanism can tell of the data before anything is charged (`Inspects`), if it looks at all."""
+    if isinstance(mechanism, Inspects):
+        mechanism.inspect(data)
 
 
 class Conversation(Protocol[Query_contra, Answer_co, Value_co]):

@@ -206,9 +206,9 @@ def _present(**prices: Decimal | None) -> dict[str, Decimal]:
     return {name: price for name, price in prices.items() if price is not None and price < TOO_LARGE}
 
 
-def with_charge(filter_: Filter, sums: Sums, charged: Coordinates) -> Sums:
-    """The sums after one more charge."""
-    return {name: _plus(sums[name], charged.get(name)) for name in names(filter_)}
+def with_charge(filter_: Filter, sums: Sums, charged: Coordinates, *, times: int = 1) -> Sums:
+    """The sums after one more charge, or so many of it."""
+    return {name: _plus(sums[name], charged.get(name), times) for name in names(filter_)}
 
 
 def without_charge(filter_: Filter, sums: Sums, charged: Coordinates) -> Sums:
@@ -216,9 +216,9 @@ def without_charge(filter_: Filter, sums: Sums, charged: Coordinates) -> Sums:
     return {name: _minus(sums[name], charged.get(name)) for name in names(filter_)}
 
 
-def _plus(sum_: Sum, price: Decimal | None) -> Sum:
+def _plus(sum_: Sum, price: Decimal | None, times: int) -> Sum:
     priced, unpriced = sum_
-    return (priced, unpriced + 1) if price is None else (add(priced, price), unpriced)
+    return (priced, unpriced + times) if price is None else (add(priced, multiply(price, times)), unpriced)
 
 
 def _minus(sum_: Sum, price: Decimal | None) -> Sum:

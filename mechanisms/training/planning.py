@@ -8,73 +8,160 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
-from dpledger.accounting import costs, filters
-from dpledger.accounting.calibration import calibrate
+from dpledger.accounting import asking, filters
+from dpledger.accounting.asking import Level, Levels
+from dpledger.accounting.calibration import DIGITS, MOST_DIGITS, calibrate
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.decimals import Number, read, round_up, text, whole
-from dpledger.errors import ParameterError
+from dpledger.decimals import ZERO, Number, read, round_up, text, whole
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["TrainingPlan", "dpsgd_plan"]
+__all__ = ["PlansTraining", "TrainingPlan", "dpsgd_plan", "training_plan"]
 
 MOST_STEPS = 10**12
 MOST_UNITS = 10**17  # a decimal of the profile, as the rate is
 MOST_ENTRIES = 2**31  # of a gradient, as in `DPSGD`
+LEAST_NOISE, MOST_NOISE = Decimal("0.01"), Decimal(10**6)
 CLEAR, LOST = 1.0, 0.05  # ratios of the mean gradient's bound to the norm of the noise on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """`steps` of DP-SGD at `rate` with `noise_multiplier`. `prices`: what a scope with this filter charges, by account;
-    `fits`: whether an empty one admits it. `signal_to_noise`: the largest norm that a mean gradient can have, over the
-    typical norm of the noise on it."""
+    """`steps` of DP-SGD at `rate` with `noise_multiplier`. `tail_delta`: how the scope is asked for it (0: priced from
+    its parts); `prices`: what it is then charged, by account; `fits`: whether it is admitted. `others`: the noise that
+    other ways of asking would need, by their tail_delta, None where none does. `signal_to_noise`: the largest norm that
+    a mean gradient can have, over the typical norm of the noise on it."""
 
     rate: Decimal
     steps: int
     noise_multiplier: Decimal
     expected_batch_size: Decimal
+    tail_delta: Decimal
     prices: Mapping[str, str]
     fits: bool
+    others: Mapping[Decimal, Decimal | None]
     signal_to_noise: float
 
     def parts(self) -> Composition:
         """What such a run is made of."""
-        return Repeated(PoissonSampled(GaussianLaw(self.noise_multiplier), rate=self.rate), times=self.steps)
+        return _plan(self.rate, self.steps, self.noise_multiplier)
 
     def words(self) -> str:
-        """The plan in two sentences."""
+        """The plan in a few sentences."""
         if self.signal_to_noise >= CLEAR:
             said = "a single step can show a direction"
         elif self.signal_to_noise >= LOST:
             said = "single steps are mostly noise; what is learnt comes from many of them"
         else:
             said = "steps are lost in noise: take larger batches, fewer parameters, or a larger budget"
-        return (
-            f"{self.steps} steps at rate {text(self.rate)} with noise multiplier {text(self.noise_multiplier)}. "
-            f"The mean gradient is at most {self.signal_to_noise:.3g} times the noise on it: {said}."
+        sentences = [
+            f"{self.steps} steps at rate {text(self.rate)} with noise multiplier {text(self.noise_multiplier)}, "
+            f"{_asked(self.tail_delta)}.",
+            *(f"{_asked(way).capitalize()} it would take {_needed(noise)}." for way, noise in self.others.items()),
+            f"The mean gradient is at most {self.signal_to_noise:.3g} times the noise on it: {said}.",
+        ]
+        if not self.fits:
+            sentences.insert(1, "A scope with this budget refuses it: `scope.plan_training` says what it admits.")
+        return " ".join(sentences)
+
+
+def _asked(tail_delta: Decimal) -> str:
+    return f"asked with tail_delta={text(tail_delta)}" if tail_delta else "priced from its parts (tail_delta=0)"
+
+
+def _needed(noise: Decimal | None) -> str:
+    return "more noise than any" if noise is None else f"{text(noise)}"
+
+
+def _plan(rate: Decimal, steps: int, noise: Decimal) -> Composition:
+    return Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
+
+
+@runtime_checkable
+class PlansTraining(Protocol):
+    """A scope, as far as a plan needs it."""
+
+    def plan_training(
+        self, *, rate: Number, steps: int, expected_batch_size: Number, dimension: int
+    ) -> TrainingPlan: ...
+
+
+def training_plan(
+    levels: Levels, *, rate: Number, steps: int, expected_batch_size: Number, dimension: int, digits: int = DIGITS
+) -> TrainingPlan:
+    """The least noise, to so many digits, with which these levels admit so many steps, by the cheapest way of asking.
+
+    Claim: `asking.admits(levels, result.parts(), result.tail_delta)`. Raises ParameterError naming the field,
+    InfeasiblePlan where no noise from 0.01 to 10^6 is admitted in any way."""
+    chance, size = read(rate, field="rate"), read(expected_batch_size, field="expected_batch_size")
+    if not 0 < chance <= 1:
+        raise ParameterError("rate", chance, "a probability in (0, 1]")
+    if not size > 0:
+        raise ParameterError("expected_batch_size", size, "a number above 0")
+    planned = whole(steps, field="steps", least=1, most=MOST_STEPS)
+    entries = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
+    found = asking.least(
+        levels,
+        lambda noise: _plan(chance, planned, noise),
+        within=(LEAST_NOISE, MOST_NOISE),
+        digits=whole(digits, field="digits", least=1, most=MOST_DIGITS),
+    )
+    if found is None:
+        raise InfeasiblePlan(
+            f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
+            "fewer steps, a smaller rate, or a scope with more left (see `scope.account()`)"
         )
+    return _told(levels, chance, planned, found.value, found.tail_delta, size, entries, dict(found.others))
+
+
+def _told(
+    levels: Levels,
+    rate: Decimal,
+    steps: int,
+    noise: Decimal,
+    tail_delta: Decimal,
+    size: Decimal,
+    dimension: int,
+    others: Mapping[Decimal, Decimal | None],
+) -> TrainingPlan:
+    plan, own = _plan(rate, steps, noise), levels[0]
+    return TrainingPlan(
+        rate=rate,
+        steps=steps,
+        noise_multiplier=noise,
+        expected_batch_size=size,
+        tail_delta=tail_delta,
+        prices=filters.asked(own.filter, own.sums, asking.charge(own, plan, tail_delta)),
+        fits=asking.admits(levels, plan, tail_delta),
+        others=others,
+        signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
+    )
 
 
 def dpsgd_plan(
     n_public: int,
     epochs: Number,
     batch: Number,
-    target: Guarantee,
+    target: Guarantee | None = None,
     *,
     dimension: int,
+    scope: PlansTraining | None = None,
     scope_filter: Filter | None = None,
 ) -> TrainingPlan:
-    """A plan that meets `target`: batches of `batch` units expected, so many epochs over `n_public` units.
+    """A plan for `scope`, or one that meets `target`: batches of `batch` units expected, so many epochs over `n_public`
+    units.
 
     `n_public`: how many units there are, a number that may be published (under add_remove the true one is private).
-    `dimension`: of the gradient. `scope_filter`: that of the scope it is for; default: the one that a budget of
-    `target` opens. It admits a chosen sequence of requests, so its prices may pass the target: then `fits` is False,
-    and the scope wants a larger budget.
-    Claim: `parts()` meets `target` under add_remove. Source: calibration.calibrate. Raises ParameterError naming the
-    field, InfeasiblePlan where no noise does.
+    `dimension`: of the gradient. `scope`: the least noise that it admits now, by the cheapest way of asking
+    (`Scope.plan_training`). `target`: the least noise with which the run alone meets it; `fits` then says whether an
+    empty scope with `scope_filter` admits it in some way (default: the filter that a budget of `target` opens). A
+    scope's theorem allows requests that are chosen as one goes along, so it may ask for more noise than the target.
+    Claim: with a target `parts()` meets it under add_remove; with a scope as `training_plan`. Source:
+    calibration.calibrate. Raises ParameterError naming the field, InfeasiblePlan where no noise does.
     """
     n_public = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
     dimension = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)
@@ -87,18 +174,19 @@ def dpsgd_plan(
     steps = math.ceil(Fraction(rounds) * n_public / Fraction(size))
     if steps > MOST_STEPS:
         raise ParameterError("epochs", rounds, f"at most {MOST_STEPS} steps in all")
-    noise = calibrate(lambda z: Repeated(PoissonSampled(GaussianLaw(z), rate=rate), times=steps), target)
-    plan = Repeated(PoissonSampled(GaussianLaw(noise), rate=rate), times=steps)
+    if scope is not None:
+        if target is not None or scope_filter is not None:
+            raise ParameterError("scope", "given beside a target or a filter", "one of them")
+        if not isinstance(scope, PlansTraining):
+            raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
+        return scope.plan_training(rate=rate, steps=steps, expected_batch_size=size, dimension=dimension)
+    if target is None:
+        raise ParameterError("target", "nothing", "a guarantee, like ApproxDP(3, '1e-6'), or a scope to plan for")
+    noise = calibrate(lambda z: _plan(rate, steps, z), target)
     rule = filters.opened_by(target) if scope_filter is None else scope_filter
     if type(rule) not in filters.KINDS:
         raise ParameterError("scope_filter", scope_filter, "a filter, like the one of the scope, or nothing")
-    charged, nothing = costs.charge(rule, plan, Relation.ADD_REMOVE), filters.opening(rule)
-    return TrainingPlan(
-        rate=rate,
-        steps=steps,
-        noise_multiplier=noise,
-        expected_batch_size=size,
-        prices=filters.asked(rule, nothing, charged),
-        fits=filters.admits(rule, filters.with_charge(rule, nothing, charged)),
-        signal_to_noise=float(size) / (float(noise) * math.sqrt(dimension)),
-    )
+    empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule)),)
+    plan = _plan(rate, steps, noise)
+    admitted = (way for way in asking.ways(empty, plan) if asking.admits(empty, plan, way))
+    return _told(empty, rate, steps, noise, next(admitted, ZERO), size, dimension, {})
