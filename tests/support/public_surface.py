@@ -147,6 +147,12 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
+    "AllowanceFilter": Door(
+        dpl.AllowanceFilter,
+        {"law": LEAF, "steps": 10, "epsilon_law": 1, "delta_law": "1e-7", "epsilon_rest": 1, "delta_rest": "1e-7"},
+        {"delta_law": "delta_law|delta_rest", "epsilon_law": "epsilon_law|epsilon_rest"},
+    ),
     "Odometer": Door(
         dpl.Odometer,
         {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
@@ -238,6 +244,7 @@ DOORS: dict[str, Door] = {
             "relation": "add_remove",
             "budget": dpl.ApproxDP(1, "1e-6"),
             "orders": (9, "2.5"),
+            "allowance": None,
             "keep": "value",
             "parents": (),
             "dataset": None,
