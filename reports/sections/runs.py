@@ -395,12 +395,14 @@ def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
     match account.filter:
         case MixedFilter():
             return ("mixed_pure", "mixed_rdp")
-        case EitherFilter() as rule if carrier != "pure":
-            return filters.mixed_names(rule)[_place(carrier)]
+        case EitherFilter() as rule:
+            return (carrier,) if carrier == "pure" else filters.mixed_names(rule)[_place(carrier)]
         case RDPFilter():
             return ("pure", _order_of(account, carrier))
-        case _:
+        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter():
             return (carrier,)
+        case rule:
+            assert_never(rule)
 
 
 def _place(carrier: str) -> int:
