@@ -132,8 +132,10 @@ class Scope:
         """What `afford` is asked about, as it would run here."""
         if is_pair(what):
             return Repeated(self._tree(what[0]), times=what[1])
-        if isinstance(what, (Mechanism, Interactive)):
+        if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
+        if isinstance(what, type) or not hasattr(what, "kind"):
+            raise ParameterError("what", _kind_of(what), "a mechanism or a tree, or a pair of one and a count")
         return outcomes.planned(as_tree(what))
 
     def plan_training(

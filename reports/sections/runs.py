@@ -399,7 +399,7 @@ def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
             return (carrier,) if carrier == "pure" else filters.mixed_names(rule)[_place(carrier)]
         case RDPFilter():
             return ("pure", _order_of(account, carrier))
-        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter():
+        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter() | AllowanceFilter():
             return (carrier,)
         case rule:
             assert_never(rule)
