@@ -68,8 +68,9 @@ class Curve:
         self._composed = finite if self._direct is None else None
         self._anchors: dict[float, _Anchor | None] = {}
 
-    def deltas(self, points: Points, floors: Array) -> tuple[Array, Array]:
+    def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
+        Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is.
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
@@ -89,7 +90,7 @@ class Curve:
             asked.lower[near < epsilons] = 0.0
             for method in _methods(composed):
                 cover(method, composed, asked)
-        for i in asked.left().tolist():
+        for i in asked.left().tolist() if alone or composed is None else ():
             start, end = points.ends(i)
             alone = delta_interval(self._what, start)
             lowest = alone if start == end else delta_interval(self._what, end)

@@ -1,8 +1,8 @@
 """Many epsilons of one profile by few answers, each made for one of them and good for its neighbours.
 
 A *method* makes answers for one epsilon, each sharper than the last: contours, lattices, cuts, layers. The middle of
-what is asked comes first; each answer is asked about all, and what it leaves wide on both sides is asked in the same way.
-Bounds for one number are intersected. docs/proofs/engine.md, sections 1 and 8.
+what is asked comes first; each answer is asked about all, and what it leaves wide on both sides is asked in the same
+way. Bounds for one number are intersected. docs/proofs/engine.md, sections 1 and 8.
 """
 
 from __future__ import annotations
