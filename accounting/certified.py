@@ -134,7 +134,7 @@ def _bounds(cases: list[Ingredients], x: Array, floor: float) -> tuple[float, Ar
     """A lower bound of the profile at the last of the points, and upper bounds at all; no closer than `floor` asks."""
     last, upper = 0.0, np.ones(x.shape)
     for case in cases:
-        low, high = Curve(case).deltas(Points(x), np.full(x.shape, floor))
+        low, high = Curve(case).deltas(Points(x), np.full(x.shape, floor), alone=False)
         if case.attained:
             last = max(last, float(low[-1]))
         if case.covers:
