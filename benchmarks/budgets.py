@@ -93,7 +93,7 @@ def before(epsilon: str, delta: str) -> filters.Filter:
     """What an ApproxDP budget opened until now: one boundary, of the order that is best for Gaussians."""
     half = Decimal(delta) / 2
     order = best_order_minus_one(Decimal(epsilon), half)
-    return filters.EitherFilter(Decimal(epsilon), half, ((order, half),))
+    return filters.EitherFilter(Decimal(epsilon), half, (filters.Boundary(order, half),))
 
 
 def in_runs(scope: dpl.Scope, law: dpl.Composition, steps: int) -> int:
@@ -128,7 +128,7 @@ def measured(name: str, part: Part, epsilon: str, delta: str, ways: dict[str, ob
 
 def law_of(part: Part) -> dpl.Composition:
     """One copy, in our words."""
-    return part.tree().of
+    return dpl.RandomizedResponseLaw(part.size) if part.kind == "response" else part.tree().of
 
 
 # ---- peers ----------------------------------------------------------------------------------------------------------
