@@ -40,7 +40,7 @@ __all__ = [
     "copies_one_by_one",
     "least",
     "planned_copies",
-    "share",
+    "used",
     "ways",
 ]
 
@@ -118,10 +118,10 @@ def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS)))
 
 
-def share(levels: Levels, tree: Composition, tail_delta: Decimal) -> Fraction:
-    """What is used once the tree is charged, in the level where it is most: the reading at the budget's own delta, as a
-    share of its epsilon. For comparing ways; what has no reading there is worse than everything."""
-    return max(_used(level) for level in after(levels, tree, tail_delta))
+def used(levels: Levels) -> Fraction:
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
+    For comparing ways; what has no reading there is worse than everything."""
+    return max(map(_used, levels))
 
 
 def _used(level: Level) -> Fraction:

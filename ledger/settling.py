@@ -21,10 +21,11 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import certified, costs, filters, outcomes, rules
+from dpledger.accounting import allowances, certified, costs, filters, outcomes, rules
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.prices import FREE
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.ledger.standing import Form
@@ -71,7 +72,8 @@ def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO)
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
     if _by_profile(level, tail_delta):
         return certified.charge(level.filter, parts, level.relation, tail_delta)
-    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
+    _, left = allowances.counted(level.filter, parts)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
@@ -123,7 +125,7 @@ def _is_covered(charged: Coordinates, account: Account, covers: Callable[[str, D
 
 def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
     """As `_covers`, of a price from a profile, which has a margin above that leeway."""
-    if coordinate == "delta":
+    if coordinate in {"delta", "copies"}:
         return charged >= least
     return decimals.multiply(charged, WITH_PROFILE_LEEWAY) >= least
 

@@ -23,9 +23,9 @@ from dpledger.decimals import INFINITY, ZERO, add, in_own_context, magnitude, ow
 
 __all__ = ["Share", "best_alone", "mixture_epsilon", "shares"]
 
-DIGITS = 55  # of every number below, beyond those before the point
-ROUNDING = Decimal("1e-40")  # above the rounding errors of a reading, relative to 1 + L: they stay below 1e-45
-CONVERGED = Decimal("1e-25")  # of h, relative to the smallest l: what is left out of the maximum is its square
+DIGITS = 40  # of every number below, beyond those before the point
+ROUNDING = Decimal("1e-28")  # above the rounding errors of a reading, relative to 1 + L: they stay below 1e-32
+CONVERGED = Decimal("1e-17")  # of h, relative to the smallest l: what is left out of the maximum is its square
 MOST_STEPS = 200
 
 
@@ -60,7 +60,7 @@ class _At:
 def mixture_epsilon(shared: Sequence[Share], totals: Sequence[Decimal], pure: Decimal) -> Decimal:
     """The reading of the accounts `totals` (one a boundary) and the sum `pure`, each infinite where it has no price.
 
-    Claim: result is at least the number of the module's docstring, and above it by less than 1e-39 (1 + result).
+    Claim: result is at least the number of the module's docstring, and above it by less than 1e-27 (1 + result).
     Source: docs/proofs/filters.md, "F8".
     """
     known = [_Known(*one, total) for one, total in zip(shared, totals, strict=True) if not total.is_infinite()]

@@ -60,8 +60,9 @@ KINDS: dict[str, Make] = {
     "gaussian": lambda mu: GaussianLaw(1 / mu),
 }
 """A level by how much it tells."""
+LAPLACE_KINDS = ("laplace", "discrete_laplace")
 every_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-laplace_kinds = pytest.mark.parametrize("make", [KINDS["laplace"], KINDS["discrete_laplace"]], ids=str)
+laplace_kinds = pytest.mark.parametrize("make", [KINDS[kind] for kind in LAPLACE_KINDS], ids=LAPLACE_KINDS)
 
 
 # ---- what a chain is ------------------------------------------------------------------------------------------------

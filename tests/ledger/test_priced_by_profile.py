@@ -22,7 +22,7 @@ from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.protocol import Release
 from ledger_forger import forged
-from ledger_mechanisms import Once, Training, TrainingRun, laplace, training
+from ledger_mechanisms import Once, Training, TrainingRun, laplace, stream, training
 
 BUDGET = ApproxDP(1, "0.000001")
 HALF = Decimal("0.0000005")
@@ -88,7 +88,9 @@ def test_a_share_of_what_is_left_is_never_used_up(book: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [laplace("0.1"), Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), training(1)], ids=repr
+    "mechanism",
+    [laplace("0.1"), Once(claimed=ZCDP("0.005"), made_of=dpl.GaussianLaw(10)), training(1)],
+    ids=["laplace", "gaussian", "training"],
 )
 def test_one_release_and_pure_prices_are_priced_from_the_parts(book: Ledger, mechanism: Any) -> None:
     scope = scope_of(book)
@@ -200,6 +202,19 @@ def test_a_run_that_says_it_took_no_step_pays_for_those_granted(book: Ledger) ->
         steps.ask(None)
     (committed,) = bodies(book, Committed)
     assert committed.rule == "cap"
+
+
+def test_no_outcome_and_no_word_of_a_mechanism_brings_anything_back(book: Ledger) -> None:
+    """A realised loss, and a release that says that it ran nothing: where no steps are granted, none count."""
+    scope = scope_of(book)
+    with scope.open(stream("0.5", 2), None, tail_delta="1e-8") as answers:
+        answers.ask(True)
+    whole = dpl.Repeated(dpl.GaussianLaw(50), times=4)
+    scope.release(replace(plan(), run=lambda data, _: Release(value=data, parts=replace(whole, done=0))), 7)
+    ends, starts = bodies(book, Committed), bodies(book, Reserved)
+    assert [end.rule for end in ends] == ["cap", "cap"]
+    assert [end.levels for end in ends] == [start.levels for start in starts]
+    assert all(start.tail_delta for start in starts)
 
 
 def test_the_account_names_the_delta_and_its_cause(book: Ledger) -> None:

@@ -168,6 +168,19 @@ def test_words_that_decide_nothing_are_refined() -> None:
     assert np.abs(sample(RoundedGaussian(1, 1), 2, centre)).max() >= 5  # S near 0 means far out
 
 
+@pytest.mark.parametrize("second", [0, 2**40], ids=["hardly inside", "hardly outside"])
+def test_a_point_next_to_the_circle_is_kept_or_rejected_exactly(second: int) -> None:
+    """S = (1 - 2^-63)^2 + (second / 2^63)^2: float64 takes both for 1. Inside, the variate is next to 0."""
+    law, point = RoundedGaussian(1, 1), np.array([2**63 - 1, second], dtype=np.uint64)
+    single = WordList(point, seeded(2))
+    assert sample_one(law, single) == (sample_one(law, seeded(2)) if second else 0)
+    assert single.asked > 2
+    many = WordList(point.repeat(pairs_of_first_batch(10)), seeded(2))
+    drawn = sample(law, 10, many)
+    assert len(drawn) == 10
+    assert drawn.any() == bool(second)
+
+
 @pytest.mark.parametrize("bits", [0, 1, 5])
 def test_exponentials_refined_from_few_bits_follow_their_law(bits: int) -> None:
     entropy = seeded(11, bits)
