@@ -19,7 +19,7 @@ __all__ = ["chord_integral", "divergence_upper", "places"]
 
 POINTS = 100
 SPAN = 1e4  # the last point over the first one above 0
-LEAST_EXCESS = 2.0**-20  # of an order over 1: below it the integrals lose their digits, and the divergence rises with it
+LEAST_EXCESS = 2.0**-20  # of an order over 1: nearer to 1 digits are lost, and the divergence rises with the order
 LARGEST_LOG = 600.0  # of a moment; where it may be beyond, c itself is the answer
 SLACK = 64 * UNIT  # relative: above the roundings of one term, but for those of its exponent
 
