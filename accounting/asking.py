@@ -187,8 +187,8 @@ class Least:
 def least(
     levels: Levels, make: Callable[[Decimal], Composition], *, within: tuple[Decimal, Decimal], digits: int
 ) -> Least | None:
-    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`; None where
-    no value within is admitted in any.
+    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
+    the scope would choose, where no other needs less; None where no value within is admitted in any.
 
     Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
     costs more."""
@@ -204,6 +204,8 @@ def least(
             best = value, way
     if best is None:
         return None
+    if admits(levels, make(best[0]), tried[0]):  # what the scope would choose needs no more: it keeps delta for others
+        best = best[0], tried[0]
     compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best[1])
     others = tuple((way, found(way, (best[0], within[1]), DIGITS_OF_OTHERS)) for way in compared)
     return Least(*best, others)

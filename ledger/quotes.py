@@ -14,7 +14,7 @@ from dpledger.accounting import asking, filters
 from dpledger.accounting.asking import Levels
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import text
-from dpledger.ledger.gate import Admitted, Decision, Request, levels_of
+from dpledger.ledger.gate import Admitted, Decision, Request, levels_of, require_open
 from dpledger.ledger.standing import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "quoted"]
@@ -147,7 +147,9 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
 def afforded(
     state: State, scope: ScopeState, parts: Composition, *, most: int, tail_delta: Decimal | None
 ) -> Affordable:
-    """How many more of `parts` would be admitted. CannotCertify where no theorem prices them in any way."""
+    """How many more of `parts` would be admitted. ScopeError in a closed scope; CannotCertify where no theorem prices
+    them in any way."""
+    require_open(state, scope)
     levels = levels_of(state, scope)
     asking.after(levels, parts, asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta)
     return Affordable(

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
-from dpledger.accounting.filters.charges import MIXED_NAMES, Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
@@ -82,8 +82,10 @@ def _mixture(filter_: EitherFilter, sums: Sums, delta: Decimal) -> Decimal:
 
 
 def _shown(found: Decimal, *kept: Decimal) -> Decimal:
-    """`found`, rounded up, but not past one of those that it is within."""
-    return min([round_up(found), *(limit for limit in kept if found <= limit)])
+    """`found`, rounded up, but not past one of those that it is within; infinite where no number that is written down
+    reaches it."""
+    shown = min([round_up(found), *(limit for limit in kept if found <= limit)])
+    return shown if shown < TOO_LARGE else INFINITY
 
 
 def _fits_alone(filter_: EitherFilter, sums: Sums) -> bool:
@@ -192,7 +194,7 @@ def _budget_reading(spent_: Decimal, delta: Decimal, converted: Callable[[], Dec
 
 def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> Decimal:
     """A Renyi divergence as an epsilon at `delta`."""
-    epsilon = round_up(add(divergence, boundary_offset(order_minus_one, delta)))
+    epsilon = _shown(add(divergence, boundary_offset(order_minus_one, delta)))
     return epsilon if epsilon > 0 else ZERO
 
 

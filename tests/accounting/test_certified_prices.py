@@ -336,6 +336,15 @@ def test_the_last_term_takes_the_lower_end() -> None:
     assert twin < exact <= rule <= dropped
 
 
+@pytest.mark.parametrize("excess", [1e-60, 1e-17, 1e-16, 1e-12, 1e-7])
+def test_an_order_that_doubles_do_not_tell_from_1_has_the_price_of_one_above_it(excess: float) -> None:
+    """The limit is the Kullback-Leibler divergence, tanh(1/2) here; at an order of 1 itself 0 would be divided by 0."""
+    x = places(1.0)
+    delta = _response(x)
+    near, above = (divergence_upper(x, delta, delta, 0.0, more) for more in (excess, 1e-5))
+    assert np.tanh(0.5) <= near <= above <= np.tanh(0.5) * 1.02
+
+
 def test_more_points_gain_little(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Repeated(PoissonSampled(GaussianLaw(1), rate="0.01"), times=60)
     few = certified_cost(tree, ADD_REMOVE, Decimal("1e-8"), ORDERS)
