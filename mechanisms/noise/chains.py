@@ -117,7 +117,7 @@ def _whole(value: Value) -> Value:
     known: Value
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "iu" or (value.dtype.kind == "O" and all(type(item) is int for item in value.flat)):
-            known = value.copy()
+            known = np.array(value)  # of a masked array every entry
             return known
     elif isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         known = int(value)
@@ -129,9 +129,10 @@ def _sum(value: Value, noise: npt.NDArray[Any]) -> Value:
     """value + noise in Python integers; int64 where all of them fit."""
     total: Value
     if isinstance(value, np.ndarray):
-        total = value.astype(object) + noise.reshape(value.shape)
-        if not total.size or -(2**63) <= min(total.flat) <= max(total.flat) < 2**63:
-            total = total.astype(np.int64)
+        flat = value.reshape(-1).astype(object) + noise
+        if not flat.size or -(2**63) <= min(flat) <= max(flat) < 2**63:
+            flat = flat.astype(np.int64)
+        total = flat.reshape(value.shape)
     else:
         total = value + int(noise[0])
     return total

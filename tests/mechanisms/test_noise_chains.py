@@ -295,6 +295,23 @@ def test_answers_are_the_value_plus_noise_in_its_shape() -> None:
     )
 
 
+@pytest.mark.parametrize("value", [np.array(7), np.array(2**63 - 1), np.array(2**80, dtype=object)])
+def test_an_array_without_axes_has_one_chain(value: Cells) -> None:
+    answer = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(1)).refine(5)
+    assert answer.shape == ()
+    assert answer.item() == value.item() + levels_of(DiscreteLaplace(1), 5, chains=1)[0].item()
+    assert coarsened(DiscreteLaplace(1), value, scale=9, entropy=seeded(1)).shape == ()
+
+
+def test_masked_entries_have_chains_like_all_others() -> None:
+    """Found: the exact numbers stood in the answer's `data`."""
+    masked = np.ma.masked_array([1000, 2000, 3000], mask=[False, True, False])
+    plain = np.array([1000, 2000, 3000])
+    one, other = (chain(DiscreteLaplace(1), v, sensitivity=ONE, entropy=seeded(1)).refine(50) for v in (masked, plain))
+    assert type(one) is np.ndarray
+    assert one.tolist() == other.tolist()
+
+
 @pytest.mark.parametrize("bad", [5, 6, "0.999", 0, -1, float("nan"), float("inf"), None, "x"])
 def test_a_scale_is_below_the_last_and_not_below_the_finest(bad: Any) -> None:
     levels = chain(DiscreteLaplace(1), 7, sensitivity=ONE, entropy=seeded(1))
