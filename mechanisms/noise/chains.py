@@ -12,7 +12,6 @@ nothing of the data. So all that was answered is as revealing as the last answer
 
 from __future__ import annotations
 
-import threading
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +24,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.laws import DiscreteLaplace, Refinement, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.noise.paths import DiscretePath, Finest, LaplacePath, jumps_between, path
 from dpledger.mechanisms.noise.tape import taped
+from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
 __all__ = ["Chain", "chain", "coarsened"]
@@ -42,7 +42,7 @@ class Chain(Generic[Value]):
         self._path: LaplacePath | DiscretePath | None = None
         self._scale: Decimal | None = None
         self._home = Home("a chain of noise")
-        self._lock = threading.RLock()
+        self._turn = Turn("a chain of noise")
 
     def __reduce__(self) -> str:
         raise TypeError("a chain of noise does not pickle: a copy would repeat its noise")
@@ -59,7 +59,7 @@ class Chain(Generic[Value]):
         post-processing (`coarsened`)."""
         self._home.require()
         asked = read(scale, field="scale")
-        with self._lock:
+        with self._turn:
             self._require_finer(asked)
             size = self._value.size if isinstance(self._value, np.ndarray) else 1
             if self._path is None:

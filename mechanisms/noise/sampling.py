@@ -176,10 +176,11 @@ def _exponential_cells(steps: Steps, offset: float, words: Words, entropy: Entro
     cells, sure = floats.cells_of(logarithms, steps.near, offset, widening.coarse, np)
     sure &= prefix >= SMALLEST_PREFIX
     unsure = np.flatnonzero(~sure)
-    if not len(unsure):
-        return cells.astype(np.int64)
     cells[unsure] = 0.0
-    return _with(cells.astype(np.int64), unsure, _finer_cells(steps, offset, prefix.take(unsure), entropy, widening))
+    whole: Cells = cells.astype(np.int64)
+    if not len(unsure):
+        return whole
+    return _with(whole, unsure, _finer_cells(steps, offset, prefix.take(unsure), entropy, widening))
 
 
 def _finer_cells(steps: Steps, offset: float, prefix: _Ints, entropy: Entropy, widening: Widening) -> Cells:
@@ -235,11 +236,12 @@ def _gaussian(steps: Steps, count: int, entropy: Entropy, widening: Widening) ->
     certain = sure[0] & sure[1]
     certain &= squares == clipped
     unsure = np.flatnonzero(~certain)
-    if not len(unsure):
-        return cells.reshape(-1).astype(np.int64)
     cells[:, unsure] = 0.0
+    whole: Cells = cells.astype(np.int64)
+    if not len(unsure):
+        return whole.reshape(-1)
     finer, kept = _finer_pairs(steps, prefix[:, inside[unsure]], squares.take(unsure), entropy, widening)
-    whole = _with(cells.astype(np.int64), unsure, finer)
+    whole = _with(whole, unsure, finer)
     return (whole if kept.all() else np.delete(whole, unsure[~kept], axis=1)).reshape(-1)
 
 

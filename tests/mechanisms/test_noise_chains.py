@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chain_oracle import coarsening_keeps, continuous_joint_cdf, discrete_joint, discrete_laplace
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, PolicyError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import (
     DiscreteGaussian,
@@ -371,6 +371,26 @@ def test_a_chain_answers_nothing_in_a_forked_child() -> None:
     levels = chain(DiscreteLaplace(1), 5, sensitivity=ONE, entropy=seeded(1))
     assert in_child(lambda: levels.refine(2), os.fork).startswith("ForkedProcess: a chain of noise")
     levels.refine(2)
+
+
+def test_a_level_that_is_asked_for_in_the_middle_of_another_is_refused() -> None:
+    """As a signal handler may. Found: both levels were answered, from two paths: two independent answers, and the loss
+    of both, at the price of the finer one."""
+
+    class Interrupted:
+        def __init__(self) -> None:
+            self.words = self.handle
+
+        def handle(self, count: int) -> Any:
+            self.words = seeded(1).words
+            with pytest.raises(PolicyError, match="in the middle"):
+                levels.refine(5)
+            return self.words(count)
+
+    levels = chain(DiscreteLaplace(1), 10**6, sensitivity=ONE, entropy=Interrupted())
+    levels.refine(9)
+    assert levels.scale == 9
+    assert levels.refine(5)
 
 
 def test_threads_that_share_a_chain_get_each_level_once() -> None:
