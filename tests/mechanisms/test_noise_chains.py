@@ -36,7 +36,7 @@ from dpledger.mechanisms.noise.paths import jumps_between, path
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of
-from threads import together
+from threads import Interrupted, together
 
 NEVER_SURE = 1e30
 ONE = Sensitivity(1, "l1", "a record changes a count by one")
@@ -377,17 +377,11 @@ def test_a_level_that_is_asked_for_in_the_middle_of_another_is_refused() -> None
     """As a signal handler may. Found: both levels were answered, from two paths: two independent answers, and the loss
     of both, at the price of the finer one."""
 
-    class Interrupted:
-        def __init__(self) -> None:
-            self.words = self.handle
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            levels.refine(5)
 
-        def handle(self, count: int) -> Any:
-            self.words = seeded(1).words
-            with pytest.raises(PolicyError, match="in the middle"):
-                levels.refine(5)
-            return self.words(count)
-
-    levels = chain(DiscreteLaplace(1), 10**6, sensitivity=ONE, entropy=Interrupted())
+    levels = chain(DiscreteLaplace(1), 10**6, sensitivity=ONE, entropy=Interrupted(handler))
     levels.refine(9)
     assert levels.scale == 9
     assert levels.refine(5)

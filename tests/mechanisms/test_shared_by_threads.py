@@ -15,7 +15,7 @@ from dpledger.mechanisms.entropy import Words, seeded, system
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPSGD, StepsTaken
-from threads import Meeting, together
+from threads import Interrupted, Meeting, together
 
 PLAN: dict[str, Any] = {
     "rate": "0.5",
@@ -76,17 +76,11 @@ def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> Non
     """As a signal handler may. Found: it was answered by a threshold of its own, in the same epoch; and what it closed
     gave one more answer, which its release did not count."""
 
-    class Interrupted:
-        def __init__(self) -> None:
-            self.words = self.handle
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            run.ask(0) if other == "ask" else run.close()
 
-        def handle(self, count: int) -> Words:
-            self.words = seeded(1).words
-            with pytest.raises(PolicyError, match="in the middle"):
-                run.ask(0) if other == "ask" else run.close()
-            return self.words(count)
-
-    run = SparseVector(epsilon=1, cutoff=2, threshold=-1000).open(None, entropy=Interrupted())
+    run = SparseVector(epsilon=1, cutoff=2, threshold=-1000).open(None, entropy=Interrupted(handler))
     assert run.ask(0) is Outcome.ABOVE
     assert run.ask_many([0, 0]) == (Outcome.ABOVE,) * 2
     assert run.close().value.asked == 3
