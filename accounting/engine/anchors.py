@@ -187,7 +187,7 @@ class Curve:
 
 def _methods(composed: Composed) -> tuple[Method, ...]:
     """Those that answer for many points at once, the most promising first."""
-    return (*((lattices,) if few(composed) else ()), contours, layers, cuts, layers)
+    return (*((lattices,) if few(composed) else ()), contours, cuts, layers)
 
 
 def _finite(what: Ingredients) -> Composed | None:
