@@ -40,6 +40,7 @@ from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
 from dpledger.accounting.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
@@ -52,6 +53,7 @@ ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
 STRIDE = 8  # of the points that are asked first
+MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
 _NEWTON, _WALKS = 12, 5
 _ALL = slice(None)
 _NEAR_ROOT = 1e-11  # of log delta
@@ -92,9 +94,9 @@ class Curve:
                 cover(method, composed, asked)
         for i in asked.left().tolist() if alone or composed is None else ():
             start, end = points.ends(i)
-            alone = delta_interval(self._what, start)
-            lowest = alone if start == end else delta_interval(self._what, end)
-            asked.lower[i], asked.upper[i] = max(asked.lower[i], lowest.lower), min(asked.upper[i], alone.upper)
+            found = delta_interval(self._what, start)
+            lowest = found if start == end else delta_interval(self._what, end)
+            asked.lower[i], asked.upper[i] = max(asked.lower[i], lowest.lower), min(asked.upper[i], found.upper)
         return asked.lower, asked.upper
 
     def _few_first(self, epsilons: Array, floors: Array, upper: Array) -> None:
@@ -186,8 +188,9 @@ class Curve:
 
 
 def _methods(composed: Composed) -> tuple[Method, ...]:
-    """Those that answer for many points at once, the most promising first."""
-    return (*((lattices,) if few(composed) else ()), contours, layers, cuts, layers)
+    """Those that answer for many points at once, the most promising first: under much noise no outcome is a jump."""
+    apart = all(loss.sigma > MUCH_NOISE for loss, _ in composed.parts if isinstance(loss, SampledGaussianLoss))
+    return (*((lattices,) if few(composed) else ()), contours, *((cuts, layers) if apart else (layers, cuts)))
 
 
 def _finite(what: Ingredients) -> Composed | None:

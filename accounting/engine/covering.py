@@ -42,6 +42,7 @@ WIDE = 1e-3  # relative width of delta above which a point is asked more closely
 LEAST_DELTA = 1e-305  # a delta that nobody asks about more closely
 SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
 FAILED = 3  # answers that are wide where they were made for, after which a method is given up
+GAIN, IDLE = 0.9, 2  # a share of the gap that an answer leaves, and how many may leave more than that one after another
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -86,6 +87,10 @@ class Asked:
         wide: BoolArray = upper > np.maximum(self.floors[numbers], LEAST_DELTA)
         return wide & (upper - lower > WIDE * upper)
 
+    def gap(self, number: Indices) -> float:
+        """By how much the bounds of one delta differ."""
+        return float(self.upper[number[0]] - self.lower[number[0]])
+
     def left(self) -> Indices:
         """The numbers of the points that are to be asked more closely."""
         return np.flatnonzero(self.wide(np.arange(self.upper.size)))
@@ -112,9 +117,12 @@ def cover(method: Method, composed: Composed, asked: Asked) -> None:
         own = run[middle : middle + 1]
         about = _finite(composed, float(asked.upper[own[0]]))
         with contextlib.suppress(WorkLimit):
+            gap, idle = asked.gap(own), 0
             for answer in method(composed, float(asked.points.near[own[0]]), about):
                 asked.meet(run, *_answered(answer, composed, asked.points, run))
-                if not asked.wide(own)[0]:
+                idle = idle + 1 if asked.gap(own) > GAIN * gap else 0
+                gap = asked.gap(own)
+                if idle == IDLE or not asked.wide(own)[0]:
                     break
         failed += int(asked.wide(own)[0])
         runs += [run[middle + 1 :], run[:middle]]
