@@ -55,7 +55,6 @@ BLOCK = 1 << 16  # points times nodes
 STRIDE = 8  # of the points that are asked first
 MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
 _NEWTON, _WALKS = 12, 5
-_ALL = slice(None)
 _NEAR_ROOT = 1e-11  # of log delta
 
 
@@ -82,7 +81,7 @@ class Curve:
         if self._direct is not None:
             below, above = points.below_and_above()
             lower, upper = self._direct(above)
-            asked.meet(_ALL, lower, upper if below is above else self._direct(below)[1])
+            asked.meet(np.arange(epsilons.size), lower, upper if below is above else self._direct(below)[1])
         if composed is not None:
             near = np.minimum(epsilons, LARGEST_EPSILON)
             self._few_first(near, floors, asked.upper)

@@ -8,6 +8,7 @@ way. Bounds for one number are intersected. docs/proofs/engine.md, sections 1 an
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_epsilon
 from dpledger.accounting.floating import Array, rounded_out
@@ -153,8 +155,12 @@ def contours(composed: Composed, epsilon: float, about: float) -> Iterator[Answe
     tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
     for _ in range(ATTEMPTS):
         contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
-        yield lambda epsilons, contour=contour: from_logs_at(*contour.bounds_at(epsilons))
+        yield functools.partial(_from_bounds, contour)
         tolerance, width = tolerance * 1e-3, width / 4
+
+
+def _from_bounds(contour: Contour, epsilons: Array) -> tuple[Array, Array]:
+    return from_logs_at(*contour.bounds_at(epsilons))
 
 
 def from_logs_at(lower: Array, upper: Array) -> tuple[Array, Array]:

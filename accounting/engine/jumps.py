@@ -13,6 +13,7 @@ bounded by its mass. Direction remove only: in the direction add the loss is bou
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -123,7 +124,11 @@ def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]
     Claim: as `jumps_delta`. Source: docs/proofs/engine.md, section 11.
     """
     for terms in _placed(composed, epsilon, about):
-        yield lambda epsilons, terms=terms: from_logs_at(*terms.bounds_at(epsilons))
+        yield functools.partial(_from_bounds, terms)
+
+
+def _from_bounds(terms: Sum, epsilons: Array) -> tuple[Array, Array]:
+    return from_logs_at(*terms.bounds_at(epsilons))
 
 
 def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
@@ -215,9 +220,9 @@ def _log_sum(logs: list[float], side: float) -> float:
 def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:
     """`_log_sum` at each of several points."""
     rows = np.reshape(logs, (-1, *shape))
-    most = np.max(rows, axis=0, initial=-math.inf)
+    most: Array = np.max(rows, axis=0, initial=-math.inf)
     finite = np.isfinite(most)
-    values = most.copy()
+    values: Array = most.copy()
     values[finite] += np.log(np.exp(rows[:, finite] - most[finite]).sum(axis=0))
     values[finite] += side * 16 * UNIT * (len(logs) + 1) * (1 + np.abs(values[finite]))
     return values

@@ -404,7 +404,7 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     composed = Composed(((SampledGaussianLoss(1e-3, 1.0, "remove"), 40),))
     epsilons = np.linspace(0.5, 4.0, 12).tolist()
     uppers = [jumps_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
-    made = []
+    made: list[float] = []
 
     def counted(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
         for answer in layers(composed, epsilon, about):
