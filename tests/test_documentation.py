@@ -1,4 +1,4 @@
-"""What the documentation shows, runs: every Python block of README, docs/events.md and docs/budgets.md, every file under examples/."""
+"""What the documentation shows, runs: every Python block of `PAGES`, every file under examples/."""
 
 import json
 import os

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import dpledger as dpl
 from dpledger.accounting import filters
 from dpledger.accounting.calibration import least_that, most_that
-from dpledger.errors import CannotCertify, ScopeError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
@@ -174,7 +174,7 @@ class TestPlans:
                 scope.release(dpl.Laplace(sensitivity=1, epsilon=loss), 0)
         try:
             plan = scope.plan_training(rate=rate, steps=steps, expected_batch_size=2, dimension=3)
-        except dpl.InfeasiblePlan:
+        except InfeasiblePlan:
             return
         assert plan.fits
         less = plan.noise_multiplier * Decimal("0.9")
@@ -201,7 +201,7 @@ class TestPlans:
     def test_a_scope_that_has_nothing_left_says_so(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
         scope.release(dpl.Laplace(sensitivity=1, epsilon=1), 0)
-        with pytest.raises(dpl.InfeasiblePlan, match="scope with more left"):
+        with pytest.raises(InfeasiblePlan, match="scope with more left"):
             scope.plan_training(rate="0.5", steps=100, expected_batch_size=2, dimension=3)
 
     def test_all_of_delta_is_spent_only_where_it_spares_noise(self) -> None:

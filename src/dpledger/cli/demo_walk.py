@@ -118,8 +118,8 @@ class Walk:
             before = one_order.afford(step, tail_delta=0)
         now = self.scope.afford(step)
         self.voice.say(
-            f"   of DP-SGD steps (noise 1, rate 0.01) it admits {now.one_by_one:,} one by one, {now.planned:,} as one plan; "
-            f"with one Renyi order, as before, {before.one_by_one:,}"
+            f"   of DP-SGD steps (noise 1, rate 0.01) it admits {now.one_by_one:,} one by one, {now.planned:,} as one "
+            f"plan; with one Renyi order, as before, {before.one_by_one:,}"
         )
         self.result["steps_admitted"] = {
             "before": before.one_by_one,
