@@ -31,6 +31,7 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
+from dpledger.reports.sections.runs import account_name
 
 __all__ = ["bounds_of", "meaning", "promised"]
 
@@ -175,7 +176,7 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
         Item(
             id=f"{prefix}/composition_rule",
             label="Composition rule in force",
-            text=words.filter_rule(account.filter),
+            text=words.filter_rule(account.filter) + _carried(account),
             value=account.filter.kind,
         ),
         *_allowance(account, prefix),
@@ -195,6 +196,12 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
         _sampler(account, prefix),
         _assumed(account, prefix),
     )
+
+
+def _carried(account: ScopeAccount) -> str:
+    """Which account carries the scope: the one in which the last charge that stands was admitted."""
+    standing = [one for one in account.admissions if one.status != "aborted"]
+    return f"; carried now by the {account_name(standing[-1].account)}" if standing else ""
 
 
 def _allowance(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
