@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from dpledger.accounting import filters
 from dpledger.accounting.adding import read_at, together
@@ -156,23 +157,25 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
     """Warn (`UnrelatedScopes`) of a scope that may be about the same people as another, where nothing says so."""
     if opening.parents:
         return
-    alike = [
+    unrelated = (
         scope
         for scope in state.scopes.values()
         if not scope.parents
         and scope.unit.name == opening.unit.name
         and (scope.dataset is None or opening.dataset is None)
-    ]
+    )
+    alike = list(islice(unrelated, MOST_NAMED + 1))
     if not alike:
         return
     unit, name = opening.unit.name, opening.path[0].scope
+    more = " and others" if len(alike) > MOST_NAMED else ""
     asked = (
         "Give it a dataset (one text for one dataset) or parents"
         if opening.dataset is None
         else f"Scopes that name no dataset stay so: declare in words whom they are about (item {ITEM})"
     )
     words = (
-        f"scope {name} and {_listed(alike)} may be about the same {unit}, and nothing says whether they are: their "
+        f"scope {name} and {_listed(alike[:MOST_NAMED])}{more} may be about the same {unit}, and nothing says whether they are: their "
         f"budgets are not added up. {asked}"
     )
     warnings.warn(words, UnrelatedScopes, stacklevel=3)
