@@ -159,7 +159,7 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
         return
     unrelated = (
         scope
-        for scope in state.scopes.values()
+        for scope in state.scopes.in_any_order()
         if not scope.parents
         and scope.unit.name == opening.unit.name
         and (scope.dataset is None or opening.dataset is None)
@@ -175,7 +175,7 @@ def warn_where_unrelated(state: State, opening: ScopeOpened) -> None:
         else f"Scopes that name no dataset stay so: declare in words whom they are about (item {ITEM})"
     )
     words = (
-        f"scope {name} and {_listed(alike[:MOST_NAMED])}{more} may be about the same {unit}, and nothing says whether they are: their "
-        f"budgets are not added up. {asked}"
+        f"scope {name} and {_listed(alike[:MOST_NAMED])}{more} may be about the same {unit}, and nothing says whether "
+        f"they are: their budgets are not added up. {asked}"
     )
     warnings.warn(words, UnrelatedScopes, stacklevel=3)
