@@ -285,14 +285,18 @@ def test_without_one_nothing_is_guaranteed() -> None:
         senses.guarantee_by_tail(Decimal("0.5"), ProvedTail(epsilon=Decimal(1), probability=Decimal("0.5"), proof="x"))
 
 
+half: Any = 1.5
+certain: Any = "certain"
+
+
 @pytest.mark.parametrize(
     ("call", "field"),
     [
         (lambda leaf: senses.group(leaf, 0), "k"),
-        (lambda leaf: senses.group(leaf, 1.5), "k"),
+        (lambda leaf: senses.group(leaf, half), "k"),
         (lambda leaf: senses.with_slack(leaf, Decimal(0)), "slack"),
         (lambda leaf: senses.with_slack(leaf, Decimal("nan")), "slack"),
-        (lambda leaf: senses.in_sense(leaf, "certain"), "sense"),
+        (lambda leaf: senses.in_sense(leaf, certain), "sense"),
         (lambda leaf: senses.poisson_sampled(leaf, Decimal("1.5"), ADD), "rate"),
         (lambda leaf: senses.poisson_sampled(leaf, Decimal(0), ADD), "rate"),
         (lambda leaf: senses.sampled_without_replacement(leaf, 2, 3, REPLACE), "batch"),

@@ -158,7 +158,9 @@ def crossed(curve: Any) -> float:
     """P(the loss, less half its variance, is above the curve at one of the levels), by quadrature level by level: the
     standardised path is x' = (x + w)/sqrt 2."""
     unit, weights = np.polynomial.legendre.leggauss(150)
-    low, density, points = -9.0, None, None
+    low = -9.0
+    density: npt.NDArray[np.float64] | None = None
+    points = np.zeros(0)
     for variance in LEVELS:
         high = min(9.0, curve(variance) / math.sqrt(variance))
         now = (high - low) / 2 * unit + (high + low) / 2

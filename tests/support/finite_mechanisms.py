@@ -19,7 +19,8 @@ def rows(draw: st.DrawFn, count: int, outcomes: int = 4) -> Floats:
     """`count` distributions on the same outcomes, some of which may have no mass."""
     masses = st.lists(st.integers(0, 40), min_size=outcomes, max_size=outcomes).filter(any)
     found = np.array([draw(masses) for _ in range(count)], dtype=np.float64)
-    return found / found.sum(axis=1, keepdims=True)
+    made: Floats = found / found.sum(axis=1, keepdims=True)
+    return made
 
 
 def bounds(outcomes: int = 4) -> st.SearchStrategy[Floats]:
