@@ -227,7 +227,7 @@ def test_scales_that_give_more_than_they_claim_are_refused(
     if needed > epsilon:
         for refused in (certify, price):
             with pytest.raises(ClaimTooSmall):
-                refused(law)  # type: ignore[operator]
+                refused(law)
     else:
         assert price(law).pure == epsilon
 
