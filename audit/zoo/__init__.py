@@ -45,6 +45,22 @@ class Exhibit:
         return self.true_epsilon > float(self.claim.epsilon)
 
 
+# For AboveThreshold of epsilon 1: each query moves by 1, the last one against the others.
+_BEFORE, _AFTER = (0.0,) * 5 + (1.0,), (1.0,) * 5 + (0.0,)
+
+
+def _first_above(about: str, threshold_scale: str, query_scale: str, true_epsilon: float) -> Exhibit:
+    """Which of six queries is the first to reach a threshold, with noise of these scales, claimed at epsilon 1."""
+    return Exhibit(
+        about=about,
+        mechanism=specimens.SparseVectorRun(Decimal(threshold_scale), Decimal(query_scale)),
+        left=_BEFORE,
+        right=_AFTER,
+        claim=PureDP(1),
+        true_epsilon=true_epsilon,
+    )
+
+
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
     {
         "laplace": Exhibit(
@@ -135,6 +151,27 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
             right=(1.0,) * 8,
             claim=PureDP(1),
             true_epsilon=2.0,
+        ),
+        "above_threshold": _first_above("which of six queries is the first above, as claimed", "2", "4", 0.8998146866),
+        "above_threshold_half_query_noise": _first_above(
+            "half the noise on queries, as where they are monotone; at worst 1.5", "2", "2", 1.4375091414
+        ),
+        "above_threshold_half_sensitivity": _first_above(
+            "queries move twice as far as was declared, so all noise is half; at worst 2", "1", "2", 1.8160981167
+        ),
+        "above_threshold_least_noise": _first_above(
+            "noise of 1/epsilon on threshold and queries; at worst 3", "1", "1", 2.8332440675
+        ),
+        "above_threshold_swapped": _first_above("the two scales are exchanged; at worst 1.25", "4", "2", 1.2207035116),
+        "above_threshold_no_query_noise": _first_above("no noise on queries", "2", "0", math.inf),
+        "above_threshold_exact_test": _first_above("no noise at all: an exact acceptance test", "0", "0", math.inf),
+        "above_threshold_kept": Exhibit(
+            about="one noisy threshold for four answers above, with the noise of one; at worst 2.5",
+            mechanism=specimens.KeptThreshold(Decimal(2), Decimal(4), 4),
+            left=(-1.0,) * 6 + (2.0,) * 4,
+            right=(0.0,) * 6 + (1.0,) * 4,
+            claim=PureDP(1),
+            true_epsilon=1.6408658525,
         ),
     }
 )

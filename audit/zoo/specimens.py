@@ -19,6 +19,7 @@ from dpledger.schema import Plain
 __all__ = [
     "AddedGaussian",
     "AddedLaplace",
+    "KeptThreshold",
     "LeakyLaplace",
     "MeanOfUnchecked",
     "ParsingCount",
@@ -130,3 +131,20 @@ class SparseVectorRun(_Specimen):
         noisy = np.asarray(data, dtype=np.float64) + rng.laplace(0.0, float(self.query_scale), (size, len(data)))
         passed = noisy > threshold
         return np.where(passed.any(axis=1), passed.argmax(axis=1), len(data))
+
+
+@dataclass(frozen=True)
+class KeptThreshold(_Specimen):
+    """Which queries reach a threshold of 0, up to the one that makes it `halts` of them, as the bits of a number: all
+    against one noisy threshold. With the noise of a single halt each further one costs 2 / query_scale more."""
+
+    threshold_scale: Decimal
+    query_scale: Decimal
+    halts: int
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        threshold = rng.laplace(0.0, float(self.threshold_scale), (size, 1))
+        noisy = np.asarray(data, dtype=np.float64) + rng.laplace(0.0, float(self.query_scale), (size, len(data)))
+        above = noisy >= threshold
+        above &= above.cumsum(axis=1) <= self.halts
+        return above @ (1 << np.arange(len(data)))

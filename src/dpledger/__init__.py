@@ -106,6 +106,9 @@ if TYPE_CHECKING:
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
     )
+    from dpledger.mechanisms.threshold.above_threshold import (
+        AboveThreshold as AboveThreshold,
+    )
     from dpledger.mechanisms.threshold.sparse_vector import (
         SparseVector as SparseVector,
     )
@@ -221,6 +224,7 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
     "dpledger.mechanisms.training.invariance": ("check_batch_invariance",),

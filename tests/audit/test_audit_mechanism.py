@@ -32,6 +32,9 @@ TRIALS = {
     "nan_on_one_record": 1_000,
     "gaussian_half_noise": 100_000,
     "sparse_vector_no_threshold_noise": 100_000,
+    "above_threshold_half_query_noise": 100_000,
+    "above_threshold_kept": 300_000,
+    "above_threshold_swapped": 600_000,
 }
 
 

@@ -33,6 +33,7 @@ from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
     Filtered,
     GaussianLaw,
     Group,
@@ -46,6 +47,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
+from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
@@ -344,6 +346,12 @@ def _ex_post() -> dict[str, Answer]:
             for variance in (Decimal("0.7"),)
         },
         "odometer": lambda: readings.odometer(odometer, ADD, trees),
+        "senses": lambda: [
+            senses.with_slack(ExPostDP(1, "integrated", "1e-9"), THIRD),
+            senses.group(ExPostDP(THIRD, "integrated", "1e-9"), 3),
+            senses.poisson_sampled(ExPostDP(THIRD, "pure"), THIRD, ADD),
+            senses.sampled_without_replacement(ExPostDP(THIRD, "integrated", "1e-9"), 7919, 97, REPLACE),
+        ],
         "guarantees together": lambda: together(promises),
         "GDP together": lambda: together(promises[2:4]),
     }

@@ -198,6 +198,7 @@ DOORS: dict[str, Door] = {
     "Accountant.merge": Door(of(appended, "merge"), {"other": appended()}),
     "Accountant.resume": Door(dpl.Accountant.resume, {"record": appended().record()}),
     # mechanisms
+    "AboveThreshold": Door(dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "max_queries": 5, "share": "0.5"}),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1}),
     "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
