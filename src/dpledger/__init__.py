@@ -102,6 +102,12 @@ if TYPE_CHECKING:
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
     )
+    from dpledger.mechanisms.refinement.gaussian import (
+        GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.laplace import (
+        GradualRelease as GradualRelease,
+    )
     from dpledger.mechanisms.threshold.sparse_vector import (
         SparseVector as SparseVector,
     )
@@ -215,6 +221,8 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
     "dpledger.mechanisms.training.invariance": ("check_batch_invariance",),

@@ -199,6 +199,11 @@ DOORS: dict[str, Door] = {
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
     "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
+    "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
+    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
+    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2).noise, {"epsilon": 1}),
+    "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
     "IntegerGaussian": Door(dpl.IntegerGaussian, {"sigma": 1}),
@@ -333,7 +338,7 @@ ANSWERS: dict[str, str] = {
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
 
 
 def doors_wanted() -> set[str]:
