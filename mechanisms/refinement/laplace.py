@@ -39,7 +39,7 @@ from dpledger.mechanisms.refinement.run import Answer, Gradual
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["GradualRelease"]
+__all__ = ["GradualRelease", "LaplacePlan", "laplace_plan"]
 
 _ONE = Decimal(1)
 _MOST_ATOMS = 2**13  # steps of sensitivity from which the pair of discrete Laplace noise is refused
@@ -81,8 +81,8 @@ class GradualRelease(Gradual):
         self._law(self.epsilon)
 
     @property
-    def _plan(self) -> _Plan:
-        return _planned(self.epsilon, self.sensitivity, self.dimension, self.whole, self.grid)
+    def _plan(self) -> LaplacePlan:
+        return laplace_plan(self.epsilon, self.sensitivity, self.dimension, self.whole, self.grid)
 
     @property
     def grid_in_use(self) -> Decimal:
@@ -155,7 +155,7 @@ class GradualRelease(Gradual):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class LaplacePlan:
     """What is used. `sensitivity` is that of the statistic rounded to the grid."""
 
     sensitivity: Decimal
@@ -173,15 +173,17 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(epsilon: Decimal, sensitivity: Decimal, dimension: int, whole: bool, grid: Decimal | None) -> _Plan:
+def laplace_plan(
+    epsilon: Decimal, sensitivity: Decimal, dimension: int, whole: bool, grid: Decimal | None
+) -> LaplacePlan:
     """Claim: entries that move by `sensitivity` in the l1 norm move by at most that of the plan once rounded. Source:
     docs/proofs/noise.md, section 5."""
     if whole:
-        return _Plan(sensitivity=sensitivity, grid=_ONE, discrete=sensitivity < _MOST_ATOMS)
+        return LaplacePlan(sensitivity=sensitivity, grid=_ONE, discrete=sensitivity < _MOST_ATOMS)
     length = Fraction(sensitivity)
     if grid is None:
         grid = default_grid(epsilon=length / Fraction(epsilon), sensitivity=length / dimension)
     if dimension == 1:
-        return _Plan(sensitivity=on_grid(sensitivity, grid), grid=grid, discrete=False)
+        return LaplacePlan(sensitivity=on_grid(sensitivity, grid), grid=grid, discrete=False)
     moved = derived(round_up(length + dimension * Fraction(grid)), sensitivity=sensitivity)
-    return _Plan(sensitivity=moved, grid=grid, discrete=False)
+    return LaplacePlan(sensitivity=moved, grid=grid, discrete=False)

@@ -102,6 +102,10 @@ if TYPE_CHECKING:
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
     )
+    from dpledger.mechanisms.refinement.doubling import (
+        Doubling as Doubling,
+        Judged as Judged,
+    )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
     )
@@ -220,6 +224,10 @@ _HOME = {
         "Histogram",
         "IntegerGaussian",
         "Laplace",
+    ),
+    "dpledger.mechanisms.refinement.doubling": (
+        "Doubling",
+        "Judged",
     ),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),

@@ -57,7 +57,7 @@ BACK: dict[tuple[str, str], set[str]] = {
     ("fine", "zcdp"): set(),
     ("fine", "approximate zcdp"): set(),
     ("fine", "gdp"): set(),
-    ("fine", "rdp"): {"pure"},
+    ("fine", "rdp"): set(),
     ("gaussian", "approximate"): RENYI,
     ("gaussian", "zcdp"): {"rho"},
     ("gaussian", "approximate zcdp"): {"rho"},

@@ -29,6 +29,7 @@ from dpledger.mechanisms.noise import (
     Refinement,
     RoundedGaussian,
     RoundedLaplace,
+    Sensitivity,
     recording,
 )
 from dpledger.mechanisms.protocol import Release
@@ -151,7 +152,7 @@ def opened(mechanism: Any, data: object = 100, seed: int = 1) -> Any:
     return mechanism.open(data, entropy=seeded(seed))
 
 
-BOTH = [GradualRelease(epsilon=2), GradualRelease(epsilon=2, whole=True), GradualGaussian(mu=2)]
+BOTH: list[Any] = [GradualRelease(epsilon=2), GradualRelease(epsilon=2, whole=True), GradualGaussian(mu=2)]
 
 
 # ---- what is answered -----------------------------------------------------------------------------------------------
@@ -303,13 +304,15 @@ def test_precisions_of_a_gaussian_chain_add_up_to_that_of_its_level_and_never_ab
         for mu in mus:
             run.ask(mu)
     draws = [draw for draw in tape if isinstance(draw, Draw)]
+    assert draws[0].sensitivity is not None
     moved = Fraction(draws[0].sensitivity.value)
     spent = Fraction(0)
     for mu, draw in zip(mus, draws, strict=True):
         assert isinstance(draw.law, RoundedGaussian)
         spent += 1 / Fraction(draw.law.sigma) ** 2
-        worth = moved**2 * spent
-        assert worth <= 1 / Fraction(mechanism.level_of(mu).noise_multiplier) ** 2 <= Fraction(mu) ** 2
+        worth, law = moved**2 * spent, mechanism.level_of(mu)
+        assert isinstance(law, GaussianLaw)
+        assert worth <= 1 / Fraction(law.noise_multiplier) ** 2 <= Fraction(mu) ** 2
         assert float(worth) == pytest.approx(float(mu) ** 2, rel=1e-9)
 
 
@@ -331,9 +334,7 @@ def test_a_level_of_a_chain_is_on_the_tape_with_its_sensitivity() -> None:
         run.ask("0.5")
     (draw,) = tape
     assert draw.law == Refinement(RoundedLaplace(scale=2, grid="0.5"), Decimal(8))
-    assert draw.sensitivity is not None
-    assert (draw.sensitivity.value, draw.sensitivity.norm) == (4, "l1")
-    assert draw.sensitivity.justification == "four rows of one unit"
+    assert draw.sensitivity == Sensitivity(4, "l1", "four rows of one unit")
 
 
 # ---- what it claims -------------------------------------------------------------------------------------------------

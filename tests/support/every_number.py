@@ -60,7 +60,7 @@ from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
+from dpledger.mechanisms.refinement import Doubling, GradualGaussian, GradualRelease, Judged
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -335,6 +335,11 @@ def _mechanisms() -> dict[str, Answer]:
         "sparse vector run": asked,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
+        "doubling": lambda: (
+            Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
         "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
     }
 

@@ -199,6 +199,11 @@ DOORS: dict[str, Door] = {
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
     "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "Doubling": Door(
+        dpl.Doubling,
+        {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
+        {"first": "first|epsilon", "check_epsilon": "check_epsilon|epsilon"},
+    ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
     "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
@@ -334,6 +339,7 @@ ANSWERS: dict[str, str] = {
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
     "AuditResult.body": "between audits and the ledger",
+    "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
