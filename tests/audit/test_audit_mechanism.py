@@ -32,6 +32,8 @@ TRIALS = {
     "nan_on_one_record": 1_000,
     "gaussian_half_noise": 100_000,
     "sparse_vector_no_threshold_noise": 100_000,
+    "gaussian_levels_fresh": 100_000,
+    "brownian_levels_narrow_bridge": 100_000,
 }
 
 

@@ -94,7 +94,7 @@ class TestVector(_Conformance):
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         """What is released, in one array."""
         release: Release[Doubled] = mechanism.release(data, entropy=seeded(seed))
-        return dataclasses.replace(release, value=np.append(release.value.value, release.value.rounds))
+        return Release(value=np.append(release.value.value, release.value.rounds), parts=release.parts)
 
     def make(self, **changes: Any) -> Any:
         return search(**{"dimension": 2, **changes})
