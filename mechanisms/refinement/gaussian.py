@@ -178,7 +178,8 @@ class _Plan:
     def step(self, mu: Decimal, spent: Fraction) -> RoundedGaussian:
         """The noise of what is published next, after precisions that add up to `spent`, below that of the level.
 
-        Claim: spent + 1/sigma^2 <= 1/(noise multiplier * sensitivity)^2, exactly."""
+        Claim: spent + 1/sigma^2 <= 1/(noise multiplier * sensitivity)^2, exactly.
+        Source: docs/proofs/ex_post.md, "Gradual releases"."""
         whole = 1 / (Fraction(noise_multiplier(mu)) * Fraction(self.sensitivity)) ** 2
         return RoundedGaussian(sigma=derived(round_up(_root_above(1 / (whole - spent))), mu=mu), grid=self.grid)
 
