@@ -37,7 +37,7 @@ from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_w
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid, to_floats
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
-from dpledger.mechanisms.refinement.run import Answer, Gradual
+from dpledger.mechanisms.refinement.run import Answer, GradualStatistic
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -47,7 +47,7 @@ _ROUNDED_UP = Fraction(1) + Fraction(1, 10**10)  # more than the digits of a noi
 
 
 @record
-class GradualGaussian(Gradual):
+class GradualGaussian(GradualStatistic):
     """Answer with one statistic again and again, each time with less Gaussian noise: `ask(mu)`, `mu` rising.
     Whitehouse-Ramdas-Wu-Rogers 2022.
 

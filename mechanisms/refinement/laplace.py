@@ -35,7 +35,7 @@ from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid, t
 from dpledger.mechanisms.numeric.integers import geometric_scale
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
-from dpledger.mechanisms.refinement.run import Answer, Gradual
+from dpledger.mechanisms.refinement.run import Answer, GradualStatistic
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -46,7 +46,7 @@ _MOST_ATOMS = 2**13  # steps of sensitivity from which the pair of discrete Lapl
 
 
 @record
-class GradualRelease(Gradual):
+class GradualRelease(GradualStatistic):
     """Answer with one statistic again and again, each time with less Laplace noise: `ask(epsilon)`, `epsilon` rising.
     Koufogiannis-Han-Pappas 2017; Ligett-Neel-Roth-Waggoner-Wu 2017.
 

@@ -22,11 +22,11 @@ from dpledger.decimals import Number, read, text
 from dpledger.errors import Halted, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import TotalMap, check_number, check_vector, to_steps, vector_to_steps
-from dpledger.mechanisms.numeric.one_shot import Vouched
+from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.mechanisms.protocol import Release
 from dpledger.process import Home
 
-__all__ = ["Answer", "Gradual", "GradualRun"]
+__all__ = ["Answer", "Gradual", "GradualRun", "GradualStatistic"]
 
 Answer: TypeAlias = int | float | npt.NDArray[Any]
 """A level: a number where the dimension is 1, else an array; whole numbers where the statistic is whole."""
@@ -35,7 +35,7 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 _NOTHING = PureDP(0)
 
 
-class Gradual(Vouched, ABC):
+class Gradual(OneShot, ABC):
     """Base of a record that answers with one statistic again and again, each time with less noise."""
 
     __slots__ = ()
@@ -43,26 +43,25 @@ class Gradual(Vouched, ABC):
     measure: ClassVar[str]
     """What a query is: the field that also holds the cap."""
 
-    dimension: int
-    bound: Decimal
-    missing: Decimal
-
-    @property
-    @abstractmethod
-    def grid_in_use(self) -> Decimal:
-        """The step of the answers."""
-
     @abstractmethod
     def parts(self) -> Chain:
         """One chain, at its finest level."""
+
+    @abstractmethod
+    def inspect(self, data: object) -> None:
+        """ParameterError where shape and type alone tell that data are not for it."""
 
     @abstractmethod
     def _law(self, level: Decimal) -> ChainLaw:
         """The law of a level, as the chain names it. ParameterError where no noise has it."""
 
     @abstractmethod
+    def _steps(self, data: object) -> npt.NDArray[Any]:
+        """The statistic in whole steps: integers, of one axis. Total: never raises."""
+
+    @abstractmethod
     def _answers(self, steps: npt.NDArray[Any], entropy: Entropy) -> Callable[[Decimal], Answer]:
-        """How levels that grow finer are answered, for a value in whole steps: integers [dimension]."""
+        """How levels that grow finer are answered, for a statistic in whole steps."""
 
     def _level_asked(self, query: Number) -> Decimal:
         """The level that a query asks for. ParameterError unless it is one of the chain, by public values alone."""
@@ -76,6 +75,26 @@ class Gradual(Vouched, ABC):
         """The level of the chain that the answer to `query` publishes."""
         return self._law(self._level_asked(query))
 
+    def open(self, data: object, *, entropy: Entropy) -> GradualRun[Answer]:
+        """Begin: nothing is drawn before the first level is asked for."""
+        self.inspect(data)
+        return GradualRun(self, self._answers(self._steps(data), entropy))
+
+
+class GradualStatistic(Gradual, Vouched):
+    """Base of those that answer with a number, or a vector of a public dimension, that the caller computed."""
+
+    __slots__ = ()
+
+    dimension: int
+    bound: Decimal
+    missing: Decimal
+
+    @property
+    @abstractmethod
+    def grid_in_use(self) -> Decimal:
+        """The step of what is published."""
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
         if self.dimension == 1:
@@ -83,12 +102,9 @@ class Gradual(Vouched, ABC):
         else:
             check_vector(data, self.dimension)
 
-    def open(self, data: object, *, entropy: Entropy) -> GradualRun[Answer]:
-        """Begin: nothing is drawn before the first level is asked for."""
-        self.inspect(data)
+    def _steps(self, data: object) -> npt.NDArray[Any]:
         how = TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
-        steps = np.array([to_steps(data, how)]) if self.dimension == 1 else vector_to_steps(data, how, self.dimension)
-        return GradualRun(self, self._answers(steps, entropy))
+        return np.array([to_steps(data, how)]) if self.dimension == 1 else vector_to_steps(data, how, self.dimension)
 
 
 class GradualRun(Generic[Answer_co]):

@@ -112,6 +112,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
     )
+    from dpledger.mechanisms.refinement.mean import (
+        GradualMean as GradualMean,
+    )
     from dpledger.mechanisms.threshold.sparse_vector import (
         SparseVector as SparseVector,
     )
@@ -230,6 +233,7 @@ _HOME = {
         "Judged",
     ),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),

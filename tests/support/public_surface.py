@@ -206,6 +206,7 @@ DOORS: dict[str, Door] = {
     ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
+    "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
     "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2).noise, {"epsilon": 1}),
     "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
