@@ -27,9 +27,15 @@ def opened(mechanism: Any, data: object, seed: int = 1) -> Any:
 class TestGradualMean(MechanismConformance):
     relations = tuple(Relation)
     good_data: ClassVar[object] = [1.0, 2.5, 30]
-    level_queries = ("0.1", 0.25, Fraction(1, 2), 1)
-    bad_data = ([], [NAN, INF, None, "x", 10**400], np.array(["a"]), pd.Series([1, None], dtype="Int64"), range(3))
-    bad_containers = (None, 5, "text", {1, 2}, iter([1, 2]), np.zeros((3, 2)))
+    level_queries: ClassVar[tuple[object, ...]] = ("0.1", 0.25, Fraction(1, 2), 1)
+    bad_data: ClassVar[tuple[object, ...]] = (
+        [],
+        [NAN, INF, None, "x", 10**400],
+        np.array(["a"]),
+        pd.Series([1, None], dtype="Int64"),
+        range(3),
+    )
+    bad_containers: ClassVar[tuple[object, ...]] = (None, 5, "text", {1, 2}, iter([1, 2]), np.zeros((3, 2)))
     bad_parameters = (
         *({"epsilon": value} for value in (0, -1, NAN, INF, "x", None, "1e-61", 10**18, True)),
         *({"upper": value} for value in (-1, NAN, None)),
@@ -77,9 +83,8 @@ def test_a_unit_moves_sum_and_count_of_a_mean_by_no_more_than_its_sensitivity(
 def test_a_mean_comes_closer_to_that_of_the_clipped_rows(relation: Relation) -> None:
     rows = [-10.0, 0.0, 2.0, NAN, 100.0] * 400  # clipped: -3, 0, 2, 1, 5
     mechanism = MEAN.under(relation, Unit("patient"))
-    errors = np.array(
-        [[abs(run.ask(level) - 1.0) for level in ("0.02", "0.2", 2)] for run in _runs(mechanism, rows, 40)]
-    )
+    runs = [opened(mechanism, rows, seed) for seed in range(40)]
+    errors = np.array([[abs(run.ask(level) - 1.0) for level in ("0.02", "0.2", 2)] for run in runs])
     assert (np.diff(np.median(errors, axis=0)) < 0).all()
     assert np.median(errors[:, 2]) < 0.01
 
