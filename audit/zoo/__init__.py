@@ -160,6 +160,14 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
             claim=PureDP(2),
             true_epsilon=3.0,
         ),
+        "laplace_noise_by_l2": Exhibit(
+            about="two numbers with Laplace noise for their distance in the l2 norm, not in l1",
+            mechanism=specimens.FreshLaplaces(Decimal("1.4142135624"), Decimal("1.4142135624")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=math.sqrt(2),
+        ),
         "laplace_levels_rescaled": Exhibit(
             about="two levels, the second with the noise of the first made smaller",
             mechanism=specimens.RescaledLaplace(Decimal(1), Decimal("0.5")),

@@ -33,6 +33,7 @@ TRIALS = {
     "gaussian_half_noise": 100_000,
     "sparse_vector_no_threshold_noise": 100_000,
     "gaussian_levels_fresh": 100_000,
+    "laplace_noise_by_l2": 100_000,
     "brownian_levels_narrow_bridge": 100_000,
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import pickle
 import threading
@@ -35,6 +34,7 @@ from dpledger.mechanisms.noise import (
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from dpledger.relations import Relation, Unit
+from forking import ignores_fork_warnings, in_child
 from mechanism_conformance import MechanismConformance
 
 NAN, INF = float("nan"), float("inf")
@@ -229,6 +229,16 @@ def test_a_run_does_not_pickle_and_shows_nothing(mechanism: Any) -> None:
     assert "987654321" not in repr(run) + str(run)
 
 
+@ignores_fork_warnings
+@pytest.mark.parametrize("mechanism", BOTH)
+def test_in_a_forked_child_a_run_answers_nothing(mechanism: Any) -> None:
+    run = opened(mechanism)
+    run.ask("0.5")
+    for act in (lambda: run.ask(1), run.close):
+        assert in_child(act).startswith("ForkedProcess: a gradual release")
+    assert run.ask(1) == run.close().value
+
+
 @pytest.mark.parametrize("mechanism", BOTH)
 def test_threads_share_a_run_and_each_level_is_answered_once(mechanism: Any) -> None:
     run, answered = opened(mechanism), []
@@ -368,25 +378,6 @@ def test_where_a_unit_is_replaced_the_leaf_counts_half_the_sensitivity() -> None
     mechanism = GradualGaussian(mu=2).under(Relation.REPLACE_ONE, Unit("row"))
     assert mechanism.parts() == Chain(GaussianLaw(1))
     assert mechanism.level_of(1) == GaussianLaw(2)
-
-
-# ---- how precise it is ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mechanism", [*BOTH, GradualRelease(epsilon=2, grid=1), GradualGaussian(mu=2, grid=1)])
-def test_an_interval_holds_the_number_as_often_as_it_says(mechanism: Any) -> None:
-    runs, missed = 2000, 0
-    for seed in range(runs):
-        run = opened(mechanism, 7.0, seed)
-        run.ask("0.4")
-        missed += abs(run.ask(1) - 7.0) > mechanism.interval(1, "0.9")
-    assert missed <= 0.1 * runs + 5 * math.sqrt(0.09 * runs)  # a false alarm of less than 10^-6
-
-
-def test_finer_levels_are_more_precise() -> None:
-    for mechanism in BOTH:
-        widths = [mechanism.interval(level, "0.95") for level in ("0.1", "0.5", "1", "2")]
-        assert all(coarse > fine for coarse, fine in itertools.pairwise(widths))
 
 
 class _Counted:

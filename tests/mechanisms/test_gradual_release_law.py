@@ -159,6 +159,27 @@ def test_the_tail_of_one_fixed_level_is_crossed_far_more_often() -> None:
     assert crossed > 0.3 * MANY
 
 
+# ---- how precise it is ----------------------------------------------------------------------------------------------
+
+ONE: list[Any] = [GradualRelease(epsilon=2), GradualRelease(epsilon=2, whole=True), GradualGaussian(mu=2)]
+
+
+@pytest.mark.parametrize("mechanism", [*ONE, GradualRelease(epsilon=2, grid=1), GradualGaussian(mu=2, grid=1)])
+def test_an_interval_holds_the_number_as_often_as_it_says(mechanism: Any) -> None:
+    runs, missed = 2000, 0
+    for seed in range(runs):
+        run = mechanism.open(7.0, entropy=seeded(seed))
+        run.ask("0.4")
+        missed += abs(run.ask(1) - 7.0) > mechanism.interval(1, "0.9")
+    assert missed <= 0.1 * runs + 5 * math.sqrt(0.09 * runs)  # a false alarm of less than 10^-6
+
+
+def test_finer_levels_are_more_precise() -> None:
+    for mechanism in ONE:
+        widths = [mechanism.interval(level, "0.95") for level in ("0.1", "0.5", "1", "2")]
+        assert all(coarse > fine for coarse, fine in itertools.pairwise(widths))
+
+
 # ---- the zoo --------------------------------------------------------------------------------------------------------
 
 
