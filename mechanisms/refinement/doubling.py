@@ -13,7 +13,8 @@ checks. A chain that stops at the same level pays for its last answer alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,7 +26,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import OptionalPositive, Positive, Signed, Whole, add, multiply, read, total
+from dpledger.decimals import OptionalPositive, Positive, Signed, Whole, add, multiply, read, text, total
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity, draw
@@ -106,10 +107,13 @@ class Doubling(Vouched):
     kind: Literal["doubling"] = tag(default="doubling")
 
     def __post_init__(self) -> None:
-        check_map(self._plan.grid, self.bound, self.missing)
-        for epsilon in self._levels():
-            self._plan.noise(epsilon)
-        self._checks()
+        with _named("first", self.first):
+            plan, levels = self._plan, self._levels()
+            for epsilon in levels:
+                plan.noise(epsilon)
+        check_map(plan.grid, self.bound, self.missing)
+        with _named("check_epsilon", self.check_epsilon):
+            self._checks()
         self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
@@ -239,6 +243,15 @@ class Doubling(Vouched):
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._plan.grid}
+
+
+@contextmanager
+def _named(field: str, value: Decimal) -> Iterator[None]:
+    """What is refused in here is refused by the name of this parameter."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(field, text(value), f"a number from which follows {error.expected}") from None
 
 
 def _doubled(first: Decimal, times: int) -> Decimal:

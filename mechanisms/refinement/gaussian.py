@@ -94,7 +94,7 @@ class GradualGaussian(GradualStatistic):
             return GDP(self.mu)
         price = cost(self.parts(), self.relation or Relation.ADD_REMOVE)
         assert price.pure is not None, "a chain with a boundary has a pure price"
-        return ApproxDP(price.pure, price.delta)
+        return ApproxDP(derived(price.pure, mu=self.mu), price.delta)
 
     def parts(self) -> Chain:
         """One chain of Gaussian noise."""

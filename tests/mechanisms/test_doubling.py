@@ -69,7 +69,8 @@ class _Conformance(MechanismConformance):
         *({"sensitivity": value} for value in (0, -1, NAN)),
         *({"error_sensitivity": value} for value in (0, -1, NAN)),
         *({"grid": value} for value in (0, 3, "0.3")),
-        {"first": "1e17", "rounds": 9},
+        *({"first": value} for value in ("1e17", "1e-50")),
+        *({"check_epsilon": value} for value in ("1e17", "1e-30")),
         {"missing": 5, "bound": 4},
     )
 

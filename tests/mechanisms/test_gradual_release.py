@@ -142,7 +142,7 @@ class TestGaussianVector(_Gradual):
 
 
 class TestBounded(_Gradual):
-    bad_parameters = refused("mu", *NO_POSITIVES)
+    bad_parameters = refused("mu", *NO_POSITIVES, "1e10", "1e17", "1e-50")
 
     def make(self, **changes: Any) -> Any:
         return GradualGaussian(**{"mu": 2, "boundary": LinearBoundary(tuning=1, delta="1e-6"), **changes})

@@ -202,7 +202,6 @@ DOORS: dict[str, Door] = {
     "Doubling": Door(
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
-        {"first": "first|epsilon", "check_epsilon": "check_epsilon|epsilon"},
     ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
