@@ -41,6 +41,11 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.ex_post.boundaries import (
+        LinearBoundary as LinearBoundary,
+        MixtureBoundary as MixtureBoundary,
+        StitchedBoundary as StitchedBoundary,
+    )
     from dpledger.accounting.ex_post.odometer import (
         Odometer as Odometer,
     )
@@ -175,6 +180,11 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.accountant": ("Accountant",),
+    "dpledger.accounting.ex_post.boundaries": (
+        "LinearBoundary",
+        "MixtureBoundary",
+        "StitchedBoundary",
+    ),
     "dpledger.accounting.ex_post.odometer": ("Odometer",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",

@@ -147,6 +147,9 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "LinearBoundary": Door(dpl.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "MixtureBoundary": Door(dpl.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "StitchedBoundary": Door(dpl.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
     "Odometer": Door(
         dpl.Odometer,
         {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
