@@ -40,7 +40,7 @@ __all__ = [
     "copies_one_by_one",
     "least",
     "planned_copies",
-    "share",
+    "used",
     "ways",
 ]
 
@@ -118,10 +118,10 @@ def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
     return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS)))
 
 
-def share(levels: Levels, tree: Composition, tail_delta: Decimal) -> Fraction:
-    """What is used once the tree is charged, in the level where it is most: the reading at the budget's own delta, as a
-    share of its epsilon. For comparing ways; what has no reading there is worse than everything."""
-    return max(_used(level) for level in after(levels, tree, tail_delta))
+def used(levels: Levels) -> Fraction:
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
+    For comparing ways; what has no reading there is worse than everything."""
+    return max(map(_used, levels))
 
 
 def _used(level: Level) -> Fraction:
@@ -187,8 +187,8 @@ class Least:
 def least(
     levels: Levels, make: Callable[[Decimal], Composition], *, within: tuple[Decimal, Decimal], digits: int
 ) -> Least | None:
-    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`; None where
-    no value within is admitted in any.
+    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
+    the scope would choose, where no other needs less; None where no value within is admitted in any.
 
     Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
     costs more."""
@@ -204,6 +204,8 @@ def least(
             best = value, way
     if best is None:
         return None
+    if admits(levels, make(best[0]), tried[0]):  # what the scope would choose needs no more: it keeps delta for others
+        best = best[0], tried[0]
     compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best[1])
     others = tuple((way, found(way, (best[0], within[1]), DIGITS_OF_OTHERS)) for way in compared)
     return Least(*best, others)

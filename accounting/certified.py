@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -111,13 +112,29 @@ class _Case:
 
 
 def _cases(tree: Composition, relation: Relation, x: Array, floor: float) -> Iterator[_Case]:
-    removed, added = read_both_ways(tree, relation)
-    there = [_bounds(one, x, floor) for one in _lists(removed)]
-    back = there if added is removed else [_bounds(one, x, floor) for one in _lists(added)]
+    removed, added = _curves(tree, relation)
+    there = [_bounds(one, x, floor) for one in removed]
+    back = there if added is removed else [_bounds(one, x, floor) for one in added]
     for (low, high), (other_low, other_high) in zip(there, back, strict=True):
         yield _Case(high, other_high, low)
         if added is not removed:
             yield _Case(other_high, high, other_low)
+
+
+Curves: TypeAlias = tuple[tuple[tuple[Ingredients, Curve], ...], ...]
+"""The lists of one direction, and for each what was made of it, with its profile."""
+
+
+@functools.lru_cache(maxsize=16)
+def _curves(tree: Composition, relation: Relation) -> tuple[Curves, Curves]:
+    """Both directions. A curve keeps what was made for it, which another `tail_delta` asks for again."""
+    removed, added = read_both_ways(tree, relation)
+    there = _with_curves(removed)
+    return there, there if added is removed else _with_curves(added)
+
+
+def _with_curves(cases: tuple[Ingredients, ...]) -> Curves:
+    return tuple(tuple((case, Curve(case)) for case in one) for one in _lists(cases))
 
 
 def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
@@ -130,11 +147,11 @@ def _lists(cases: tuple[Ingredients, ...]) -> list[list[Ingredients]]:
     return lists
 
 
-def _bounds(cases: list[Ingredients], x: Array, floor: float) -> tuple[float, Array]:
+def _bounds(cases: tuple[tuple[Ingredients, Curve], ...], x: Array, floor: float) -> tuple[float, Array]:
     """A lower bound of the profile at the last of the points, and upper bounds at all; no closer than `floor` asks."""
     last, upper = 0.0, np.ones(x.shape)
-    for case in cases:
-        low, high = Curve(case).deltas(Points(x), np.full(x.shape, floor))
+    for case, curve in cases:
+        low, high = curve.deltas(Points(x), np.full(x.shape, floor), alone=False)
         if case.attained:
             last = max(last, float(low[-1]))
         if case.covers:
@@ -199,10 +216,15 @@ def possible_tail_deltas(filter_: Filter) -> Iterator[Decimal]:
     if not whole:
         return
     for halvings in itertools.count(SHARE):
-        share = round_down(Fraction(whole) / (1 << halvings), digits=SHARE_DIGITS)
+        share = _halved(whole, halvings)
         if not share:
             return
         yield share
+
+
+@functools.lru_cache(maxsize=4096)
+def _halved(whole: Decimal, halvings: int) -> Decimal:
+    return round_down(Fraction(whole) / (1 << halvings), digits=SHARE_DIGITS)
 
 
 def wants_profile(tree: Composition, relation: Relation) -> bool:

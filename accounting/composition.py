@@ -29,7 +29,7 @@ from typing import (
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from dpledger.accounting.chains import Chain
-from dpledger.accounting.filters import Filter
+from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.leaves import (
     Count,
@@ -52,6 +52,7 @@ from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 
 __all__ = [
+    "AllowanceFilter",
     "Chain",
     "Composition",
     "Converted",
@@ -343,6 +344,7 @@ class Document:
         return Sequence(tuple(Repeated(entry.mechanism, times=entry.count) for entry in self.entries))
 
 
+complete(AllowanceFilter, names={"Law": Composition})
 complete(*Node.__args__, Entry, Document)
 
 _TREE: TypeAdapter[Composition] = TypeAdapter(Composition)

@@ -21,6 +21,7 @@ from functools import reduce
 from typing import assert_never
 
 from dpledger.accounting import filters, prices
+from dpledger.accounting.allowances import counted, promised
 from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
@@ -55,7 +56,7 @@ from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 
 __all__ = [
-    "admitted_guarantee",
+    "admitted",
     "charge",
     "converted_guarantee",
     "cost",
@@ -126,7 +127,7 @@ def priced(tree: Composition, relation: Relation, orders: Orders) -> Cost:
         case Converted():
             return priced(converted_guarantee(tree, relation), relation, orders)
         case Filtered():
-            return priced(admitted_guarantee(tree, relation), relation, orders)
+            return priced(admitted(tree, relation), relation, orders)
         case _:
             assert_never(tree)
 
@@ -320,10 +321,11 @@ def converted_guarantee(tree: Converted, relation: Relation) -> Guarantee:
     return tree.to
 
 
-def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:
-    """The filter's budget, once a replay of its charges shows that each was admitted; else CannotCertify.
+def admitted(tree: Filtered, relation: Relation) -> Composition:
+    """What the filter promises (`allowances.promised`), once a replay of its charges shows that each was admitted; else
+    CannotCertify.
 
-    Claim: the whole transcript of the parts meets the result.
+    Claim: the whole transcript of the parts costs no more than the result.
 
     Assumes: every charge was admitted before it ran. The replay takes each at its cap with the earlier ones settled,
     which every order of settling needs. Source: docs/proofs/filters.md.
@@ -334,7 +336,7 @@ def admitted_guarantee(tree: Filtered, relation: Relation) -> Guarantee:
         if not filters.admits(tree.filter, filters.with_charge(tree.filter, sums, reserved)):
             raise CannotCertify(f"part {number} of a filtered node would not have been admitted by its filter")
         sums = filters.with_charge(tree.filter, sums, settled(tree.filter, reserved, part, relation))
-    return filters.budget_guarantee(tree.filter)
+    return promised(tree.filter)
 
 
 # ---- what a filter charges for a tree -------------------------------------------------------------------------------
@@ -344,15 +346,30 @@ def charge(filter_: Filter, tree: Composition, relation: Relation) -> Coordinate
     """What the filter charges for `tree`: at its cap where it has no outcome, else at what settles.
 
     Raises as `priced`; a currency without a price has no coordinate."""
-    return filters.charge(filter_, priced(tree, relation, filters.orders(filter_)))
+    beside, price = _counted(filter_, tree, relation)
+    return {**filters.charge(filter_, price), **_written(beside)}
 
 
 def currencies(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Account, ...]:
     """What the filter may charge for `tree`, account by account: a charge is sound if in each it covers one currency
     (`filters.currencies`)."""
-    return filters.currencies(filter_, priced(tree, relation, filters.orders(filter_)))
+    beside, price = _counted(filter_, tree, relation)
+    counts = (Account((name,), (_written({name: amount}),)) for name, amount in beside.items())
+    return (*counts, *filters.currencies(filter_, price))
 
 
 def settled(filter_: Filter, reserved: Coordinates, tree: Composition, relation: Relation) -> Coordinates:
     """What stays charged of `reserved` once the outcomes in `tree` are known (`filters.settle`)."""
-    return filters.settle(filter_, reserved, priced(tree, relation, filters.orders(filter_)))
+    beside, price = _counted(filter_, tree, relation)
+    left = filters.settle(filter_, reserved, price)
+    return {**left, **{name: min(left[name], amount) for name, amount in beside.items() if name in left}}
+
+
+def _counted(filter_: Filter, tree: Composition, relation: Relation) -> tuple[Coordinates, Cost]:
+    """What the filter counts of `tree` beside a price, and the price of what remains of it."""
+    beside, rest = counted(filter_, tree)
+    return beside, FREE if rest is None else priced(rest, relation, filters.orders(filter_))
+
+
+def _written(amounts: Coordinates) -> Coordinates:
+    return {name: amount for name, amount in amounts.items() if amount < filters.TOO_LARGE}

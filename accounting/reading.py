@@ -34,7 +34,7 @@ from dpledger.accounting.composition import (
     children,
 )
 from dpledger.accounting.costs import (
-    admitted_guarantee,
+    admitted,
     converted_guarantee,
     require_disjoint,
     require_exchangeable,
@@ -121,7 +121,7 @@ def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
         case Converted():
             return [{Drawn(converted_guarantee(tree, relation)): 1}]
         case Filtered():
-            return [{Drawn(admitted_guarantee(tree, relation)): 1}]
+            return _lists(admitted(tree, relation), relation)
         case _:
             assert_never(tree)
 

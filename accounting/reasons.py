@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from dpledger.accounting import filters
+from dpledger.accounting.allowances import promised
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -75,7 +75,7 @@ def _counted(node: Node) -> tuple[Composition, ...]:
     """What the guarantee of a node is made of: its parts, or what it promises, whatever is below."""
     match node:
         case Filtered(filter=admitting):
-            return (filters.budget_guarantee(admitting),)
+            return (promised(admitting),)
         case Converted(to=promise):
             return (promise,)
         case Sequence() | Repeated() | PoissonSampled() | Group() | Parallel() | PostProcessed():

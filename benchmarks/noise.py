@@ -8,6 +8,12 @@ PASS or FAIL. OpenDP's samplers are exact as well: `make_laplace` and `make_gaus
 laws, and on floats with the same grid beside the rounded ones; a draw of size 1 is one call of ours and of theirs.
 numpy's draws are floats: they are no peer, for their last bits tell of what they were added to, but the speed to look
 up to. `--quick`: fewer scales. OpenDP is in the extra `bench`; without it, its columns are empty, and that is said.
+
+Then the other doors. A choice among `size` candidates whose scores are about one best: nanoseconds for a candidate;
+beside it OpenDP's `make_noisy_max` (Gumbel noise is exponential weights, exponential noise is permute-and-flip) and
+numpy's choice by softmax weights, or its greatest score plus exponential noise. Coins: beside OpenDP's randomized
+response to a bit, one call a coin, and numpy's comparison of floats. A chain, read at three scales: beside three
+releases that share nothing, which is what the others have and costs the privacy of all three; ours costs the last one.
 """
 
 from __future__ import annotations
@@ -26,11 +32,17 @@ from dpledger.mechanisms.entropy import system
 from dpledger.mechanisms.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
+    ExponentialWeights,
     Law,
+    PermuteAndFlip,
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
+    Weighted,
+    chain,
+    choose,
     draw,
+    happens,
 )
 from dpledger.mechanisms.threshold import SparseVector
 
@@ -46,6 +58,9 @@ STEPS = (-20, 0, 10, 20, 30, 38, 40)  # powers of two
 SIZES = (1, 10**3, 10**5)
 CALLS = 200  # of size 1 in one measurement
 TARGET = 100  # times OpenDP's rate, for vectors
+CANDIDATES = (10, 10**3, 10**5)
+LEVELS = (50, 10, 1)  # scales of a chain
+CHANCE = "0.75"
 SCALAR_MICROSECONDS = 20
 ASKED = 300
 
@@ -109,6 +124,89 @@ def unsafe(case: Case) -> Run:
     return lambda: sampler(size=case.size)
 
 
+@dataclass(frozen=True)
+class Door:
+    """One line of the table of the other doors: ours, OpenDP's, numpy's."""
+
+    name: str
+    size: int
+    runs: list[Run | None]
+
+
+def doors() -> list[Door]:
+    """Choices, coins, chains."""
+    laws: tuple[Weighted, ...] = (ExponentialWeights("0.5"), PermuteAndFlip("0.5"))
+    found = [choice(law, size) for law in laws for size in CANDIDATES]
+    return [*found, *(coins(size) for size in SIZES), *(levels(size) for size in SIZES)]
+
+
+def choice(law: Weighted, size: int) -> Door:
+    """One choice among `size` candidates."""
+    entropy, generator = system(), np.random.default_rng(1)
+    scores = np.arange(size) % 100
+    listed, exponent = scores.tolist(), float(law.exponent)
+
+    def softmax() -> object:
+        weights = np.exp(exponent * (scores - scores.max()))
+        return generator.choice(size, p=weights / weights.sum())
+
+    def noisy_max() -> object:
+        return int(np.argmax(exponent * scores + generator.exponential(size=size)))
+
+    weighted = isinstance(law, ExponentialWeights)
+    peer = None
+    if opendp is not None:
+        measure = opendp.zero_concentrated_divergence() if weighted else opendp.max_divergence()
+        whole = opendp.vector_domain(opendp.atom_domain(T=int))
+        peer = opendp.m.make_noisy_max(whole, opendp.linf_distance(T=int), measure, scale=1 / exponent)
+    return Door(
+        law.kind,
+        size,
+        [
+            lambda: choose(law, scores, sensitivity=SENSITIVITY, entropy=entropy),
+            peer and (lambda: peer(listed)),
+            softmax if weighted else noisy_max,
+        ],
+    )
+
+
+def coins(size: int) -> Door:
+    """`size` coins at once, or one after another."""
+    entropy, generator = system(), np.random.default_rng(1)
+    peer = opendp and opendp.m.make_randomized_response_bool(prob=float(CHANCE))
+    calls = CALLS if size == 1 else size
+    return Door(
+        "coins",
+        size,
+        [
+            (lambda: [happens(CHANCE, entropy=entropy) for _ in range(CALLS)])
+            if size == 1
+            else (lambda: happens(CHANCE, size=size, entropy=entropy)),
+            peer and (lambda: [peer(True) for _ in range(calls)]),
+            (lambda: [generator.random() < float(CHANCE) for _ in range(CALLS)])
+            if size == 1
+            else (lambda: generator.random(size) < float(CHANCE)),
+        ],
+    )
+
+
+def levels(size: int) -> Door:
+    """Chains on `size` zeros, or as many chains of one."""
+    entropy = system()
+    value: Any = 0 if size == 1 else np.zeros(size, dtype=np.int64)
+
+    def one() -> object:
+        levels = chain(DiscreteLaplace(LEVELS[-1]), value, sensitivity=SENSITIVITY, entropy=entropy)
+        return [levels.refine(scale) for scale in LEVELS]
+
+    others = [Case(DiscreteLaplace(scale), round(math.log2(scale)), size) for scale in LEVELS]
+    alone = [[by(case) for case in others] for by in (theirs, unsafe)]
+    peer, floats = (
+        None if None in runs else (lambda runs=runs: [run() for run in runs if run is not None]) for runs in alone
+    )
+    return Door("chain", size, [(lambda: [one() for _ in range(CALLS)]) if size == 1 else one, peer, floats])
+
+
 def nanoseconds(runs: list[Run | None], size: int, rounds: int) -> list[float]:
     """A draw of each run, the best of `rounds` taken in turns; NaN where there is none."""
     best = [math.nan] * len(runs)
@@ -159,6 +257,11 @@ def main() -> None:
         ratios[case.size] = min(ratios[case.size], peer / exact)
         if case.size == 1:
             slowest = max(slowest, exact / 1000)
+    print(f"\n{'door':26} {'size':>7} {'ns/one':>9} {'OpenDP':>9} {'times':>6} {'numpy':>7} {'times':>6}")
+    for door in doors():
+        exact, peer, floats = nanoseconds(door.runs, door.size, options.rounds)
+        line = f"{door.name:26} {door.size:7} {exact:9.1f} {peer:9.0f} {peer / exact:6.1f}"
+        print(f"{line} {floats:7.1f} {floats / exact:6.2f}", flush=True)
     verdicts = [said("a single draw, the slowest law", slowest, "microseconds", slowest <= SCALAR_MICROSECONDS)]
     question = asking(options.rounds)
     verdicts.append(said("a question to a sparse vector", question, "microseconds", question <= SCALAR_MICROSECONDS))

@@ -47,6 +47,7 @@ __all__ = [
     "decide",
     "levels_of",
     "request_digest",
+    "require_open",
     "require_room_for",
     "settle",
 ]
@@ -141,7 +142,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
         )
     if earlier is not None:
         return _again(state, scope, request, earlier)
-    _require_open(state, scope)
+    require_open(state, scope)
     _require_plan(request)
     check_failures(request.claim, request.failures)
     if request.relation is not scope.relation or request.unit != scope.unit:
@@ -245,7 +246,8 @@ def check_failures(claim: Guarantee, failures: tuple[Failure, ...]) -> None:
         raise ParameterError("failures", text(causes), f"causes that add up to the claim's delta, {text(delta)}")
 
 
-def _require_open(state: State, scope: ScopeState) -> None:
+def require_open(state: State, scope: ScopeState) -> None:
+    """ScopeError unless something may begin in the scope: neither it nor one above it is closed."""
     for name in scope.path:
         if state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is closed: open a new one")

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
+from dpledger.accounting.allotting import Allowance
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
@@ -316,6 +317,7 @@ class Ledger:
         relation: Relation | str | None = None,
         budget: Guarantee | Filter | None = None,
         orders: Orders | None = None,
+        allowance: Allowance | None = None,
         keep: Keep | None = None,
         parents: Sequence[str] | None = None,
         dataset: str | None = None,
@@ -329,10 +331,22 @@ class Ledger:
         that suit most work (docs/proofs/filters.md, "F8").
         `keep`: what of each value is kept: itself (the default, up to 64 KiB, so that a repeated key is answered), a
         salted digest in the entry, or nothing. `parents`: scopes that every charge here is charged to as well.
+        `allowance`: so many draws of one law, within an approximate budget.
         `dataset`: a commitment to the data, never the data; what scopes of one dataset come to for one unit is added up
         (`people`), and UnrelatedScopes warns where nothing says whether scopes are about the same unit. `odometer`: a
         second reading beside the filter's, valid at every stopping time: `account().odometer()`."""
-        rules = Rules.read(name, unit, relation, budget, keep, parents, dataset, odometer=odometer, orders=orders)
+        rules = Rules.read(
+            name,
+            unit,
+            relation,
+            budget,
+            keep,
+            parents,
+            dataset,
+            odometer=odometer,
+            orders=orders,
+            allowance=allowance,
+        )
         existing = self.refresh().scopes.get(name)
         if existing is not None:
             rules.require_same(existing)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
+from dpledger.accounting.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -52,6 +54,7 @@ class Rules:
     relation: Relation | None
     budget: Guarantee | Filter | None
     orders: Orders | None
+    allowance: Allowance | None
     keep: Keep | None
     parents: tuple[str, ...] | None
     dataset: str | None
@@ -70,6 +73,7 @@ class Rules:
         *,
         odometer: Odometer | None = None,
         orders: Orders | None = None,
+        allowance: Allowance | None = None,
     ) -> Rules:
         """The rules in the caller's words. ParameterError for a name, unit, relation or odometer that is none, and for
         orders that the budget does not open a filter with."""
@@ -81,6 +85,7 @@ class Rules:
             relation=None if relation is None else Relation.read(relation),
             budget=budget,
             orders=None if orders is None else tuple(listed(orders, field="orders")),
+            allowance=_read_allowance(allowance),
             keep=keep,
             parents=None if parents is None else tuple(sorted(set(words(parents, field="parents")))),
             dataset=dataset,
@@ -104,12 +109,16 @@ class Rules:
             raise ScopeError(f"scope {self.name!r} was opened with another budget: {existing.budget}")
         if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.filter:
             raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.filter}")
+        allowance = self.allowance
+        if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
+            raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
 
     def opening(self) -> ScopeOpened:
         """The body that opens the scope. ScopeError if unit, relation or budget was not said."""
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
-        rule, promise = _rule_and_promise(self.budget, self.orders)
+        rule, promise = _rule_and_promise(self.budget, self.relation, self.orders, self.allowance)
+        require_certified(rule, self.relation)
         warn_where_implausible(promise, "budget")
         return ScopeOpened(
             path=(Step(self.name, 0),),
@@ -124,16 +133,31 @@ class Rules:
         )
 
 
-def _rule_and_promise(budget: Guarantee | Filter, orders: Orders | None) -> tuple[Filter, Guarantee]:
+def _read_allowance(allowance: object) -> Allowance | None:
+    if allowance is None or isinstance(allowance, Allowance):
+        return allowance
+    expected = "an allowance, like Allowance(GaussianLaw(50), share=1)"
+    raise ParameterError("allowance", type(allowance).__name__, expected)
+
+
+def _rule_and_promise(
+    budget: Guarantee | Filter, relation: Relation, orders: Orders | None, allowance: Allowance | None
+) -> tuple[Filter, Guarantee]:
     match budget:
         case PureDP() | ApproxDP() | ZCDP() | GDP() | RDP() | BoundedRange() | PrivacyCurve():
-            return filters.opened_by(budget, orders=orders), budget
+            if allowance is None:
+                return filters.opened_by(budget, orders=orders), budget
+            if orders is not None:
+                raise ParameterError("orders", len(orders), "none beside an allowance, which has no Renyi accounts")
+            return allotted(allowance, budget, relation), budget
         case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
             rule: Filter = budget
-        case MixedFilter() | EitherFilter():
+        case MixedFilter() | EitherFilter() | AllowanceFilter():
             rule = budget
         case _:
             raise ParameterError("budget", type(budget).__name__, "a guarantee, like ApproxDP(3, '1e-6'), or a filter")
     if orders is not None:
         raise ParameterError("orders", len(orders), "none beside a filter, which has its own")
+    if allowance is not None:
+        raise ParameterError("allowance", "one", "none beside a filter, which has every constant already")
     return rule, filters.budget_guarantee(rule)

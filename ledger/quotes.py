@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 from dpledger.accounting import asking, filters
 from dpledger.accounting.asking import Levels
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import text
-from dpledger.ledger.gate import Admitted, Decision, Request, levels_of
+from dpledger.ledger.gate import Admitted, Decision, Request, levels_of, require_open
 from dpledger.ledger.standing import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "quoted"]
+
+
+WORTH = Fraction(98, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +104,8 @@ def quoted(state: State, scope: ScopeState, request: Request, decision: Decision
     levels, parts = levels_of(state, scope), request.parts
     asked = asking.chosen_tail_delta(levels, parts) if request.tail_delta is None else request.tail_delta
     names = (scope.scope, *(name for name in scope.path if name != scope.scope))
-    others = (way for way in asking.ways(levels, parts) if way != asked and asking.admits(levels, parts, way))
-    best = min(others, key=lambda way: (asking.share(levels, parts, way), way), default=None)
-    if best is not None and isinstance(decision, Admitted) and not _is_cheaper(levels, parts, best, asked):
+    best = _cheapest(levels, parts, asked)
+    if best is not None and isinstance(decision, Admitted) and not _is_worth_it(levels, parts, best, asked):
         best = None
     return Quote(
         scope=scope.scope,
@@ -113,8 +116,17 @@ def quoted(state: State, scope: ScopeState, request: Request, decision: Decision
     )
 
 
-def _is_cheaper(levels: Levels, parts: Composition, way: Decimal, than: Decimal) -> bool:
-    return asking.share(levels, parts, way) < asking.share(levels, parts, than)
+def _cheapest(levels: Levels, parts: Composition, asked: Decimal) -> Decimal | None:
+    """The other way that is admitted and uses least; of two alike the one that takes less of delta."""
+    others = (way for way in asking.ways(levels, parts) if way != asked and asking.admits(levels, parts, way))
+    return min(others, key=lambda way: (asking.used(asking.after(levels, parts, way)), way), default=None)
+
+
+def _is_worth_it(levels: Levels, parts: Composition, way: Decimal, than: Decimal) -> bool:
+    """Whether it takes clearly less: a hundredth is what a price from a profile may differ by for no good reason."""
+    before = asking.used(levels)
+    takes, would = (asking.used(asking.after(levels, parts, one)) - before for one in (way, than))
+    return takes < WORTH * would
 
 
 def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta: Decimal) -> Way:
@@ -135,7 +147,9 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
 def afforded(
     state: State, scope: ScopeState, parts: Composition, *, most: int, tail_delta: Decimal | None
 ) -> Affordable:
-    """How many more of `parts` would be admitted. CannotCertify where no theorem prices them in any way."""
+    """How many more of `parts` would be admitted. ScopeError in a closed scope; CannotCertify where no theorem prices
+    them in any way."""
+    require_open(state, scope)
     levels = levels_of(state, scope)
     asking.after(levels, parts, asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta)
     return Affordable(

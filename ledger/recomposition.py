@@ -19,6 +19,7 @@ from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Coordinates,
     EitherFilter,
@@ -339,7 +340,8 @@ def _counted(admission: Admission) -> Composition:
 
 def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
     """The coordinate in which a charge was admitted, given the sums with it: in an `either` filter, the sum of pure
-    prices as long as it fits, else the mixed account that leads; on a Renyi grid, that of the fullest order."""
+    prices as long as it fits, else the mixed account that leads; on a Renyi grid, that of the fullest order; of an
+    allowance, its copies where there are some."""
     match rule:
         case PureFilter() | BasicFilter():
             return "pure"
@@ -356,6 +358,8 @@ def _carrier(rule: Filter, sums: Sums, amounts: Coordinates) -> str:
             return renyi if amounts.get(renyi) else pure
         case MixedFilter():
             return "mixed_rdp" if amounts.get("mixed_rdp") else "mixed_pure"
+        case AllowanceFilter():
+            return "copies" if amounts.get("copies") else "pure"
         case _:
             assert_never(rule)
 

@@ -119,10 +119,11 @@ class Scope:
         as one plan, asked in the best way. Counting stops at `most`. Nothing is recorded.
 
         `tail_delta`: of each request that is asked one by one (see `release`). Raises CannotCertify where no theorem
-        prices it, RelationError for a mechanism of another relation or unit."""
+        prices it, RelationError for a mechanism of another relation or unit, ScopeError in a closed scope."""
+        state = self._ledger.refresh()
         return quotes.afforded(
-            self._ledger.refresh(),
-            self._scope,
+            state,
+            state.scope(self.name),
             self._tree(what),
             most=whole(most, field="most", least=1, most=MOST_COUNTED),
             tail_delta=None if tail_delta is None else _below_one(tail_delta),
@@ -132,8 +133,10 @@ class Scope:
         """What `afford` is asked about, as it would run here."""
         if is_pair(what):
             return Repeated(self._tree(what[0]), times=what[1])
-        if isinstance(what, (Mechanism, Interactive)):
+        if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
+        if isinstance(what, type) or not hasattr(what, "kind"):
+            raise ParameterError("what", _kind_of(what), "a mechanism or a tree, or a pair of one and a count")
         return outcomes.planned(as_tree(what))
 
     def plan_training(
@@ -150,10 +153,13 @@ class Scope:
         Pass its numbers on: `private_sgd(scope, ..., noise_multiplier=plan.noise_multiplier,
         tail_delta=plan.tail_delta)`. `plan.others` says what other ways would need.
         Claim: such a request is admitted as long as nothing else is charged before it.
-        Raises ParameterError naming the field, InfeasiblePlan where no noise is admitted."""
-        scope = self._scope
+        Raises ParameterError naming the field, InfeasiblePlan where no noise is admitted, CannotCertify where no
+        theorem prices such a run here, ScopeError in a closed scope."""
+        state = self._ledger.refresh()
+        scope = state.scope(self.name)
+        gate.require_open(state, scope)
         return training_plan(
-            gate.levels_of(self._ledger.refresh(), scope),
+            gate.levels_of(state, scope),
             rate=rate,
             steps=steps,
             expected_batch_size=expected_batch_size,

@@ -16,15 +16,16 @@ A coordinate never rises, a delta never falls, and a charge stays in the currenc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import certified, costs, filters, outcomes, rules
+from dpledger.accounting import allowances, certified, costs, filters, outcomes, rules
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.prices import FREE
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.bodies import Committed, LevelCharge
 from dpledger.ledger.standing import Form
@@ -69,9 +70,10 @@ def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO)
     by their certified profile.
 
     Raises CannotCertify where no theorem prices the parts in what the filter counts."""
-    if tail_delta and filters.tail_budget(level.filter) is not None:
+    if _by_profile(level, tail_delta):
         return certified.charge(level.filter, parts, level.relation, tail_delta)
-    cost = rules.cost(parts, level.relation, orders=filters.orders(level.filter))
+    _, left = allowances.counted(level.filter, parts)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
     counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
     if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
         raise CannotCertify(
@@ -79,6 +81,11 @@ def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO)
             "like ApproxDP(3, '1e-6'), and a tail_delta"
         )
     return costs.charge(level.filter, parts, level.relation)
+
+
+def _by_profile(level: Level, tail_delta: Decimal) -> bool:
+    """Whether a request with this `tail_delta` is priced from its profile in this level."""
+    return bool(tail_delta) and filters.tail_budget(level.filter) is not None
 
 
 def _is_sampled(parts: Composition) -> bool:
@@ -100,15 +107,15 @@ def check_price(
 
     Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
     accounts = certified.currencies(level.filter, parts, level.relation, tail_delta)
+    covers = _covers_profile if _by_profile(level, tail_delta) else _covers
     unknown = set(charged) - {coordinate for account in accounts for coordinate in account.names}
-    if unknown or not all(_is_covered(charged, account, tail_delta) for account in accounts):
+    if unknown or not all(_is_covered(charged, account, covers) for account in accounts):
         raise VerificationError(f"scope {name}: charged less than its parts cost")
 
 
-def _is_covered(charged: Coordinates, account: Account, tail_delta: Decimal) -> bool:
+def _is_covered(charged: Coordinates, account: Account, covers: Callable[[str, Decimal, Decimal], bool]) -> bool:
     """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
     known is less than infinite."""
-    covers = _covers_profile if tail_delta else _covers
     amounts = {name: charged[name] for name in account.names if name in charged}
     return any(
         all(name in needed and covers(name, amount, needed[name]) for name, amount in amounts.items())
@@ -118,7 +125,7 @@ def _is_covered(charged: Coordinates, account: Account, tail_delta: Decimal) -> 
 
 def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
     """As `_covers`, of a price from a profile, which has a margin above that leeway."""
-    if coordinate == "delta":
+    if coordinate in {"delta", "copies"}:
         return charged >= least
     return decimals.multiply(charged, WITH_PROFILE_LEEWAY) >= least
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
-from dpledger.accounting import filters, rules
+from dpledger.accounting import allotting, filters, rules
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.accounting.outcomes import certain, planned, steps
@@ -165,6 +165,7 @@ def _open_scope(state: State, body: ScopeOpened) -> State:
         same = (parent.relation, parent.unit) == (body.relation, unit)
         _require(same, f"scope {parent.scope} has another relation or unit")
     rules.check(body.budget, filters.budget_guarantee(body.filter), body.relation)
+    allotting.require_certified(body.filter, body.relation)
     nothing = _frozen(filters.opening(body.filter))
     scope = ScopeState(
         scope=name,

@@ -18,10 +18,12 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
+from dpledger.accounting.allowances import law_of
 from dpledger.accounting.chains import ChainLaw
-from dpledger.accounting.composition import Chain, Composition, Repeated, Sequence, children
+from dpledger.accounting.composition import Chain, Composition, PoissonSampled, Repeated, Sequence, children
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
@@ -38,6 +40,7 @@ from dpledger.reports.model import visible
 from dpledger.schema import Plain, plain
 
 __all__ = [
+    "allowance",
     "at_least",
     "at_most",
     "count",
@@ -211,8 +214,31 @@ def filter_rule(rule: Filter) -> str:
                 f"divergences) of {', '.join(map(_boundary, boundaries))}; it stays at most {at_most(epsilon)} and the "
                 f"sum of deltas at most {at_most(delta)}; parameters may be chosen adaptively"
             )
+        case AllowanceFilter():
+            return (
+                f"at most {_law_steps(rule)}, which cost epsilon {at_most(rule.epsilon_law)} with δ = "
+                f"{at_most(rule.delta_law)} once any is taken, in whatever runs; of everything else the sum of "
+                f"epsilons stays at most {at_most(rule.epsilon_rest)} and the sum of deltas at most "
+                f"{at_most(rule.delta_rest)}; parameters may be chosen adaptively"
+            )
         case _:
             assert_never(rule)
+
+
+def allowance(rule: AllowanceFilter, used: Decimal) -> str:
+    """How much of an allowance is used up."""
+    return f"{_law_steps(rule)}, used {int(used):,}"
+
+
+def _law_steps(rule: AllowanceFilter) -> str:
+    return f"{count(rule.steps, 'step')} of {_law(law_of(rule))}"
+
+
+def _law(law: Composition) -> str:
+    if isinstance(law, PoissonSampled):
+        return f"{_law(law.of)} on Poisson samples of rate {decimals.text(law.rate)}"
+    told = {key: value for key, value in plain(law).items() if key != "kind"}
+    return f"{name(law.kind)} ({parameters(told)})"
 
 
 def _boundary(one: Boundary) -> str:

@@ -1,4 +1,4 @@
-"""What the documentation shows, runs: every Python block of README and docs/events.md, every file under examples/."""
+"""What the documentation shows, runs: every Python block of `PAGES`, every file under examples/."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/events.md")
+PAGES = ("README.md", "docs/events.md", "docs/budgets.md")
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 

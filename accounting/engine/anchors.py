@@ -13,21 +13,34 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from dpledger.accounting.engine.choose import LARGEST_EPSILON, delta_interval, epsilon_interval, few
+from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.covering import (
+    LARGEST_EPSILON,
+    SMOOTHED,
+    Asked,
+    BoolArray,
+    Indices,
+    Method,
+    Points,
+    contours,
+    cover,
+    from_logs_at,
+    with_mass,
+)
+from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.direct import direct_deltas
-from dpledger.accounting.engine.jumps import jumps_deltas
-from dpledger.accounting.engine.lattice import lattice_deltas
-from dpledger.accounting.engine.solve import TOLERANCE, WIDTH, Interval
+from dpledger.accounting.engine.jumps import layers
+from dpledger.accounting.engine.lattice import lattices
+from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.floating import UNIT, Array, require_assumptions, rounded_out
+from dpledger.accounting.floating import UNIT, Array, require_assumptions
+from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up
 from dpledger.errors import WorkLimit
@@ -35,37 +48,14 @@ from dpledger.errors import WorkLimit
 __all__ = ["Curve", "Points"]
 
 FIRST, NEXT = (-0.7, -2.5), 4.0  # log delta of the first anchors; the gaps then grow by this
-LAST, LEAST_DELTA = -720.0, 1e-305  # log delta of the last anchor; a delta that nobody asks about more closely
-SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
+LAST = -720.0  # log delta of the last anchor
 ONE_ANCHOR = 1e-6  # relative width of delta up to which one anchor is enough
-WIDE = 1e-3  # relative width of delta: where both anchors are wider, the point is asked alone
 WIDE_EPSILON = 5e-4  # the same of epsilon
 BLOCK = 1 << 16  # points times nodes
 STRIDE = 8  # of the points that are asked first
+MUCH_NOISE = 10.0  # a noise multiplier: the loss is all but linear in the outcome
 _NEWTON, _WALKS = 12, 5
 _NEAR_ROOT = 1e-11  # of log delta
-Indices: TypeAlias = npt.NDArray[np.intp]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-
-
-class Points:
-    """Epsilons that rise, each the exact number `ends(i)[0]` <= epsilon <= `ends(i)[1]`; `near`: its nearest float."""
-
-    __slots__ = ("_ends", "near")
-
-    def __init__(self, near: Array, ends: Callable[[int], tuple[float, float]] | None = None) -> None:
-        self.near, self._ends = near, ends
-
-    def below_and_above(self) -> tuple[Array, Array]:
-        """The floats around each epsilon."""
-        if self._ends is None:
-            return self.near, self.near
-        ends = np.array([self.ends(i) for i in range(self.near.size)]).reshape(-1, 2)
-        return ends[:, 0], ends[:, 1]
-
-    def ends(self, i: int) -> tuple[float, float]:
-        """The floats around epsilon number i."""
-        return self._ends(i) if self._ends else (float(self.near[i]), float(self.near[i]))
 
 
 class Curve:
@@ -79,43 +69,34 @@ class Curve:
         self._composed = finite if self._direct is None else None
         self._anchors: dict[float, _Anchor | None] = {}
 
-    def deltas(self, points: Points, floors: Array) -> tuple[Array, Array]:
+    def deltas(self, points: Points, floors: Array, *, alone: bool = True) -> tuple[Array, Array]:
         """Lower and upper bounds of delta at each epsilon >= 0, which rise; not closer than `floors[i]` asks for.
+        Where no method for many points is sharp, each is asked `alone`, which may take long, or is left as it is.
 
         Claim: lower[i] <= delta <= upper[i] at epsilon number i. Source: docs/proofs/engine.md, sections 1 and 8.
         """
         require_assumptions()
         epsilons, composed = points.near, self._composed
-        lower, upper = np.zeros(epsilons.shape), np.ones(epsilons.shape)
-        wide = np.ones(epsilons.shape, dtype=bool)
+        asked = Asked(points, floors, np.zeros(epsilons.shape), np.ones(epsilons.shape))
         if self._direct is not None:
             below, above = points.below_and_above()
             lower, upper = self._direct(above)
-            if below is not above:
-                upper = self._direct(below)[1]
-            wide = _wide(lower, upper, floors)
+            asked.meet(np.arange(epsilons.size), lower, upper if below is above else self._direct(below)[1])
         if composed is not None:
             near = np.minimum(epsilons, LARGEST_EPSILON)
-            self._few_first(near, floors, upper)
-            left = np.flatnonzero(upper > floors)
+            self._few_first(near, floors, asked.upper)
+            left = np.flatnonzero(asked.upper > floors)
             if left.size:
-                lower[left], upper[left] = self._narrowed(near[left], floors[left])
-            lower = np.where(near < epsilons, 0.0, lower)
-            wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
-            if few(composed) and asked.size > 1:
-                _meet(lattice_deltas, composed, points, asked, lower, upper)
-                wide = _wide(lower, upper, floors)
-            asked = np.flatnonzero(wide & (epsilons <= LARGEST_EPSILON))
-            if asked.size > 1:
-                _meet(_jumps_near(points.near[asked], upper[asked]), composed, points, asked, lower, upper)
-                wide = _wide(lower, upper, floors)
-        for i in np.flatnonzero(wide).tolist():
+                asked.lower[left], asked.upper[left] = self._narrowed(near[left], floors[left])
+            asked.lower[near < epsilons] = 0.0
+            for method in _methods(composed):
+                cover(method, composed, asked)
+        for i in asked.left().tolist() if alone or composed is None else ():
             start, end = points.ends(i)
-            alone = delta_interval(self._what, start)
-            lowest = alone if start == end else delta_interval(self._what, end)
-            lower[i], upper[i] = max(lower[i], lowest.lower), min(upper[i], alone.upper)
-        return lower, upper
+            found = delta_interval(self._what, start)
+            lowest = found if start == end else delta_interval(self._what, end)
+            asked.lower[i], asked.upper[i] = max(asked.lower[i], lowest.lower), min(asked.upper[i], found.upper)
+        return asked.lower, asked.upper
 
     def _few_first(self, epsilons: Array, floors: Array, upper: Array) -> None:
         """Where others are known to be above: a few points speak for those that follow, as delta falls."""
@@ -129,7 +110,7 @@ class Curve:
         assert self._composed is not None
         least = float(floors.min(initial=math.inf))
         logs = self._log_deltas(epsilons, math.log(least) if 0 < least < math.inf else LAST)
-        return _with_mass(*_from_logs(*logs), self._composed.log_finite)
+        return with_mass(*from_logs_at(*logs), self._composed.log_finite)
 
     def epsilons(self, deltas: Sequence[Decimal], floors: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of epsilon at each delta; where it is not above `floors[i]`, that is all they say.
@@ -205,33 +186,10 @@ class Curve:
         return lower, upper
 
 
-def _wide(lower: Array, upper: Array, floors: Array) -> BoolArray:
-    """Which bounds of delta are to be asked more closely."""
-    wide: BoolArray = (upper > np.maximum(floors, LEAST_DELTA)) & (upper - lower > WIDE * upper)
-    return wide
-
-
-Method: TypeAlias = Callable[[Composed, list[float]], list[Interval]]
-
-
-def _meet(method: Method, composed: Composed, points: Points, asked: Indices, lower: Array, upper: Array) -> None:
-    """Intersect with what a method says of the finite loss at the epsilons number `asked`, all at once."""
-    ends = np.array([points.ends(i) for i in asked.tolist()]).T
-    every = np.unique(ends)
-    found = method(composed, every.tolist())
-    low, high = np.array([at.lower for at in found]), np.array([at.upper for at in found])
-    low, high = _with_mass(low, high, composed.log_finite)
-    below, above = np.searchsorted(every, ends)
-    lower[asked], upper[asked] = np.maximum(lower[asked], low[above]), np.minimum(upper[asked], high[below])
-
-
-def _jumps_near(epsilons: Array, upper: Array) -> Method:
-    """Large losses apart, with layers placed for deltas of at most `upper` at these epsilons, which rise."""
-
-    def method(composed: Composed, every: list[float]) -> list[Interval]:
-        return jumps_deltas(composed, every, np.interp(every, epsilons, upper).tolist())
-
-    return method
+def _methods(composed: Composed) -> tuple[Method, ...]:
+    """Those that answer for many points at once, the most promising first: under much noise no outcome is a jump."""
+    apart = all(loss.sigma > MUCH_NOISE for loss, _ in composed.parts if isinstance(loss, SampledGaussianLoss))
+    return (*((lattices,) if few(composed) else ()), contours, *((cuts, layers) if apart else (layers, cuts)))
 
 
 def _finite(what: Ingredients) -> Composed | None:
@@ -251,23 +209,9 @@ def _direct(composed: Composed) -> Deltas | None:
 
     def whole(epsilons: Array) -> tuple[Array, Array]:
         lower, upper = deltas(np.minimum(epsilons, LARGEST_EPSILON))  # delta falls
-        return _with_mass(np.where(epsilons > LARGEST_EPSILON, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
+        return with_mass(np.where(epsilons > LARGEST_EPSILON, 0.0, lower), np.minimum(upper, 1.0), composed.log_finite)
 
     return whole
-
-
-def _from_logs(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
-    below, above = rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
-    return below, np.where(upper == -math.inf, 0.0, above)
-
-
-def _with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
-    """m + (1 - m) d, m the mass at infinity, outward: `infinite_mass.with_mass`, for many."""
-    if log_finite == 0:
-        return lower, upper
-    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
-    return rounded_out(mass + kept * lower, mass + kept * upper)
 
 
 def _finite_parts(down: Array, up: Array, mass: float) -> tuple[Array, Array]:

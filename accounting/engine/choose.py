@@ -39,6 +39,7 @@ from dpledger.accounting.engine.closed_forms import (
     removed_epsilon,
 )
 from dpledger.accounting.engine.composed import Composed, sum_up
+from dpledger.accounting.engine.covering import LARGEST_EPSILON
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.direct import (
     SampledLoss,
@@ -84,7 +85,6 @@ CUTS = 2  # for a delta, each placed by the bound that the last one gave
 _CLEARLY = 20.0  # by this much, in logarithms, outcomes that are not listed are rarer than delta
 ALMOST_SURE = (0.9999, 0.99, 0.5)
 _LARGE = 1e4  # an epsilon that a quadrature may be too much work for
-LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
 
 
 def epsilon_interval(what: Ingredients, delta: Decimal, floor: float = 0.0) -> Interval:

@@ -11,23 +11,29 @@ Direction remove only: in the direction add the loss is bounded. docs/proofs/eng
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.covering import Answer, contours
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
-from dpledger.accounting.floating import UNIT
+from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["cut_delta", "cut_epsilon"]
+__all__ = ["cut_delta", "cut_epsilon", "cuts"]
 
 LOST = 3e-7  # of delta: what the cuts may take away in all
 ROOM = 1.5  # tilts up to so many times the one aimed at are to fit the cut
 ROUNDS = 6
+PLACED = 2  # times that cuts are placed for one epsilon, each by the bound that the last one gave
 
 
 def cut_epsilon(composed: Composed, down: float, up: float) -> Interval:
@@ -68,6 +74,27 @@ def cut_delta(composed: Composed, epsilon: float, about: float) -> Interval:
     except WorkLimit:
         return whole
     return Interval(found.lower, min(1.0, (found.upper + lost) * (1 + 1e-9)))
+
+
+def cuts(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
+    """Contours behind cuts that are placed for a delta of `about`, then for what they say of it: a `covering.Method`.
+
+    Claim: as `cut_delta`. Source: docs/proofs/engine.md, section 10.
+    """
+    if not any(_can_be_cut(loss) for loss, _ in composed.parts):
+        return
+    require_error_function()
+    for _ in range(PLACED):
+        cut = _placed(composed, about)
+        lost = sum(count * _mass_cut_away(loss) for loss, count in cut.parts)
+        for answer in contours(cut, epsilon, about):
+            yield functools.partial(_with_lost, answer, lost)
+            about = min(about, float(answer(np.array([epsilon]))[1][0]))
+
+
+def _with_lost(answer: Answer, lost: float, epsilons: Array) -> tuple[Array, Array]:
+    lower, upper = answer(epsilons)
+    return lower, np.minimum(1.0, (upper + lost) * (1 + 1e-9))
 
 
 def _can_be_cut(loss: Loss) -> bool:

@@ -40,7 +40,7 @@ ROOM = 2.5  # tilts up to so many times that steepness are to fit the cuts
 STEEP_ENOUGH = 1.5  # of -log delta: c epsilon, so that small losses alone are seen to be rarer than delta
 BEYOND = 1.5  # times its tilt: so far are a contour's aliases bounded
 PREFACTOR = 2.5  # log of what Chernoff's bound is more than the truth, about
-MULTIPLES = np.geomspace(1 / 30, 1.0, 24)  # of the largest tilt
+MULTIPLES = np.geomspace(1 / 300, 1.0, 40)  # of the largest tilt: small ones where epsilon is far below a jump
 _DEVIATIONS = 38.4  # standard deviations: normal tails beyond are no floats
 
 

@@ -12,14 +12,17 @@ bounded by its mass. Direction remove only: in the direction add the loss is bou
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour, Ladder, LogBounds
+from dpledger.accounting.engine.covering import Answer, from_logs_at
 from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
 from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
@@ -28,7 +31,7 @@ from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit
 
-__all__ = ["jumps_delta", "jumps_deltas", "jumps_epsilon", "two_scales"]
+__all__ = ["jumps_delta", "jumps_epsilon", "layers", "two_scales"]
 
 FEW_PARTS = 8
 LARGE_SHARE = 0.03  # of what many small losses add up to: a single one of less rules nothing
@@ -42,7 +45,6 @@ STEEPNESS = (1.0, 2.0)  # of the first layer: the second where an interval from 
 NARROW_EPSILON, NARROW_DELTA = 1e-5, 1e-3  # relative width of epsilon, of delta, that is not wide
 RUNGS = 14  # around a saddle
 LEAST_LOG_SHARE = -600.0  # of the logarithm of a share: what is smaller underflows
-KEPT = 3  # sums that the next epsilon is asked of first
 
 
 def two_scales(composed: Composed, log_delta: float) -> bool:
@@ -87,10 +89,10 @@ def _found(composed: Composed, steepness: float, found: Interval, log_deltas: tu
     """What is left of an interval, by layers of one steepness."""
     log_down, log_up = log_deltas
     try:
-        layers = layered(composed, math.exp(log_down), steepness)
-        epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in layers.terms)
+        made = layered(composed, math.exp(log_down), steepness)
+        epsilon = max(ladder.epsilon(log_down + PREFACTOR) for _, ladder in made.terms)
         for _ in range(ATTEMPTS):
-            sum_of_terms = _sum(layers, epsilon, log_down)
+            sum_of_terms = _sum(made, epsilon, log_down)
             if not sum_of_terms.contours:
                 break
             found = found.meet(solved(sum_of_terms, found, epsilon, log_down, log_up))
@@ -107,56 +109,47 @@ def jumps_delta(composed: Composed, epsilon: float, about: float) -> Interval:
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11.
     """
-    return jumps_deltas(composed, [epsilon], [about])[0]
+    found = Interval(0.0, 1.0)
+    for terms in _placed(composed, epsilon, about):
+        at = terms.bounds(epsilon)
+        found = found.meet(from_logs(Interval(at.lower, min(0.0, at.upper))))
+        if found.relative_width() <= NARROW_DELTA:
+            break
+    return found
 
 
-def jumps_deltas(composed: Composed, epsilons: Sequence[float], abouts: Sequence[float]) -> list[Interval]:
-    """`jumps_delta` at each epsilon, in the order of their size: layers serve as long as they are sharp."""
+def layers(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
+    """Layers for one epsilon, placed for a delta of `about`, then for what they say of it: a `covering.Method`.
+
+    Claim: as `jumps_delta`. Source: docs/proofs/engine.md, section 11.
+    """
+    for terms in _placed(composed, epsilon, about):
+        yield functools.partial(_from_bounds, terms)
+
+
+def _from_bounds(terms: Sum, epsilons: Array) -> tuple[Array, Array]:
+    return from_logs_at(*terms.bounds_at(epsilons))
+
+
+def _placed(composed: Composed, epsilon: float, about: float) -> Iterator[Sum]:
+    """Layers of each steepness, placed for a better guess of delta each time."""
     if not can_jump(composed):
-        return [Interval(0.0, 1.0) for _ in epsilons]
+        return
     require_error_function()
-    answers: list[Interval] = []
-    sums: list[Sum] = []
-    for epsilon, about in zip(epsilons, abouts, strict=True):
-        found = Interval(0.0, 1.0)
-        for terms in sums:
-            found = found.meet(_known(terms, epsilon))
-        for steepness in STEEPNESS if about > 0 else ():
-            if found.relative_width() <= NARROW_DELTA or found.upper == 0:
-                break
-            made, found = _placed(composed, steepness, epsilon, min(about, found.upper), found)
-            sums = [*sums, *made][-KEPT:]
-        answers.append(found)
-    return answers
-
-
-def _known(terms: Sum, epsilon: float) -> Interval:
-    at = terms.bounds(epsilon)
-    return from_logs(Interval(at.lower, min(0.0, at.upper)))
-
-
-def _placed(
-    composed: Composed, steepness: float, epsilon: float, about: float, found: Interval
-) -> tuple[list[Sum], Interval]:
-    """Layers of one steepness, placed for a better guess of delta each time, and what is left of an interval."""
-    made: list[Sum] = []
-    try:
-        for _ in range(PLACED):
-            if not about > 0:
-                break
-            terms = _sum(layered(composed, about, steepness), epsilon, math.log(about))
-            made = [terms]
-            found = found.meet(_known(terms, epsilon))
-            kept = replace(terms, lost=0.0).bounds(epsilon)
-            if kept.upper - kept.lower <= NARROW_DELTA:
-                break
-            better = kept.upper if kept.upper < math.log(PLACED_WELL * about) else kept.lower
-            if not better < math.log(PLACED_WELL * about):
-                break
-            about = math.exp(better)
-    except WorkLimit:
-        pass
-    return made, found
+    for steepness in STEEPNESS:
+        guess = about
+        with contextlib.suppress(WorkLimit):
+            for _ in range(PLACED):
+                if not guess > 0:
+                    break
+                terms = _sum(layered(composed, guess, steepness), epsilon, math.log(guess))
+                yield terms
+                about = min(about, math.exp(min(0.0, terms.upper(epsilon))))
+                kept = replace(terms, lost=0.0).bounds(epsilon)
+                better = kept.upper if kept.upper < math.log(PLACED_WELL * guess) else kept.lower
+                if kept.upper - kept.lower <= NARROW_DELTA or not better < math.log(PLACED_WELL * guess):
+                    break
+                guess = math.exp(better)
 
 
 # ---- the sum of the terms -------------------------------------------------------------------------------------------
@@ -189,6 +182,19 @@ class Sum:
         """Claim: lower <= log d(epsilon) <= upper. Source: docs/proofs/engine.md, section 11."""
         return LogBounds(self.lower(epsilon), self.upper(epsilon))
 
+    def bounds_at(self, epsilons: Array) -> tuple[Array, Array]:
+        """`bounds` at each epsilon. Claim: as there."""
+        found = [contour.bounds_at(epsilons) for contour, _ in self.contours]
+        lower = _log_sums([low for low, _ in found], -1.0, epsilons.shape)
+        terms = [
+            np.minimum(high, ladder.log_deltas(epsilons))
+            for (_, high), (_, ladder) in zip(found, self.contours, strict=True)
+        ]
+        terms.extend(ladder.log_deltas(epsilons) for ladder in self.faint)
+        if self.lost:
+            terms.append(np.full(epsilons.shape, math.log(self.lost)))
+        return lower, _log_sums(terms, 1.0, epsilons.shape)
+
     def upper(self, epsilon: float) -> float:
         """Claim: at least log d(epsilon). Source: that of `bounds`."""
         terms = [min(contour.upper(epsilon), ladder.log_delta(epsilon)) for contour, ladder in self.contours]
@@ -211,9 +217,20 @@ def _log_sum(logs: list[float], side: float) -> float:
     return value + side * 16 * UNIT * (len(logs) + 1) * (1 + abs(value))
 
 
-def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
-    contours, faint = [], list(layers.beyond)
-    for term, wide in layers.terms:
+def _log_sums(logs: list[Array], side: float, shape: tuple[int, ...]) -> Array:
+    """`_log_sum` at each of several points."""
+    rows = np.reshape(logs, (-1, *shape))
+    most: Array = np.max(rows, axis=0, initial=-math.inf)
+    finite = np.isfinite(most)
+    values: Array = most.copy()
+    values[finite] += np.log(np.exp(rows[:, finite] - most[finite]).sum(axis=0))
+    values[finite] += side * 16 * UNIT * (len(logs) + 1) * (1 + np.abs(values[finite]))
+    return values
+
+
+def _sum(made: Layered, epsilon: float, log_delta: float) -> Sum:
+    contours, faint = [], list(made.beyond)
+    for term, wide in made.terms:
         drawn = None
         if wide.log_delta(epsilon) >= log_delta + math.log(NEGLIGIBLE):
             drawn = _contour(term, wide, epsilon, log_delta)
@@ -221,7 +238,7 @@ def _sum(layers: Layered, epsilon: float, log_delta: float) -> Sum:
             contours.append(drawn)
         else:
             faint.append(wide)
-    return Sum(tuple(contours), tuple(faint), layers.lost)
+    return Sum(tuple(contours), tuple(faint), made.lost)
 
 
 def _contour(term: Composed, wide: Ladder, epsilon: float, log_delta: float) -> tuple[Contour, Ladder] | None:

@@ -8,8 +8,10 @@ docs/proofs/lattice.md.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +19,11 @@ import numpy as np
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
+from dpledger.accounting.engine.covering import Answer
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.floating import UNIT, lowered, raised
+from dpledger.accounting.floating import UNIT, Array, lowered, raised
 from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit
@@ -32,8 +35,8 @@ __all__ = [
     "epsilon_above",
     "epsilon_below",
     "lattice_delta",
-    "lattice_deltas",
     "lattice_epsilon",
+    "lattices",
     "planned_epsilon",
     "profiles_of",
     "range_for",
@@ -108,61 +111,48 @@ def lattice_delta(composed: Composed, epsilon: float) -> Interval:
 
     Claim: lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
     """
-    return lattice_deltas(composed, [epsilon])[0]
-
-
-def lattice_deltas(composed: Composed, epsilons: Sequence[float]) -> list[Interval]:
-    """Bounds of d at epsilons that rise: a lattice for the middle one answers for its neighbours as long as it is
-    narrow there, and what is left on both sides is asked in the same way.
-
-    Claim: each lower <= d(epsilon) <= upper. Source: docs/proofs/lattice.md, section 6.
-    """
-    found = [Interval(0.0, 1.0 if epsilon < composed.largest else 0.0) for epsilon in epsilons]
-    parts = profiles_of(composed)
-    if parts is None:
-        return [Interval(0.0, 1.0)] * len(found)
-    require_error_function()
-    left = [(0, len(found))]
-    while left:
-        first, last = left.pop()
-        if first == last:
-            continue
-        middle = (first + last) // 2
-        lattice = _lattice_at(parts, epsilons, found, middle) if found[middle].upper > 0 else None
-        low, high = middle, middle + 1
-        while lattice and low > first and _narrow_there(lattice, epsilons, found, low - 1):
-            low -= 1
-        while lattice and high < last and _narrow_there(lattice, epsilons, found, high):
-            high += 1
-        left += [(first, low), (high, last)]
+    found = Interval(0.0, 1.0 if epsilon < composed.largest else 0.0)
+    with contextlib.suppress(WorkLimit):
+        for lattice in _lattices(composed, epsilon):
+            found = found.meet(lattice.delta(epsilon))
+            if found.relative_width() <= 2 * WIDTH or found.upper <= TINY:
+                break
     return found
 
 
-def _lattice_at(parts: list[Part], epsilons: Sequence[float], found: list[Interval], i: int) -> Lattice | None:
-    """The lattice that is narrow at epsilons[i], or the last that was tried; found[i] is what they say there."""
-    lattice, epsilon = None, epsilons[i]
-    try:
-        single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
-        log_delta = math.log(max(single, TINY))  # of one run: at most that of all
-        sketch = sketched(parts, log_delta, _log_share(parts, 1.0))
-        tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
-        log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
-        plan = _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), 1 / tilt)
-        for _ in range(PASSES):
-            lattice = _lattice(plan, parts)
-            if _narrow_there(lattice, epsilons, found, i):
-                break
-            finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found[i].relative_width(), 1.0))))
-            plan = replace(plan, spacing=finer)
-    except WorkLimit:
-        pass
-    return lattice
+def lattices(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:  # noqa: ARG001 - of one lattice
+    """Lattices for one epsilon, each finer than the last: a `covering.Method`.
+
+    Claim: as `Lattice.delta`. Source: docs/proofs/lattice.md, section 6.
+    """
+    for lattice in _lattices(composed, epsilon):
+        yield functools.partial(_at_each, lattice)
 
 
-def _narrow_there(lattice: Lattice, epsilons: Sequence[float], found: list[Interval], i: int) -> bool:
-    """Whether what is known at epsilons[i] is narrow once the lattice was asked."""
-    found[i] = found[i].meet(lattice.delta(epsilons[i]))
-    return found[i].relative_width() <= 2 * WIDTH or found[i].upper <= TINY
+def _at_each(lattice: Lattice, epsilons: Array) -> tuple[Array, Array]:
+    found = [lattice.delta(epsilon) for epsilon in epsilons.tolist()]
+    return np.array([at.lower for at in found]), np.array([at.upper for at in found])
+
+
+def _lattices(composed: Composed, epsilon: float) -> Iterator[Lattice]:
+    """Lattices for one epsilon, each finer than the last; none where a loss has no tails. Raises WorkLimit."""
+    parts = profiles_of(composed)
+    if parts is None or epsilon >= composed.largest:
+        return
+    require_error_function()
+    single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
+    log_delta = math.log(max(single, TINY))  # of one run: at most that of all
+    sketch = sketched(parts, log_delta, _log_share(parts, 1.0))
+    tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
+    log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
+    plan = _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), 1 / tilt)
+    found = Interval(0.0, 1.0)
+    for _ in range(PASSES):
+        lattice = _lattice(plan, parts)
+        yield lattice
+        found = found.meet(lattice.delta(epsilon))
+        finer = plan.spacing * min(0.7, max(1 / 16, math.sqrt(WIDTH / min(found.relative_width(), 1.0))))
+        plan = replace(plan, spacing=finer)
 
 
 def _chernoff(composed: Composed, c: float, log_delta: float) -> float:

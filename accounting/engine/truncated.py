@@ -19,6 +19,7 @@ __all__ = ["chord_integral", "divergence_upper", "places"]
 
 POINTS = 100
 SPAN = 1e4  # the last point over the first one above 0
+LEAST_EXCESS = 2.0**-20  # of an order over 1: nearer to 1 digits are lost, and the divergence rises with the order
 LARGEST_LOG = 600.0  # of a moment; where it may be beyond, c itself is the answer
 SLACK = 64 * UNIT  # relative: above the roundings of one term, but for those of its exponent
 
@@ -40,16 +41,17 @@ def divergence_upper(x: Array, there: Array, back: Array, last: float, order_min
     Claim: at least the Renyi divergence of U' from V, of every order up to 1 + l.
     Source: docs/proofs/certified_prices.md, section 2.
     """
-    c, power = float(x[-1]), 1 + order_minus_one
+    c, more = float(x[-1]), max(order_minus_one, LEAST_EXCESS)
+    power = 1 + more
     if not 0 < power * c <= LARGEST_LOG:
         return c
     slack = SLACK * (1 + power * c)
     beyond = float(np.min(back)) * math.exp(-power * c) / power
-    within = chord_integral(x, there, order_minus_one) + chord_integral(x, back, -power) + beyond * (1 + slack)
-    added = power * order_minus_one * within
-    taken = power * math.exp(order_minus_one * c) * last * (1 - slack)
+    within = chord_integral(x, there, more) + chord_integral(x, back, -power) + beyond * (1 + slack)
+    added = power * more * within
+    taken = power * math.exp(more * c) * last * (1 - slack)
     excess = added - taken + SLACK * (added + taken)
-    return min(math.log1p(excess) / order_minus_one * (1 + SLACK), c) if excess > 0 else 0.0
+    return min(math.log1p(excess) / more * (1 + SLACK), c) if excess > 0 else 0.0
 
 
 def chord_integral(x: Array, delta: Array, b: float) -> float:

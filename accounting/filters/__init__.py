@@ -16,11 +16,14 @@ which the caller keeps.
     F8 `either`  epsilon, delta_sum,                        the sum of pure prices and F7's accounts, one a boundary,
                  boundaries (order_minus_one,               come to at most epsilon together (`mixture`), and
                  delta_boundary)                            sum of deltas <= delta_sum
+    F9 `allowance` law, steps, epsilon_law, delta_law,      copies of the law <= steps, and F2's test of the rest at
+                 epsilon_rest, delta_rest                   epsilon_rest and delta_rest
 
 Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`, `rdp_1`, ... (one an order) beside
 `pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
 request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. F8
-has `pure`, and a mixed account for each boundary: `mixed_pure_0`, `mixed_rdp_0`, `mixed_pure_1`, ...
+has `pure`, and a mixed account for each boundary: `mixed_pure_0`, `mixed_rdp_0`, `mixed_pure_1`, ... An allowance has
+`copies`, draws of its law (`accounting.allowances` counts them), beside `pure` and `delta` of the rest.
 Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
@@ -39,6 +42,7 @@ from __future__ import annotations
 
 from dpledger.accounting.filters.admission import admits, asked, fits, fullest, leading, left, reading, spent
 from dpledger.accounting.filters.charges import (
+    TOO_LARGE,
     Account,
     Coordinates,
     Sum,
@@ -53,6 +57,7 @@ from dpledger.accounting.filters.charges import (
 from dpledger.accounting.filters.kinds import (
     KINDS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     Boundary,
     EitherFilter,
@@ -72,8 +77,10 @@ from dpledger.accounting.filters.openings import Orders, advanced, opened_by
 
 __all__ = [
     "KINDS",
+    "TOO_LARGE",
     "Account",
     "AdvancedFilter",
+    "AllowanceFilter",
     "BasicFilter",
     "Boundary",
     "Coordinates",

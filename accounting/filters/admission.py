@@ -8,10 +8,12 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
-from dpledger.accounting.filters.charges import MIXED_NAMES, Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters import allowance
+from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -80,8 +82,10 @@ def _mixture(filter_: EitherFilter, sums: Sums, delta: Decimal) -> Decimal:
 
 
 def _shown(found: Decimal, *kept: Decimal) -> Decimal:
-    """`found`, rounded up, but not past one of those that it is within."""
-    return min([round_up(found), *(limit for limit in kept if found <= limit)])
+    """`found`, rounded up, but not past one of those that it is within; infinite where no number that is written down
+    reaches it."""
+    shown = min([round_up(found), *(limit for limit in kept if found <= limit)])
+    return shown if shown < TOO_LARGE else INFINITY
 
 
 def _fits_alone(filter_: EitherFilter, sums: Sums) -> bool:
@@ -120,7 +124,7 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
     budget, converted, once anything is charged. F7: the mixed account with the offset that the rest of delta, above
     delta_sum, buys at the filter's fixed order. F8: the mixture with the rest of delta shared out as at the opening; at
     delta_sum the sum of pure prices. At F8's own delta a request is admitted just when the reading with it stays
-    within epsilon (and the sum of deltas within delta_sum).
+    within epsilon (and the sum of deltas within delta_sum). F9: `allowance.reading`.
     Claim: for each delta fixed in advance the transcript is integrated ex-post (result, delta) at every prefix.
     Source: docs/proofs/filters.md, "Readings".
     """
@@ -141,6 +145,9 @@ def reading(filter_: Filter, sums: Sums, delta: Decimal) -> Decimal:
             if delta <= delta_sum:
                 return _total(sums, "pure") if delta == delta_sum else INFINITY
             return _mixture(filter_, sums, subtract(delta, delta_sum))
+        case AllowanceFilter():
+            copies, pure = (_total(sums, name) for name in ("copies", "pure"))
+            return allowance.reading(filter_, copies=copies, pure=pure, delta=delta)
         case _:
             assert_never(filter_)
 
@@ -187,7 +194,7 @@ def _budget_reading(spent_: Decimal, delta: Decimal, converted: Callable[[], Dec
 
 def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> Decimal:
     """A Renyi divergence as an epsilon at `delta`."""
-    epsilon = round_up(add(divergence, boundary_offset(order_minus_one, delta)))
+    epsilon = _shown(add(divergence, boundary_offset(order_minus_one, delta)))
     return epsilon if epsilon > 0 else ZERO
 
 
@@ -195,7 +202,8 @@ def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> De
 
 
 def asked(filter_: Filter, sums: Sums, charged: Coordinates) -> dict[str, str]:
-    """What a charge asks of each account (`pure`, `mixed`, `delta`), as decimal texts; `inf` for what has no price.
+    """What a charge asks of each account (`copies`, `pure`, `mixed`, `delta`), as decimal texts; `inf` where it has
+    no price.
 
     Of a mixture, whose accounts do not add up, it asks what its reading would rise by beside these sums."""
     wanted = spent(filter_, with_charge(filter_, opening(filter_), charged))
@@ -247,5 +255,8 @@ def _accounts(filter_: Filter, sums: Sums) -> Mapping[str, tuple[Decimal, Decima
                 "mixed": (_mixture(filter_, sums, delta_boundaries(filter_)), epsilon),
                 "delta": (_total(sums, "delta"), delta_sum),
             }
+        case AllowanceFilter(steps=steps, epsilon_rest=epsilon, delta_rest=delta):
+            limits = zip(allowance.NAMES, (Decimal(steps), epsilon, delta), strict=True)
+            return {name: (_total(sums, name), limit) for name, limit in limits}
         case _:
             assert_never(filter_)

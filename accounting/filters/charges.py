@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -27,6 +28,7 @@ from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 
 __all__ = [
+    "TOO_LARGE",
     "Account",
     "Coordinates",
     "Sum",
@@ -94,6 +96,8 @@ def currencies(filter_: Filter, cost: Cost) -> tuple[Account, ...]:
                 _one(pure=cost.pure, delta=cost.delta),
                 *(_mixed_account(pair, order, cost) for pair, order in mixed),
             )
+        case AllowanceFilter():  # `costs` counts the copies
+            return (_one(pure=cost.pure, delta=cost.delta),)
         case _:
             assert_never(filter_)
 
@@ -168,7 +172,7 @@ def settle(filter_: Filter, reserved: Coordinates, outcome_cost: Cost) -> Coordi
 
 def _settled_prices(filter_: Filter, reserved: Coordinates, cost: Cost) -> Mapping[str, Decimal | None]:
     match filter_:
-        case PureFilter() | BasicFilter():
+        case PureFilter() | BasicFilter() | AllowanceFilter():
             return {"pure": cost.pure}
         case ZCDPFilter() | AdvancedFilter():
             return {"rho": cost.rho}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 from pydantic import Field, field_validator, model_validator
 
 from dpledger.accounting.conversions import boundary_offset, zcdp_within
+from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,
@@ -39,6 +40,7 @@ __all__ = [
     "MOST_BOUNDARIES",
     "SQUARE_DIGITS",
     "AdvancedFilter",
+    "AllowanceFilter",
     "BasicFilter",
     "Boundary",
     "EitherFilter",
@@ -214,9 +216,27 @@ class EitherFilter:
 
 
 Filter: TypeAlias = (
-    PureFilter | BasicFilter | ZCDPFilter | RDPFilter | GDPFilter | AdvancedFilter | MixedFilter | EitherFilter
+    PureFilter
+    | BasicFilter
+    | ZCDPFilter
+    | RDPFilter
+    | GDPFilter
+    | AdvancedFilter
+    | MixedFilter
+    | EitherFilter
+    | AllowanceFilter
 )
-KINDS = (PureFilter, BasicFilter, ZCDPFilter, RDPFilter, GDPFilter, AdvancedFilter, MixedFilter, EitherFilter)
+KINDS = (
+    PureFilter,
+    BasicFilter,
+    ZCDPFilter,
+    RDPFilter,
+    GDPFilter,
+    AdvancedFilter,
+    MixedFilter,
+    EitherFilter,
+    AllowanceFilter,
+)
 """The classes of the union, for a value of which nothing is known yet."""
 
 
@@ -270,6 +290,8 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
             return ApproxDP(filter_.epsilon, add(filter_.delta_boundary, filter_.delta_sum))
         case EitherFilter(epsilon=epsilon, delta_sum=delta_sum):
             return ApproxDP(epsilon, add(delta_boundaries(filter_), delta_sum))
+        case AllowanceFilter():
+            return ApproxDP(filter_.epsilon, filter_.delta)
         case _:
             assert_never(filter_)
 
@@ -291,6 +313,8 @@ def names(filter_: Filter) -> tuple[str, ...]:
             return ("delta", "mixed_pure", "mixed_rdp")
         case EitherFilter():
             return ("pure", "delta", *(name for pair in mixed_names(filter_) for name in pair))
+        case AllowanceFilter():
+            return NAMES
         case _:
             assert_never(filter_)
 
@@ -311,7 +335,7 @@ def tail_budget(filter_: Filter) -> Decimal | None:
     match filter_:
         case BasicFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
             return delta_sum
-        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter():
+        case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
             return None
         case _:
             assert_never(filter_)
@@ -328,5 +352,7 @@ def orders(filter_: Filter) -> tuple[Decimal, ...]:
             return (add(ONE, more),)
         case EitherFilter(boundaries=boundaries):
             return tuple(add(ONE, boundary.order_minus_one) for boundary in boundaries)
+        case AllowanceFilter():
+            return ()
         case _:
             assert_never(filter_)

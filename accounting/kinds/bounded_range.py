@@ -84,6 +84,7 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
         gaussian=None,
         renyi=None,
         range=eta,
+        copies=None,
         batch_divergence=None,
         reason=_REASON,
     )

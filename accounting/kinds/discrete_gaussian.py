@@ -25,7 +25,7 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.leaves import DiscreteGaussianLaw
 from dpledger.accounting.prices import Cost, gaussian_mu_squared
-from dpledger.decimals import float_up, multiply, round_up, subtract
+from dpledger.decimals import float_up, is_whole, multiply, round_up, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -79,6 +79,12 @@ def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:
     return worst * (order - 1) * (1 + 1e-15)
 
 
+def _copies(law: DiscreteGaussianLaw, leaf: DiscreteGaussianLaw) -> int | None:
+    """A shorter shift of one whole number, in the same noise. A greater sigma is not dominated."""
+    whole = is_whole(law.sensitivity) and is_whole(leaf.sensitivity)
+    return 1 if whole and leaf.sigma == law.sigma and leaf.sensitivity <= law.sensitivity else None
+
+
 DISCRETE_GAUSSIAN = LeafRules(
     kind=DiscreteGaussianLaw,
     attested=False,
@@ -101,6 +107,7 @@ DISCRETE_GAUSSIAN = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=_copies,
     batch_divergence=_on_batch,
     reason=None,
 )

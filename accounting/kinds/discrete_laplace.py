@@ -67,6 +67,12 @@ def _grouped(leaf: DiscreteLaplaceLaw, k: int, _relation: Relation) -> DiscreteL
     return DiscreteLaplaceLaw(leaf.scale, Decimal(whole * k)) if whole else PureDP(0)
 
 
+def _copies(law: DiscreteLaplaceLaw, leaf: DiscreteLaplaceLaw) -> int | None:
+    """More noise is the law's and more beside it; a shorter shift of whole steps is dominated. A smaller ratio of both
+    alone is not: the steps of the losses differ."""
+    return 1 if leaf.scale >= law.scale and int(leaf.sensitivity) <= int(law.sensitivity) else None
+
+
 DISCRETE_LAPLACE = LeafRules(
     kind=DiscreteLaplaceLaw,
     attested=False,
@@ -89,6 +95,7 @@ DISCRETE_LAPLACE = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=_copies,
     batch_divergence=None,
     reason=None,
 )

@@ -78,6 +78,7 @@ EX_POST_DP = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )

@@ -139,6 +139,11 @@ def _grouped(leaf: Gaussian, k: int, relation: Relation) -> JointGaussian:
     return JointGaussian(_mu_squared(leaf, relation) * k * k)
 
 
+def _copies(law: GaussianLaw, leaf: GaussianLaw) -> int:
+    """The least whole number of draws whose sum has at most the noise of the leaf: Gaussians add."""
+    return math.ceil((Fraction(law.noise_multiplier) / Fraction(leaf.noise_multiplier)) ** 2)
+
+
 _NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
 
 
@@ -230,6 +235,7 @@ GAUSSIAN = LeafRules(
     gaussian=_law_ratio,
     renyi=None,
     range=None,
+    copies=_copies,
     batch_divergence=_law_on_batch,
     reason=None,
 )
@@ -256,6 +262,7 @@ GDP_RULES = LeafRules(
     gaussian=_gdp_ratio,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=_gdp_on_batch,
     reason=None,
 )
@@ -282,6 +289,7 @@ JOINT_GAUSSIAN = LeafRules(
     gaussian=_joint_ratio,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=_on_batch,
     reason=None,
 )

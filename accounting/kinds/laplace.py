@@ -79,6 +79,7 @@ LAPLACE = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon else None,
     batch_divergence=None,
     reason=None,
 )

@@ -6,7 +6,7 @@ so by `no_theorem(...)`, and one for which there is nothing of the sort says Non
 >>> LeafRules(kind=str)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
 ...
-TypeError: LeafRules.__init__() missing 22 required keyword-only arguments: 'attested', 'price', 'failure', ...
+TypeError: LeafRules.__init__() missing 23 required keyword-only arguments: 'attested', 'price', 'failure', ...
 """
 
 from __future__ import annotations
@@ -98,6 +98,9 @@ class LeafRules(Generic[L]):
         `renyi`: what it promises in place of a pair, None of a leaf that shows nothing; None for a kind with a pair.
         `range`: eta, of a kind whose pair is an envelope of all mechanisms of that bounded range: no one of them
             attains it in every run; None for a kind that is one mechanism.
+        `copies`: of a law and another leaf of the kind, how many independent draws of the law's pair the leaf's is a
+            post-processing of, in both directions; None where none is known to do. None for a kind that is no law of an
+            allowance. Source: docs/proofs/allowances.md, "Copies".
         `batch_divergence`: of a secret batch, at least the Renyi divergence of an order in both directions, None where
             nothing is known; None for a kind of which it is that of its losses, where these are bounded.
 
@@ -129,6 +132,7 @@ class LeafRules(Generic[L]):
     gaussian: Callable[[L, Relation], tuple[int, int]] | None
     renyi: Callable[[L], RenyiCurve | None] | None
     range: Callable[[L], Decimal] | None
+    copies: Callable[[L, L], int | None] | None
     batch_divergence: Callable[[L, Draw, Relation, Decimal], Decimal | None] | None
 
     reason: str | None

@@ -81,6 +81,7 @@ PMF = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=lambda law, leaf: 1 if leaf == law else None,
     batch_divergence=None,
     reason=None,
 )

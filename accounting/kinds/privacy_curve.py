@@ -48,6 +48,7 @@ PRIVACY_CURVE = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )

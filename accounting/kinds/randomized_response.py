@@ -94,6 +94,7 @@ RANDOMIZED_RESPONSE = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon and leaf.k >= law.k else None,
     batch_divergence=None,
     reason=None,
 )

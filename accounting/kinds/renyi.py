@@ -81,6 +81,7 @@ ZCDP_RULES = LeafRules(
     gaussian=None,
     renyi=_zcdp_curve,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=_REASON,
 )
@@ -107,6 +108,7 @@ RDP_RULES = LeafRules(
     gaussian=None,
     renyi=_rdp_curve,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=_REASON,
 )

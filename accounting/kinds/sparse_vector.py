@@ -84,6 +84,7 @@ SPARSE_VECTOR = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )

@@ -117,6 +117,7 @@ PURE_DP = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )
@@ -149,6 +150,7 @@ APPROX_DP = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )

@@ -100,7 +100,7 @@ def respond(
     if not isinstance(law, RandomizedResponse):
         raise ParameterError("law", type(law).__name__, "RandomizedResponse(epsilon=1, k=2)")
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "iu":
-        wide = answer.astype(np.int64 if answer.dtype.kind == "i" else np.uint64)
+        wide = np.asarray(answer).astype(np.int64 if answer.dtype.kind == "i" else np.uint64)
         known = np.clip(wide, 0, law.k - 1).astype(np.int64).reshape(-1)
         found = _responses(law, known, entropy).reshape(answer.shape)
         return taped(law, found, value=answer, shape=answer.shape)
@@ -134,12 +134,13 @@ def _uniform(count: int, words: Words, entropy: Entropy) -> npt.NDArray[np.int64
 
 def _row(values: Wholes, field: str) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 1:
-        if values.dtype.kind == "i":
-            return values.astype(np.int64, copy=False)
-        if values.dtype.kind == "u":
-            return values.astype(np.uint64, copy=False)
-        if values.dtype.kind == "O" and all(type(item) is int for item in values):
-            return values
+        row = np.asarray(values)  # of a masked array every entry
+        if row.dtype.kind == "i":
+            return row.astype(np.int64, copy=False)
+        if row.dtype.kind == "u":
+            return row.astype(np.uint64, copy=False)
+        if row.dtype.kind == "O" and all(type(item) is int for item in row):
+            return row
     elif isinstance(values, (list, tuple)) and all(type(item) is int for item in values):
         fits = all(-(2**63) <= item < 2**63 for item in values)
         return np.array(values, dtype=np.int64 if fits else object)

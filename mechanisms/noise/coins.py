@@ -117,13 +117,15 @@ def falls(chance: Chance, words: Words, entropy: Entropy) -> npt.NDArray[np.bool
 
 
 def _first_bits(chance: Chance, bits: int) -> int:
-    """floor(chance 2^bits). Of an irrational number the brackets say it once they are narrow enough."""
+    """floor(chance 2^bits). Of an irrational number the brackets say it once they are narrow enough: it is between
+    their ends, and none of them."""
     if isinstance(chance, Fraction):
         return (chance.numerator << bits) // chance.denominator
     digits = bits  # some three times as many as the bits have, so that hardly ever a second look is needed
     while True:
-        low, high = chance(Outward(digits))
-        first, last = (math.floor(Fraction(end) * Fraction(2**bits)) for end in (low, high))
+        at = Outward(digits)
+        low, high = at.times(chance(at), at.exact(Fraction(1 << bits)))
+        first, last = math.floor(low), math.ceil(high) - 1
         if first == last:
             return first
         digits *= 2

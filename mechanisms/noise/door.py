@@ -63,9 +63,8 @@ def draw(law: Law, value: int | Cells, *, sensitivity: Sensitivity, entropy: Ent
 
 def _added(law: Law, value: int | Cells, entropy: Entropy) -> int | Cells:
     if isinstance(value, np.ndarray):
-        values = _whole(value)
-        noise = sample(law, values.size, entropy).reshape(values.shape)
-        return _sum(values, noise)
+        values = _whole(np.asarray(value))  # of a masked array every entry
+        return _sum(values.reshape(-1), sample(law, values.size, entropy)).reshape(values.shape)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value) + sample_one(law, entropy)
     raise ParameterError("value", type(value).__name__, "whole numbers of steps: an int or an array of integers")

@@ -13,6 +13,7 @@ bounded in docs/proofs/noise.md, section 9. One word is drawn a candidate: how m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias, assert_never
 
@@ -87,9 +88,9 @@ def _leaders(
 
 
 def _gaps(scores: _Whole, best: int) -> _Floats:
-    """best - score; `_BEYOND` where it is beyond."""
+    """best - score; `_BEYOND` where it is beyond. Of those above the best, whom nobody stands for, any number."""
     if scores.dtype == object:
-        return np.array([min(best - score, _BEYOND) for score in scores], dtype=np.float64)
+        return np.array([min(max(best - score, 0), _BEYOND) for score in scores], dtype=np.float64)
     gaps: _Floats = (scores.dtype.type(best) - scores).view(np.uint64).astype(np.float64)  # modulo 2^64 it is exact
     return gaps
 
@@ -147,15 +148,18 @@ def _photo_finish(law: Weighted, runners: list[_Runner]) -> int:
 
 def _key(law: Weighted, runner: _Runner) -> Bracket:
     """The logarithm of a time."""
-    at = Outward(runner.uniform.bits + 20 + len(str(runner.count)))
+    bits, digits = runner.uniform.bits, runner.count.bit_length() // 3
+    large = digits > bits  # a uniform time is then its exponential one, to twice the precision of U
+    at = Outward(bits + 20 + (0 if large else digits))
     low, high = runner.uniform.bounds()
-    left = at.ln(at.between((1 - high, 1 - low)))  # ln(1 - U)
-    count = at.exact(Fraction(runner.count))
+    time = at.over(at.negative(at.ln(at.between((1 - high, 1 - low)))), at.exact(Fraction(runner.count)))
     match law:
         case ExponentialWeights():
-            logarithm = at.subtract(at.ln(at.negative(left)), at.ln(count))
+            logarithm = at.ln(time)
+        case PermuteAndFlip() if large:  # t e^-t <= 1 - e^-t <= t
+            logarithm = at.subtract(at.ln(time), Bracket(Decimal(0), time.high))
         case PermuteAndFlip():
-            logarithm = at.ln(at.subtract(at.exact(Fraction(1)), at.exp(at.over(left, count))))
+            logarithm = at.ln(at.subtract(at.exact(Fraction(1)), at.exp(at.negative(time))))
         case _:
             assert_never(law)
     return at.add(logarithm, at.exact(Fraction(law.exponent) * runner.gap))

@@ -8,7 +8,6 @@ depends on one unit is an output without noise.
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,6 +26,7 @@ from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
 __all__ = [
@@ -162,7 +162,7 @@ class SparseVectorRun:
         self._asked = 0
         self._release: Release[Counts] | None = None
         self._home = Home("a sparse vector run")
-        self._lock = threading.RLock()  # held while a test is drawn and counted, never while the caller's query runs
+        self._turn = Turn("a sparse vector run")  # while a test is drawn and counted, never while the query runs
 
     def __reduce__(self) -> str:
         raise TypeError("a sparse vector run does not pickle: a copy would repeat its noise")
@@ -185,7 +185,7 @@ class SparseVectorRun:
         """
         self._check_open()
         steps = self._value(query)
-        with self._lock:
+        with self._turn:
             self._check_open()  # the query, or another thread, may have asked or closed
             return self._test(steps)
 
@@ -202,14 +202,14 @@ class SparseVectorRun:
         if not len(queries):
             return ()
         steps = self._values(queries)
-        with self._lock:
+        with self._turn:
             self._check_open()
             return self._test_many(steps)
 
     def close(self) -> Release[Counts]:
         """End the run. The release holds the counts, and the leaf with the outcome that its loss is computed from."""
         self._home.require()
-        with self._lock:
+        with self._turn:
             outcome = SparseVectorOutcome(
                 closed_epochs=tuple(self._closed_epochs),
                 open_epoch=self._open_epoch,
@@ -236,7 +236,8 @@ class SparseVectorRun:
             steps = None
         self._home.require()  # the query may have forked
         if steps is None:
-            self._close(self._tests.law, outside_guarantee=True)
+            with self._turn:
+                self._close(self._tests.law, outside_guarantee=True)
             raise ContractViolation(
                 "a query raised or did not return a number; the run is closed and charged in full. "
                 "Try the query on public or made-up data to see why"
@@ -337,10 +338,10 @@ class SparseVectorRun:
         return self._noisy_threshold
 
     def _close(self, parts: SparseVectorLaw, *, outside_guarantee: bool) -> Release[Counts]:
-        with self._lock:
-            if self._release is None:
-                free, charged = self.asked - len(self._closed_epochs), len(self._closed_epochs)
-                above, below = (free, charged) if self._tests.charged == "below" else (charged, free)
-                counts = Counts(asked=self.asked, above=above, below=below, halted=self.halted)
-                self._release = Release(value=counts, parts=parts, outside_guarantee=outside_guarantee)
-            return self._release
+        """Inside a turn."""
+        if self._release is None:
+            free, charged = self.asked - len(self._closed_epochs), len(self._closed_epochs)
+            above, below = (free, charged) if self._tests.charged == "below" else (charged, free)
+            counts = Counts(asked=self.asked, above=above, below=below, halted=self.halted)
+            self._release = Release(value=counts, parts=parts, outside_guarantee=outside_guarantee)
+        return self._release

@@ -96,7 +96,8 @@ def training_plan(
     """The least noise, to so many digits, with which these levels admit so many steps, by the cheapest way of asking.
 
     Claim: `asking.admits(levels, result.parts(), result.tail_delta)`. Raises ParameterError naming the field,
-    InfeasiblePlan where no noise from 0.01 to 10^6 is admitted in any way."""
+    InfeasiblePlan where no noise from 0.01 to 10^6 is admitted in any way, CannotCertify where no theorem prices such a
+    run under the relation."""
     chance, size = read(rate, field="rate"), read(expected_batch_size, field="expected_batch_size")
     if not 0 < chance <= 1:
         raise ParameterError("rate", chance, "a probability in (0, 1]")
@@ -111,6 +112,7 @@ def training_plan(
         digits=whole(digits, field="digits", least=1, most=MOST_DIGITS),
     )
     if found is None:
+        asking.after(levels, _plan(chance, planned, MOST_NOISE), asking.PARTS)  # CannotCertify, if that is why
         raise InfeasiblePlan(
             f"no noise multiplier up to {MOST_NOISE} lets the scope admit {planned} steps at rate {text(chance)}: take "
             "fewer steps, a smaller rate, or a scope with more left (see `scope.account()`)"

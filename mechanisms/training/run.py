@@ -6,7 +6,6 @@ promised, the run is closed at its full charge: an exception that depends on one
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,6 +23,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.training.batches import Positions, poisson_batch
 from dpledger.mechanisms.training.clipping import clipped_sum
 from dpledger.mechanisms.training.gradients import Gradients, probe, unit_rows
+from dpledger.mechanisms.turns import Turn
 from dpledger.mechanisms.units import Units
 from dpledger.process import Home
 from dpledger.progress import track
@@ -81,7 +81,7 @@ class TrainingRun:
         self._done = 0
         self._release: Release[StepsTaken] | None = None
         self._home = Home("a training run")
-        self._lock = threading.RLock()  # held while steps are counted, never while the caller's function runs
+        self._turn = Turn("a training run")  # while steps are counted, never while the caller's function runs
 
     def __reduce__(self) -> str:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
@@ -105,7 +105,7 @@ class TrainingRun:
         if self._done == 0:
             self._require_open()
             probe(gradients, self._units, self._step.dimension)
-        with self._lock:
+        with self._turn:
             self._require_open()
             self._done += 1
         rows = self._gradients(gradients)
@@ -123,7 +123,7 @@ class TrainingRun:
             raise Halted(f"the training run is over: {self._done} of {self._plan.times} steps were started")
 
     def _closed(self, *, outside_guarantee: bool) -> Release[StepsTaken]:
-        with self._lock:
+        with self._turn:
             if self._release is None:
                 plan = self._plan
                 started = Repeated(plan.of, times=plan.times, done=self._done)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from dpledger import decimals
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.filters import AllowanceFilter
 from dpledger.accounting.outcomes import planned
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState
@@ -177,6 +178,7 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
             text=words.filter_rule(account.filter),
             value=account.filter.kind,
         ),
+        *_allowance(account, prefix),
         Item(
             id=f"{prefix}/parents",
             label="Charged to other scopes as well",
@@ -193,6 +195,13 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
         _sampler(account, prefix),
         _assumed(account, prefix),
     )
+
+
+def _allowance(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
+    if not isinstance(account.filter, AllowanceFilter):
+        return ()
+    used = account.sums["copies"][0]
+    return (Item(id=f"{prefix}/allowance", label="Allowance", text=words.allowance(account.filter, used), value=used),)
 
 
 def _assumed(account: ScopeAccount, prefix: str) -> Item:

@@ -10,6 +10,7 @@ from dpledger.accounting import composition as trees, filters, guarantees as pro
 from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters import (
     AdvancedFilter,
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     GDPFilter,
@@ -30,6 +31,7 @@ from dpledger.schema import plain
 __all__ = ["account_name", "admissions", "contributions", "leaves", "open_charges", "refusals"]
 
 ACCOUNTS = {
+    "copies": "steps of the allowance",
     "pure": "sum of epsilons",
     "mixed": "mixed account",
     "mixed_pure": "mixed account, as pure",
@@ -393,12 +395,14 @@ def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
     match account.filter:
         case MixedFilter():
             return ("mixed_pure", "mixed_rdp")
-        case EitherFilter() as rule if carrier != "pure":
-            return filters.mixed_names(rule)[_place(carrier)]
+        case EitherFilter() as rule:
+            return (carrier,) if carrier == "pure" else filters.mixed_names(rule)[_place(carrier)]
         case RDPFilter():
             return ("pure", _order_of(account, carrier))
-        case _:
+        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter() | AllowanceFilter():
             return (carrier,)
+        case rule:
+            assert_never(rule)
 
 
 def _place(carrier: str) -> int:
@@ -443,5 +447,7 @@ def _limit(account: ScopeAccount, carrier: str) -> Decimal:
             return multiply(mu, mu)
         case RDPFilter(epsilons=epsilons) as rule:
             return epsilons[filters.names(rule).index(_order_of(account, carrier)) - 1]
+        case AllowanceFilter(steps=steps, epsilon_rest=epsilon):
+            return Decimal(steps) if carrier == "copies" else epsilon
         case rule:
             assert_never(rule)

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
+    from dpledger.accounting.allotting import (
+        Allowance as Allowance,
+    )
     from dpledger.accounting.calibration import (
         calibrate as calibrate,
         calibrate_count as calibrate_count,
     )
     from dpledger.accounting.composition import (
+        AllowanceFilter as AllowanceFilter,
         Chain as Chain,
         Composition as Composition,
         Converted as Converted,
@@ -150,11 +154,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "dpledger.accounting.allotting": ("Allowance",),
     "dpledger.accounting.calibration": (
         "calibrate",
         "calibrate_count",
     ),
     "dpledger.accounting.composition": (
+        "AllowanceFilter",
         "Chain",
         "Composition",
         "Converted",

@@ -20,12 +20,14 @@ import functools
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from enum import Enum
 from itertools import islice
 from numbers import Number
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 import pydantic
@@ -85,10 +87,12 @@ def record(cls: type[T]) -> type[T]:
     return result
 
 
-def complete(*classes: Any) -> None:
-    """Finish records whose fields name types that were not there yet when they were declared."""
+def complete(*classes: Any, names: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Finish records whose fields name types that were not there yet when they were declared; `names`: those that are
+    not in their own module."""
     for cls in classes:
-        pydantic.dataclasses.rebuild_dataclass(cls, force=True)  # makes a fresh __init__
+        found = {**vars(sys.modules[cls.__module__]), **names}
+        pydantic.dataclasses.rebuild_dataclass(cls, force=True, _types_namespace=found)  # makes a fresh __init__
         _speak_of_parameters(cls)
 
 

@@ -200,6 +200,35 @@ def test_disjoint_parts_cost_the_largest_of_them() -> None:
     assert both == certified_cost(strong, ADD_REMOVE, Decimal("1e-5"), ORDERS)
 
 
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("tail_delta", ["0.01", "0.05", "0.2"])
+def test_a_coin_that_deals_a_unit_mixes_cases_and_good_parts(tail_delta: str, chance: float) -> None:
+    """The good part of the mixture is the mixture of theirs, in both directions."""
+    first, second = PmfPair(("0.5", "0.3", "0.2"), ("0.2", "0.3", "0.5")), PmfPair(("0.1", "0.9"), ("0.01", "0.99"))
+    parts = Parallel((Repeated(first, times=2), Repeated(second, times=2)), by="unit")
+    price = certified_cost(parts, ADD_REMOVE, Decimal(tail_delta), ORDERS)
+    with_first, without_first, with_second, without_second = (
+        np.outer(masses, masses).ravel()
+        for pair in (first, second)
+        for masses in (np.array([float(mass) for mass in side]) for side in (pair.left, pair.right))
+    )
+    nobody = np.outer(without_first, without_second)
+    dealt = (np.outer(with_first, without_second), np.outer(without_first, with_second))
+    mixed = chance * dealt[0] + (1 - chance) * dealt[1]
+    most = np.exp(float(price.pure or 0))
+    removed = [np.minimum(one, most * nobody) for one in dealt]
+    added = [np.minimum(nobody, most * one) for one in dealt]
+    for (one, other), law, under in ((removed, mixed, nobody), (added, nobody, mixed)):
+        good = chance * one + (1 - chance) * other
+        assert np.all(good <= law * (1 + 1e-12))
+        assert np.all(good <= most * under * (1 + 1e-12))
+        assert 1 - good.sum() <= float(tail_delta) + 1e-12
+        for order, divergence in price.rdp.items():
+            a = float(order)
+            moment = np.sum(good**a * under ** (1 - a))
+            assert np.log(moment) / (a - 1) <= float(divergence or 0) + 1e-12
+
+
 def test_what_shows_nothing_costs_nothing() -> None:
     free = certified_cost(LaplaceLaw("0.001"), ADD_REMOVE, Decimal("0.1"), ORDERS)
     assert free.pure == 0
@@ -334,6 +363,15 @@ def test_the_last_term_takes_the_lower_end() -> None:
     dropped = divergence_upper(x, wide, delta, 0.0, ORDER_MINUS_ONE)
     twin = divergence_upper(x, wide, delta, float(wide[-1]), ORDER_MINUS_ONE)
     assert twin < exact <= rule <= dropped
+
+
+@pytest.mark.parametrize("excess", [1e-60, 1e-17, 1e-16, 1e-12, 1e-7])
+def test_an_order_that_doubles_do_not_tell_from_1_has_the_price_of_one_above_it(excess: float) -> None:
+    """The limit is the Kullback-Leibler divergence, tanh(1/2) here; at an order of 1 itself 0 would be divided by 0."""
+    x = places(1.0)
+    delta = _response(x)
+    near, above = (divergence_upper(x, delta, delta, 0.0, more) for more in (excess, 1e-5))
+    assert np.tanh(0.5) <= near <= above <= np.tanh(0.5) * 1.02
 
 
 def test_more_points_gain_little(monkeypatch: pytest.MonkeyPatch) -> None:

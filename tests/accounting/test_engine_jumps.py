@@ -18,8 +18,9 @@ import jump_oracles
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import choose, jump_layers
 from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.covering import Answer, Asked, Points, cover
 from dpledger.accounting.engine.jump_layers import can_jump
-from dpledger.accounting.engine.jumps import jumps_delta, jumps_deltas, jumps_epsilon, two_scales
+from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon, layers, two_scales
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_epsilon
 from dpledger.accounting.engine.tilt import ladder_of
@@ -402,10 +403,19 @@ def test_layers_made_for_one_epsilon_serve_the_next() -> None:
     """Many points of a profile at once: the same bounds, or narrower, in a fraction of the work."""
     composed = Composed(((SampledGaussianLoss(1e-3, 1.0, "remove"), 40),))
     epsilons = np.linspace(0.5, 4.0, 12).tolist()
-    abouts = [jumps_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
-    together = jumps_deltas(composed, epsilons, abouts)
-    for epsilon, about, found in zip(epsilons, abouts, together, strict=True):
-        alone = jumps_delta(composed, epsilon, about)
+    uppers = [jumps_delta(composed, epsilon, 1e-4 * math.exp(-12 * epsilon)).upper for epsilon in epsilons]
+    made: list[float] = []
+
+    def counted(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:
+        for answer in layers(composed, epsilon, about):
+            made.append(epsilon)
+            yield answer
+
+    asked = Asked(Points(np.array(epsilons)), np.zeros(12), np.zeros(12), np.array(uppers))
+    cover(counted, composed, asked)
+    assert len(made) < len(epsilons)
+    for epsilon, about, lower, upper in zip(epsilons, uppers, asked.lower, asked.upper, strict=True):
+        alone, found = jumps_delta(composed, epsilon, about), Interval(float(lower), float(upper))
         assert max(alone.lower, found.lower) <= min(alone.upper, found.upper)
         assert found.relative_width() <= max(1e-3, alone.relative_width())
 

@@ -13,7 +13,7 @@ import pytest
 import dpledger as dpl
 import ledger_golden
 from dpledger.accounting.filters import BasicFilter, ZCDPFilter
-from dpledger.accounting.guarantees import ZCDP, ApproxDP, PrivacyFailure, PureDP
+from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.errors import BudgetRefused, CannotCertify, KeyReused, ParameterError, VerificationError
 from dpledger.ledger import verification
 from dpledger.ledger.bodies import Body, Committed, LevelCharge, Priced, Reserved
@@ -335,6 +335,21 @@ def test_a_filter_that_takes_none_is_found() -> None:
     verified(honest)
     with pytest.raises(VerificationError, match="has a zcdp filter"):
         verified([*honest[:-1], replace(honest[-1], priced=Priced("0.00000001"))])
+
+
+@pytest.mark.parametrize("budget", [ZCDP(1), GDP(3)], ids=["zcdp", "gdp"])
+def test_a_level_that_takes_none_is_charged_all_that_the_parts_cost(budget: Any) -> None:
+    """Its price is exact, and has no margin for two machines to differ in, whatever the level below is charged."""
+    with Ledger.begin(MemoryStore(), ledger_golden.KEY, ledger_golden.RECOVERY.public) as book:
+        scope_of(book, budget, "register")
+        scope_of(book, name="ward", parents=["register"]).reserve(plan())
+        honest: list[Any] = [entry.body for entry in book.entries()]
+    verified(honest)
+    register, ward = honest[-1].levels
+    almost = {name: amount * (1 - Decimal("4e-9")) for name, amount in register.amounts.items()}
+    forged_levels = (LevelCharge("register", almost), ward)
+    with pytest.raises(VerificationError, match="register: charged less than its parts cost"):
+        verified([*honest[:-1], replace(honest[-1], levels=forged_levels)])
 
 
 @pytest.mark.parametrize("rule", ["cap", "steps"])

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import dpledger as dpl
 from dpledger.accounting import filters
 from dpledger.accounting.calibration import least_that, most_that
-from dpledger.errors import CannotCertify
+from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)
 STEP = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
@@ -174,7 +174,7 @@ class TestPlans:
                 scope.release(dpl.Laplace(sensitivity=1, epsilon=loss), 0)
         try:
             plan = scope.plan_training(rate=rate, steps=steps, expected_batch_size=2, dimension=3)
-        except dpl.InfeasiblePlan:
+        except InfeasiblePlan:
             return
         assert plan.fits
         less = plan.noise_multiplier * Decimal("0.9")
@@ -201,8 +201,24 @@ class TestPlans:
     def test_a_scope_that_has_nothing_left_says_so(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
         scope.release(dpl.Laplace(sensitivity=1, epsilon=1), 0)
-        with pytest.raises(dpl.InfeasiblePlan, match="scope with more left"):
+        with pytest.raises(InfeasiblePlan, match="scope with more left"):
             scope.plan_training(rate="0.5", steps=100, expected_batch_size=2, dimension=3)
+
+    def test_all_of_delta_is_spent_only_where_it_spares_noise(self) -> None:
+        """Above stands a budget that prices the parts alone: it sets the noise, however the scope below is asked."""
+        book = dpl.Ledger.in_memory()
+        said: Any = {"unit": "record", "relation": "add_remove"}
+        book.scope("register", budget=dpl.ZCDP("0.1"), **said)
+        scope = book.scope("work", budget=dpl.ApproxDP(3, "1e-6"), parents=["register"], **said)
+        plan = scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3, digits=2)
+        assert plan.tail_delta == scope.quote(training(plan)).way.tail_delta
+        assert set(plan.others) == {Decimal("5e-7"), Decimal(0)}
+        assert plan.fits
+
+    def test_where_no_theorem_prices_it_no_noise_is_to_blame(self) -> None:
+        scope = dpl.Ledger.in_memory().scope("work", unit="record", relation="replace_one", budget=dpl.ZCDP(1))
+        with pytest.raises(CannotCertify, match="Poisson sample"):
+            scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3)
 
     def test_a_plan_for_a_scope_has_no_target_of_its_own(self) -> None:
         scope = opened(dpl.ApproxDP(1, "1e-6"))
@@ -210,6 +226,21 @@ class TestPlans:
             dpl.dpsgd_plan(100, 1, 10, dpl.ApproxDP(1, "1e-6"), dimension=1, scope=scope)
         with pytest.raises(dpl.ParameterError, match="target"):
             dpl.dpsgd_plan(100, 1, 10, dimension=1)
+
+
+@pytest.mark.parametrize("closed", ["register", "work"])
+def test_a_closed_scope_affords_nothing_and_says_so(closed: str) -> None:
+    book = dpl.Ledger.in_memory()
+    said: Any = {"unit": "record", "relation": "add_remove", "budget": dpl.ApproxDP(3, "1e-6")}
+    scopes = {"register": book.scope("register", **said)}
+    scope = scopes["work"] = book.scope("work", parents=["register"], **said)
+    scopes[closed].end("done")
+    with pytest.raises(ScopeError, match="is closed"):
+        scope.quote(dpl.Laplace(sensitivity=1, epsilon=1))
+    with pytest.raises(ScopeError, match="is closed"):
+        scope.afford(dpl.Laplace(sensitivity=1, epsilon=1))
+    with pytest.raises(ScopeError, match="is closed"):
+        scope.plan_training(rate="0.01", steps=100, expected_batch_size=2, dimension=3)
 
 
 @given(limit=st.integers(0, 10**6), most=st.integers(1, 10**6), share=st.floats(0, 1))

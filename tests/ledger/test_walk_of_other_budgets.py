@@ -98,6 +98,17 @@ def test_the_orders_of_a_scope_are_what_people_choose_and_stand_in_its_entry() -
         book.scope("s", orders=[9, 3])
 
 
+def test_an_order_that_holds_nothing_refuses_as_any_other_does() -> None:
+    """So near 1 the constant of its boundary alone is above every number that is written down."""
+    book, order = dpl.Ledger.in_memory(), "1.0000000000000000000000000001"
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"), orders=[order])
+    scope.release(dpl.Laplace(sensitivity=1, epsilon=1), 0)
+    with pytest.raises(dpl.BudgetRefused) as refused:
+        scope.release(dpl.Gaussian(sensitivity=1, sigma=20), 0)
+    assert refused.value.asked["mixed"] == "inf"
+    assert len(scope.account().refusals) == 1
+
+
 @pytest.mark.parametrize("budget", [dpl.PureDP(1), dpl.ZCDP(1), dpl.BasicFilter(1, "1e-6")])
 def test_a_budget_without_orders_takes_none(budget: dpl.PureDP | dpl.ZCDP | dpl.BasicFilter) -> None:
     with pytest.raises(dpl.ParameterError, match="orders"):

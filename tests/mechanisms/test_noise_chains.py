@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chain_oracle import coarsening_keeps, continuous_joint_cdf, discrete_joint, discrete_laplace
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, PolicyError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import (
     DiscreteGaussian,
@@ -36,7 +36,7 @@ from dpledger.mechanisms.noise.paths import jumps_between, path
 from exact_tests import SIGNIFICANCE, binomial_p_value, cumulative_p_value, events_p_value
 from forking import ignores_fork_warnings, in_child
 from noise_oracle import cdf_of
-from threads import together
+from threads import Interrupted, together
 
 NEVER_SURE = 1e30
 ONE = Sensitivity(1, "l1", "a record changes a count by one")
@@ -295,6 +295,23 @@ def test_answers_are_the_value_plus_noise_in_its_shape() -> None:
     )
 
 
+@pytest.mark.parametrize("value", [np.array(7), np.array(2**63 - 1), np.array(2**80, dtype=object)])
+def test_an_array_without_axes_has_one_chain(value: Cells) -> None:
+    answer = chain(DiscreteLaplace(1), value, sensitivity=ONE, entropy=seeded(1)).refine(5)
+    assert answer.shape == ()
+    assert answer.item() == value.item() + levels_of(DiscreteLaplace(1), 5, chains=1)[0].item()
+    assert coarsened(DiscreteLaplace(1), value, scale=9, entropy=seeded(1)).shape == ()
+
+
+def test_masked_entries_have_chains_like_all_others() -> None:
+    """Found: the exact numbers stood in the answer's `data`."""
+    masked = np.ma.masked_array([1000, 2000, 3000], mask=[False, True, False])
+    plain = np.array([1000, 2000, 3000])
+    one, other = (chain(DiscreteLaplace(1), v, sensitivity=ONE, entropy=seeded(1)).refine(50) for v in (masked, plain))
+    assert type(one) is np.ndarray
+    assert one.tolist() == other.tolist()
+
+
 @pytest.mark.parametrize("bad", [5, 6, "0.999", 0, -1, float("nan"), float("inf"), None, "x"])
 def test_a_scale_is_below_the_last_and_not_below_the_finest(bad: Any) -> None:
     levels = chain(DiscreteLaplace(1), 7, sensitivity=ONE, entropy=seeded(1))
@@ -354,6 +371,20 @@ def test_a_chain_answers_nothing_in_a_forked_child() -> None:
     levels = chain(DiscreteLaplace(1), 5, sensitivity=ONE, entropy=seeded(1))
     assert in_child(lambda: levels.refine(2), os.fork).startswith("ForkedProcess: a chain of noise")
     levels.refine(2)
+
+
+def test_a_level_that_is_asked_for_in_the_middle_of_another_is_refused() -> None:
+    """As a signal handler may. Found: both levels were answered, from two paths: two independent answers, and the loss
+    of both, at the price of the finer one."""
+
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            levels.refine(5)
+
+    levels = chain(DiscreteLaplace(1), 10**6, sensitivity=ONE, entropy=Interrupted(handler))
+    levels.refine(9)
+    assert levels.scale == 9
+    assert levels.refine(5)
 
 
 def test_threads_that_share_a_chain_get_each_level_once() -> None:

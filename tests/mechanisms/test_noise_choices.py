@@ -89,7 +89,10 @@ def test_the_oracles_are_the_published_numbers() -> None:
     make=st.sampled_from(LAWS),
     exponent=st.decimals("1e-6", "1e3", places=6),
     segments=st.lists(
-        st.tuples(st.integers(-(10**6), 10**6) | st.integers(-3, 3), st.integers(0, 5) | st.integers(1, 2**80)),
+        st.tuples(
+            st.integers(-(10**6), 10**6) | st.integers(-3, 3),
+            st.integers(0, 5) | st.integers(1, 2**80) | st.integers(1, 2**1000),
+        ),
         min_size=1,
         max_size=6,
     ),
@@ -182,6 +185,28 @@ def test_a_class_of_two_to_the_thousand_is_chosen_from(make: Any) -> None:
     place = chosen(make(1), [0, -5], counts=[1, 2**1000])
     assert 2**900 < place <= 2**1000
     assert chosen(make(1), [0, -5000], counts=[1, 2**1000]) == 0  # e^-5000 2^1000 < e^-4000
+
+
+@pytest.mark.parametrize("make", LAWS)
+def test_a_class_of_any_size_is_chosen_from_at_once(make: Any) -> None:
+    """Found: a count of more than 4300 digits raised ValueError; one a little smaller took seconds."""
+    huge = 10**20_000
+    assert huge // 10**30 < chosen(make(1), [0, 10**20_000], counts=[huge, huge]) <= 2 * huge
+    assert chosen(make("1e-60"), [0, -(10**5000)], counts=[1, huge]) == 0
+
+
+@pytest.mark.parametrize("make", LAWS)
+def test_a_score_that_nobody_has_changes_nothing_however_large_it_is(make: Any) -> None:
+    """Found: OverflowError above e^709, a refusal that depends on the data."""
+    for score in (10**400, -(10**400), 2**63 - 1, -(2**63)):
+        assert {chosen(make(1), [score, 7], counts=[0, 1], seed=seed) for seed in range(5)} == {0}
+
+
+@pytest.mark.parametrize("make", LAWS)
+def test_masked_candidates_run_like_all_others(make: Any) -> None:
+    """Found: numpy's best of a masked array was not the best, and the gap of the best wrapped."""
+    masked = np.ma.masked_array([0, 1000, 3], mask=[False, True, False])
+    assert {chosen(make(1), masked, seed=seed) for seed in range(20)} == {1}
 
 
 @settings(max_examples=40, deadline=None)
@@ -292,6 +317,10 @@ def test_what_is_no_answer_is_read_as_the_nearest_that_is() -> None:
     for bad in (1.0, True, "1", None, np.array([0.5])):
         with pytest.raises(ParameterError, match="answer"):
             respond(law, bad, entropy=seeded(1))  # type: ignore[arg-type]
+
+
+def test_an_answer_that_is_all_but_certain_is_drawn_at_once() -> None:
+    assert respond(RandomizedResponse("9e17", k=3), 1, entropy=seeded(1)) == 1
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, True, 2**32 + 1])

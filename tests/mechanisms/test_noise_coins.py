@@ -73,6 +73,17 @@ def test_a_tie_of_all_bits_so_far_draws_more(probability: Any, ties: int, offset
     assert source.asked == ties + 1
 
 
+@pytest.mark.parametrize("exponent", [Fraction(1, 10**2_000), 10**7, 10**18, 10**4000])
+def test_a_probability_at_the_very_edge_is_known_at_once(exponent: Any) -> None:
+    """Found: e^-(10^9) was written out as a fraction of a billion digits. Its first bits are zeros, like those of the
+    number itself; those of e^-x, for a tiny x, are ones."""
+    small = exponent < 1
+    for words in ([WORD // 2], [0, 0, 1], [WORD - 1, WORD - 1, WORD - 2]):
+        source = scripted(words)
+        assert happens(ExpMinus(exponent), entropy=source) is small
+        assert source.asked == (1 if words[0] != (WORD - 1 if small else 0) else 3)
+
+
 def test_a_probability_whose_expansion_ends_counts_the_tie_as_outside() -> None:
     source = scripted([WORD // 2])
     assert happens("0.5", entropy=source) is False

@@ -34,7 +34,9 @@ def noisy(value: Any, *, law: Any = LAW, seed: int = 1) -> Any:
 
 
 @settings(max_examples=50, deadline=None)
-@given(values=arrays.arrays(np.int64, arrays.array_shapes(max_dims=3, max_side=5)), seed=st.integers(0, 2**16))
+@given(
+    values=arrays.arrays(np.int64, arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)), seed=st.integers(0, 2**16)
+)
 def test_an_array_keeps_its_shape_and_gets_the_noise_of_zeros(values: np.ndarray[Any, Any], seed: int) -> None:
     result = noisy(values, seed=seed)
     noise = noisy(np.zeros(values.shape, dtype=np.int64), seed=seed)
@@ -60,6 +62,24 @@ def test_sums_never_wrap() -> None:
     assert noisy(np.array([10**40] * 3, dtype=object)).tolist() == [
         10**40 + n for n in noisy(np.zeros(3, int)).tolist()
     ]
+
+
+@pytest.mark.parametrize("value", [5, 2**62, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("dtype", [np.int64, object])
+def test_an_array_without_axes_is_answered_whatever_it_holds(value: int, dtype: Any) -> None:
+    """Found: AttributeError for numbers of 2^62 and more only, a refusal that depends on the data."""
+    result = noisy(np.array(value, dtype=dtype))
+    assert isinstance(result, np.ndarray)
+    assert result.shape == ()
+    assert result.item() == value + noisy(np.zeros(1, int)).item()
+
+
+def test_masked_entries_get_noise_like_all_others() -> None:
+    """Found: numpy adds nothing to what is masked, so the exact numbers stood in the answer's `data`."""
+    masked = np.ma.masked_array([1000, 2000, 3000], mask=[False, True, False])
+    for result in (noisy(masked), noisy(masked.astype(object))):
+        assert type(result) is np.ndarray
+        assert result.tolist() == noisy(np.array([1000, 2000, 3000])).tolist()
 
 
 def test_an_empty_array_stays_empty() -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
-from dpledger.errors import Halted
+from dpledger.errors import Halted, PolicyError
 from dpledger.mechanisms.entropy import Words, seeded, system
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPSGD, StepsTaken
-from threads import Meeting, together
+from threads import Interrupted, Meeting, together
 
 PLAN: dict[str, Any] = {
     "rate": "0.5",
@@ -68,6 +69,21 @@ def test_a_sparse_vector_of_one_answer_gives_two_threads_one() -> None:
     assert answers.count(Outcome.ABOVE) == 1
     assert sum(isinstance(answer, Halted) for answer in answers) == 1
     assert run.close().value.above == 1
+
+
+@pytest.mark.parametrize("other", ["ask", "close"])
+def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> None:
+    """As a signal handler may. Found: it was answered by a threshold of its own, in the same epoch; and what it closed
+    gave one more answer, which its release did not count."""
+
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            run.ask(0) if other == "ask" else run.close()
+
+    run = SparseVector(epsilon=1, cutoff=2, threshold=-1000).open(None, entropy=Interrupted(handler))
+    assert run.ask(0) is Outcome.ABOVE
+    assert run.ask_many([0, 0]) == (Outcome.ABOVE,) * 2
+    assert run.close().value.asked == 3
 
 
 def test_a_plan_of_one_step_runs_one_step_for_two_threads() -> None:

@@ -42,7 +42,9 @@ def test_the_prices_are_those_of_the_scope() -> None:
         dimension=100,
         expected_batch_size=256,
     )
-    assert type(scope.quote(training)).__name__ == "Admitted"
+    quote = scope.quote(training, tail_delta=wide.tail_delta)
+    assert quote.admitted
+    assert wide.prices["mixed"] == quote.accounts["mixed"].after
 
 
 def test_a_renyi_target_has_its_own_accounts() -> None:

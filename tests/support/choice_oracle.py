@@ -57,5 +57,5 @@ def _key(law: Weighted, gap: int, count: int, u: Any) -> Any:
         case ExponentialWeights():  # the least of `count` exponential times is exponential of `count` times the rate
             time = -mp.log(1 - u) / count if u < 1 else mp.inf
         case PermuteAndFlip():  # the least of `count` uniform times
-            time = 1 - mp.power(1 - u, mp.mpf(1) / count)
+            time = -mp.expm1(mp.log1p(-u) / count) if u < 1 else mp.mpf(1)
     return mp.log(time) + behind if time else -mp.inf

@@ -23,8 +23,9 @@ from typer.testing import CliRunner
 
 import ledger_golden
 from dpledger import decimals
-from dpledger.accounting import certified, conversions, filters, outward, prices, rules
+from dpledger.accounting import certified, conversions, costs, filters, outward, prices, rules
 from dpledger.accounting.adding import together
+from dpledger.accounting.allotting import Allowance, allotted
 from dpledger.accounting.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Chain,
@@ -144,12 +145,14 @@ TREES: dict[str, tuple[Composition, Relation]] = {
     "shuffled": (Shuffled(PureDP(1), users=100), REPLACE),
     "filtered": (Filtered(filters.opened_by(ApproxDP(3, "1e-6")), (LaplaceLaw(THIRD), GaussianLaw(9))), ADD),
 }
+TRAINING = PoissonSampled(GaussianLaw(2), rate="0.01")
 FILTERS = {
     "pure": lambda: filters.opened_by(PureDP(3)),
     "zcdp": lambda: filters.opened_by(ZCDP("0.7", "1e-7")),
     "rdp": lambda: filters.opened_by(RDP(("1.5", 3, 20), (1, 2, 3))),
     "gdp": lambda: filters.opened_by(GDP("1.234567890123456789012345")),
     "either": lambda: filters.opened_by(ApproxDP(3, "1e-6")),
+    "allowance": lambda: allotted(Allowance(TRAINING, share="0.8"), ApproxDP(3, "1e-6"), ADD),
     "narrow": lambda: filters.opened_by(ApproxDP("0.123456789012345678901234567890", "3e-23")),
     "chosen": lambda: filters.opened_by(ApproxDP(3, "1e-6"), orders=((9, "0.5"), ("4.25", THIRD), (33, "0.1"))),
     "advanced": lambda: filters.advanced(3, "1e-6", "1e-7"),
@@ -222,10 +225,9 @@ def _filters() -> dict[str, Answer]:
         found: list[object] = [filter_]
         sums = filters.opening(filter_)
         for tree in (LaplaceLaw(THIRD), GaussianLaw("7.3"), PoissonSampled(GaussianLaw(2), rate="0.01")):
-            cost = rules.cost(tree, ADD, orders=filters.orders(filter_))
-            charged = filters.charge(filter_, cost)
+            charged = costs.charge(filter_, tree, ADD)
             sums = filters.with_charge(filter_, sums, charged)
-            found += [charged, filters.admits(filter_, sums), filters.settle(filter_, charged, cost)]
+            found += [charged, filters.admits(filter_, sums), costs.settled(filter_, charged, tree, ADD)]
         found += [filters.spent(filter_, sums), filters.left(filter_, sums)]
         return [*found, *(filters.reading(filter_, sums, Decimal(delta)) for delta in ("0", "1e-6", "0.01"))]
 

@@ -11,9 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from dpledger.accounting.composition import Composition, ExPostDP, ExPostOutcome, SparseVectorLaw, parse_tree
+from dpledger.accounting.composition import (
+    Composition,
+    ExPostDP,
+    ExPostOutcome,
+    GaussianLaw,
+    SparseVectorLaw,
+    parse_tree,
+)
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
+    AllowanceFilter,
     BasicFilter,
     EitherFilter,
     Filter,
@@ -60,6 +68,7 @@ FILTERS: Mapping[str, Filter] = {
     "advanced": advanced(3, "0.000001", "0.000001"),
     "mixed": MixedFilter(100, "0.0005", "0.0005", "12.5", "0.5"),
     "either": EITHER,
+    "allowance": AllowanceFilter(GaussianLaw(10), 100, 6, "0.0005", 1, "0.0005"),
 }
 """A scope of each is opened, named after it, under `add_remove`."""
 
@@ -109,7 +118,7 @@ EXAMPLES: Mapping[str, Example] = {
     "sparse_vector": Example(tree={}, claim=PureDP("0.5")),
     "ex_post": Example(tree={"epsilon": "0.5", "sense": "pure", "delta": "0"}, claim=PureDP("0.5")),
     "sequence": Example(tree={"of": [LAPLACE, {"kind": "laplace", "epsilon": "0.125"}]}, claim=PureDP("0.375")),
-    "repeated": Example(tree={"of": GAUSSIAN, "times": 4}, claim=ZCDP("0.02")),
+    "repeated": Example(tree={"of": GAUSSIAN, "times": 4}, claim=ZCDP("0.02"), scope="allowance"),
     "poisson_sampled": Example(tree={"of": LAPLACE, "rate": "0.5"}, claim=QUARTER),
     "sampled_without_replacement": Example(
         tree={"of": LAPLACE, "population": 1000, "batch": 50}, claim=QUARTER, scope="replacing"

@@ -153,6 +153,7 @@ BIT = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )
@@ -245,6 +246,7 @@ COUNTED = LeafRules(
     gaussian=None,
     renyi=None,
     range=None,
+    copies=None,
     batch_divergence=None,
     reason=None,
 )

@@ -150,6 +150,12 @@ DOORS: dict[str, Door] = {
     "LinearBoundary": Door(dpl.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
     "MixtureBoundary": Door(dpl.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
     "StitchedBoundary": Door(dpl.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
+    "AllowanceFilter": Door(
+        dpl.AllowanceFilter,
+        {"law": LEAF, "steps": 10, "epsilon_law": 1, "delta_law": "1e-7", "epsilon_rest": 1, "delta_rest": "1e-7"},
+        {"delta_law": "delta_law|delta_rest", "epsilon_law": "epsilon_law|epsilon_rest"},
+    ),
     "Odometer": Door(
         dpl.Odometer,
         {"boundary": "mixture", "tuning": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7"},
@@ -230,7 +236,15 @@ DOORS: dict[str, Door] = {
     "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
     "dpsgd_plan": Door(
         dpl.dpsgd_plan,
-        {"n_public": 1000, "epochs": 1, "batch": 500, "target": dpl.ZCDP(1), "dimension": 10, "scope_filter": None},
+        {
+            "n_public": 1000,
+            "epochs": 1,
+            "batch": 500,
+            "target": dpl.ZCDP(1),
+            "dimension": 10,
+            "scope": None,
+            "scope_filter": None,
+        },
     ),
     # the ledger
     "Ledger.create": Door(
@@ -251,6 +265,7 @@ DOORS: dict[str, Door] = {
             "relation": "add_remove",
             "budget": dpl.ApproxDP(1, "1e-6"),
             "orders": (9, "2.5"),
+            "allowance": None,
             "keep": "value",
             "parents": (),
             "dataset": None,
@@ -274,6 +289,11 @@ DOORS: dict[str, Door] = {
         of(scope, "open"),
         {"mechanism": dpl.SparseVector(20, 1, 10), "data": [1], "key": None, "tail_delta": None},
         left=DATA,
+    ),
+    "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
+    "Scope.plan_training": Door(
+        of(scope, "plan_training"),
+        {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
@@ -344,6 +364,7 @@ ANSWERS: dict[str, str] = {
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
+    "Session.ask_many": "queries are the caller's own code",
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 

@@ -31,6 +31,7 @@ FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "Categories": "whole number, 2 to 10^12",
     "tuple[Tally, ...]": "list of whole numbers",
     "Part": "tree",
+    "Law": "tree, a law",
     "Parts": "list of trees, at least one",
     "ChainLaw": "tree: `laplace`, `discrete_laplace` or `gaussian`",
     "Level": "tree: of the kind of `of`, or `pure_dp`",

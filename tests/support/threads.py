@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-__all__ = ["Meeting", "together"]
+from dpledger.mechanisms.entropy import Words, seeded
+
+__all__ = ["Interrupted", "Meeting", "together"]
 
 MEETING = 0.2  # seconds; where a lock keeps threads apart, nobody comes to the meeting
 
@@ -40,3 +42,15 @@ def together(*works: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.join()
     return results
+
+
+class Interrupted:
+    """A noise source whose first answer `handler` interrupts, as a signal handler may."""
+
+    def __init__(self, handler: Callable[[], None]) -> None:
+        self._handlers, self._source = [handler], seeded(1)
+
+    def words(self, count: int, /) -> Words:
+        while self._handlers:
+            self._handlers.pop()()
+        return self._source.words(count)

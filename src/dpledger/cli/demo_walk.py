@@ -15,6 +15,8 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger import decimals
+from dpledger.accounting import filters
+from dpledger.accounting.conversions import best_order_minus_one
 from dpledger.cli import demo_data
 from dpledger.cli.speaking import Voice, bounds_in_words, number
 from dpledger.errors import BudgetRefused, ParameterError, VerificationError
@@ -106,6 +108,24 @@ class Walk:
             f"   {len(self.private.raw)} patients; budget epsilon 3, delta 1e-6 per patient, add or remove one"
         )
         self.result["ledger"] = self.book.id
+        self._gain()
+
+    def _gain(self) -> None:
+        """What the budget admits of a well-known training run, beside what a filter of one Renyi order admits of it."""
+        step = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
+        with dpl.Ledger.in_memory() as other:
+            one_order = other.scope("before", unit="patient", relation="add_remove", budget=_one_order(BUDGET))
+            before = one_order.afford(step, tail_delta=0)
+        now = self.scope.afford(step)
+        self.voice.say(
+            f"   of DP-SGD steps (noise 1, rate 0.01) it admits {now.one_by_one:,} one by one, {now.planned:,} as one "
+            f"plan; with one Renyi order, as before, {before.one_by_one:,}"
+        )
+        self.result["steps_admitted"] = {
+            "before": before.one_by_one,
+            "one_by_one": now.one_by_one,
+            "as_one_plan": now.planned,
+        }
 
     # ---- 2 ----------------------------------------------------------------------------------------------------------
 
@@ -217,6 +237,8 @@ class Walk:
             self.result["refused"] = {"asked": refused.asked, "spent": refused.spent, "left": refused.left}
         after = self.book.state.scopes[self.scope.name].sums
         self.voice.say(f"   spent before and after the refusal: {'the same' if before == after else 'different'}")
+        step = dpl.PoissonSampled(dpl.GaussianLaw(NOISE), rate=RATE)
+        self.voice.say(f"   what would still be admitted of its {STEPS} steps: {self.scope.afford(step)}")
 
     # ---- 6 ----------------------------------------------------------------------------------------------------------
 
@@ -317,6 +339,14 @@ class Walk:
         self.voice.say(f"   dpledger spent {ledger} --scope patients-2026")
         self.voice.say(f"   dpledger verify {self.out / 'bundle'} --key {ledger}.pub")
         self.result["report"] = str(self.out / "report.html")
+
+
+def _one_order(budget: dpl.ApproxDP) -> filters.EitherFilter:
+    """The filter with a single boundary, of the order that holds the most Gaussian noise."""
+    half = decimals.round_down(decimals.multiply(budget.delta, decimals.parse("0.5", field="delta")), digits=60)
+    return filters.EitherFilter(
+        budget.epsilon, half, (filters.Boundary(best_order_minus_one(budget.epsilon, half), half),)
+    )
 
 
 def _in_upper_half(column: int, features: demo_data.Floats) -> int:

@@ -1,0 +1,177 @@
+"""Many epsilons of one profile by few answers, each made for one of them and good for its neighbours.
+
+A *method* makes answers for one epsilon, each sharper than the last: contours, lattices, cuts, layers. The middle of
+what is asked comes first; each answer is asked about all, and what it leaves wide on both sides is asked in the same
+way. Bounds for one number are intersected. docs/proofs/engine.md, sections 1 and 8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.accounting.engine.composed import Composed
+from dpledger.accounting.engine.contour import Contour
+from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
+from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_epsilon
+from dpledger.accounting.floating import Array, rounded_out
+from dpledger.errors import WorkLimit
+
+__all__ = [
+    "LARGEST_EPSILON",
+    "SMOOTHED",
+    "Answer",
+    "Asked",
+    "BoolArray",
+    "Indices",
+    "Method",
+    "Points",
+    "contours",
+    "cover",
+    "from_logs_at",
+    "with_mass",
+]
+
+LARGEST_EPSILON = 1e140  # an epsilon beyond which products of floats overflow
+WIDE = 1e-3  # relative width of delta above which a point is asked more closely
+LEAST_DELTA = 1e-305  # a delta that nobody asks about more closely
+SMOOTHED = 3e-4  # relative width of delta that smoothing may cost
+FAILED = 3  # answers that are wide where they were made for, after which a method is given up
+GAIN, IDLE = 0.9, 2  # a share of the gap that an answer leaves, and how many may leave more than that one after another
+
+Indices: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Answer: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Lower and upper bounds of the profile of the finite loss, at each of many epsilons."""
+Method: TypeAlias = Callable[[Composed, float, float], Iterator[Answer]]
+"""Answers for an epsilon whose delta is known to be at most the second number; they may raise WorkLimit."""
+
+
+class Points:
+    """Epsilons that rise, each the exact number `ends(i)[0]` <= epsilon <= `ends(i)[1]`; `near`: its nearest float."""
+
+    __slots__ = ("_ends", "near")
+
+    def __init__(self, near: Array, ends: Callable[[int], tuple[float, float]] | None = None) -> None:
+        self.near, self._ends = near, ends
+
+    def below_and_above(self) -> tuple[Array, Array]:
+        """The floats around each epsilon."""
+        if self._ends is None:
+            return self.near, self.near
+        ends = np.array([self.ends(i) for i in range(self.near.size)]).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1]
+
+    def ends(self, i: int) -> tuple[float, float]:
+        """The floats around epsilon number i."""
+        return self._ends(i) if self._ends else (float(self.near[i]), float(self.near[i]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Points, and what is known of delta at each; no closer than `floors[i]` asks for."""
+
+    points: Points
+    floors: Array
+    lower: Array
+    upper: Array
+
+    def wide(self, numbers: Indices) -> BoolArray:
+        """Which of them are to be asked more closely."""
+        lower, upper = self.lower[numbers], self.upper[numbers]
+        wide: BoolArray = upper > np.maximum(self.floors[numbers], LEAST_DELTA)
+        return wide & (upper - lower > WIDE * upper)
+
+    def gap(self, number: Indices) -> float:
+        """By how much the bounds of one delta differ."""
+        return float(self.upper[number[0]] - self.lower[number[0]])
+
+    def left(self) -> Indices:
+        """The numbers of the points that are to be asked more closely."""
+        return np.flatnonzero(self.wide(np.arange(self.upper.size)))
+
+    def meet(self, numbers: Indices, lower: Array, upper: Array) -> None:
+        """Intersect with other bounds."""
+        self.lower[numbers] = np.maximum(self.lower[numbers], lower)
+        self.upper[numbers] = np.minimum(self.upper[numbers], upper)
+
+
+def cover(method: Method, composed: Composed, asked: Asked) -> None:
+    """Intersect with what a method says, until nothing is wide or it has failed a few times.
+
+    Claim: each bound holds after as before, as those of the method do. Source: docs/proofs/engine.md, section 1.
+    """
+    start = asked.left()
+    failed, runs = 0, [start[asked.points.near[start] <= LARGEST_EPSILON]]
+    while runs and failed < FAILED:
+        run = runs.pop()
+        run = run[asked.wide(run)]
+        if not run.size:
+            continue
+        middle = run.size // 2
+        own = run[middle : middle + 1]
+        about = _finite(composed, float(asked.upper[own[0]]))
+        with contextlib.suppress(WorkLimit):
+            gap, idle = asked.gap(own), 0
+            for answer in method(composed, float(asked.points.near[own[0]]), about):
+                asked.meet(run, *_answered(answer, composed, asked.points, run))
+                idle = idle + 1 if asked.gap(own) > GAIN * gap else 0
+                gap = asked.gap(own)
+                if idle == IDLE or not asked.wide(own)[0]:
+                    break
+        failed += int(asked.wide(own)[0])
+        runs += [run[middle + 1 :], run[:middle]]
+
+
+def _answered(answer: Answer, composed: Composed, points: Points, run: Indices) -> tuple[Array, Array]:
+    ends = np.array([points.ends(i) for i in run.tolist()]).T
+    lower, upper = answer(ends[1])
+    if np.any(ends[0] < ends[1]):
+        upper = answer(ends[0])[1]
+    return with_mass(lower, upper, composed.log_finite)
+
+
+def _finite(composed: Composed, delta: float) -> float:
+    """The part of delta that is of the finite loss, about."""
+    kept = math.exp(composed.log_finite)
+    return min(1.0, max((delta - composed.infinite_mass) / kept, LEAST_DELTA)) if kept else 1.0
+
+
+def contours(composed: Composed, epsilon: float, about: float) -> Iterator[Answer]:  # noqa: ARG001 - of one contour
+    """Chernoff bounds, then contours for one epsilon, each sharper than the last.
+
+    Claim: as `Contour.bounds_at` and `Ladder.log_deltas`. Source: docs/proofs/engine.md, section 2.
+    """
+    saddle = saddle_for_epsilon(composed, epsilon)
+    ladder = ladder_around(composed, saddle.c)
+    yield lambda epsilons: from_logs_at(np.full(epsilons.shape, -math.inf), ladder.log_deltas(epsilons))
+    tolerance, width = TOLERANCE, min(WIDTH, SMOOTHED / max(saddle.c * epsilon, 1e-9))
+    for _ in range(ATTEMPTS):
+        contour = choose_contour(composed, saddle, ladder, tolerance=tolerance, width=width)
+        yield functools.partial(_from_bounds, contour)
+        tolerance, width = tolerance * 1e-3, width / 4
+
+
+def _from_bounds(contour: Contour, epsilons: Array) -> tuple[Array, Array]:
+    return from_logs_at(*contour.bounds_at(epsilons))
+
+
+def from_logs_at(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """e^lower and e^upper, rounded outward: four units of the last place, of a denormal number too."""
+    below, above = rounded_out(np.exp(lower), np.exp(np.minimum(upper, 0.0)))
+    return below, np.where(upper == -math.inf, 0.0, above)
+
+
+def with_mass(lower: Array, upper: Array, log_finite: float) -> tuple[Array, Array]:
+    """m + (1 - m) d, m the mass at infinity, outward: `infinite_mass.with_mass`, for many."""
+    if log_finite == 0:
+        return lower, upper
+    mass, kept = -math.expm1(log_finite), math.exp(log_finite)
+    return rounded_out(mass + kept * lower, mass + kept * upper)
