@@ -229,3 +229,10 @@ def test_the_gaussian_levels_of_the_zoo_have_the_loss_that_they_state(name: str,
     mu, epsilon = mp.sqrt(precision) / mp.mpf(str(shown.mechanism.sigma)), mp.mpf(shown.true_epsilon)
     delta = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
     assert float(delta) == pytest.approx(1e-5, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", ["laplace_levels_fresh", "laplace_noise_by_l2"])
+def test_noise_of_its_own_at_each_level_adds_up_to_the_loss_that_the_zoo_states(name: str) -> None:
+    shown: Any = ZOO[name]
+    added = sum(1 / float(scale) for scale in (shown.mechanism.scale, shown.mechanism.finer))
+    assert added == pytest.approx(shown.true_epsilon, abs=1e-9)
