@@ -61,6 +61,18 @@ def _first_above(about: str, threshold_scale: str, query_scale: str, true_epsilo
     )
 
 
+def _level(about: str, keep: str, added: str, true_epsilon: float) -> Exhibit:
+    """A level of scale 1, of which the finer one has scale 1/2."""
+    return Exhibit(
+        about=about,
+        mechanism=specimens.CoarsenedLaplace(Decimal("0.5"), Decimal(keep), Decimal(added)),
+        left=0.0,
+        right=1.0,
+        claim=PureDP(1),
+        true_epsilon=true_epsilon,
+    )
+
+
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
     {
         "laplace": Exhibit(
@@ -172,6 +184,58 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
             right=(0.0,) * 6 + (1.0,) * 4,
             claim=PureDP(1),
             true_epsilon=1.6408658525,
+        ),
+        "laplace_chain": _level("the first of two levels of a chain of Laplace noise, as claimed", "0.25", "1", 1.0),
+        "laplace_chain_kept_too_often": _level("kept with r in place of r^2", "0.5", "1", 1.379885493),
+        "laplace_chain_kept_else": _level("kept with 1 - r^2 in place of r^2", "0.75", "1", 1.7046054709),
+        "laplace_chain_smaller_noise": _level("noise of the finer level is added", "0.25", "0.5", 2.0),
+        "laplace_levels_fresh": Exhibit(
+            about="two levels with noise of their own, billed as the last one; so is doubling",
+            mechanism=specimens.FreshLaplaces(Decimal(1), Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(2),
+            true_epsilon=3.0,
+        ),
+        "laplace_noise_by_l2": Exhibit(
+            about="two numbers with Laplace noise for their distance in the l2 norm, not in l1",
+            mechanism=specimens.FreshLaplaces(Decimal("1.4142135624"), Decimal("1.4142135624")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=math.sqrt(2),
+        ),
+        "laplace_levels_rescaled": Exhibit(
+            about="two levels, the second with the noise of the first made smaller",
+            mechanism=specimens.RescaledLaplace(Decimal(1), Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(2),
+            true_epsilon=math.inf,
+        ),
+        "gaussian_levels_fresh": Exhibit(
+            about="four levels with Gaussian noise of their own, billed as the last one",
+            mechanism=specimens.FreshGaussians(_SIGMA),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=1.847905968,
+        ),
+        "brownian_levels": Exhibit(
+            about="two levels of a Brownian path, billed as the last one",
+            mechanism=specimens.BrownianLevels(_SIGMA, Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=0.99999999998,
+        ),
+        "brownian_levels_narrow_bridge": Exhibit(
+            about="the second level varies around the first a tenth as much as it must",
+            mechanism=specimens.BrownianLevels(_SIGMA, Decimal("0.05")),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=2.5767223029,
         ),
     }
 )

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.ex_post.boundaries import (
+        LinearBoundary as LinearBoundary,
+        MixtureBoundary as MixtureBoundary,
+        StitchedBoundary as StitchedBoundary,
+    )
     from dpledger.accounting.ex_post.odometer import (
         Odometer as Odometer,
     )
@@ -105,6 +110,19 @@ if TYPE_CHECKING:
         Histogram as Histogram,
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
+    )
+    from dpledger.mechanisms.refinement.doubling import (
+        Doubling as Doubling,
+        Judged as Judged,
+    )
+    from dpledger.mechanisms.refinement.gaussian import (
+        GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.laplace import (
+        GradualRelease as GradualRelease,
+    )
+    from dpledger.mechanisms.refinement.mean import (
+        GradualMean as GradualMean,
     )
     from dpledger.mechanisms.threshold.above_threshold import (
         AboveThreshold as AboveThreshold,
@@ -171,6 +189,11 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.accountant": ("Accountant",),
+    "dpledger.accounting.ex_post.boundaries": (
+        "LinearBoundary",
+        "MixtureBoundary",
+        "StitchedBoundary",
+    ),
     "dpledger.accounting.ex_post.odometer": ("Odometer",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",
@@ -224,6 +247,13 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.refinement.doubling": (
+        "Doubling",
+        "Judged",
+    ),
+    "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.mean": ("GradualMean",),
+    "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),

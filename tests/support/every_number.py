@@ -63,6 +63,7 @@ from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
+from dpledger.mechanisms.refinement import Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -308,6 +309,10 @@ def _mechanisms() -> dict[str, Answer]:
         answers = [run.ask(float(k)).value for k in range(3)]
         return [*answers, run.close().parts]
 
+    def refined(mechanism: Any, data: object = 33.3) -> object:
+        run = mechanism.under(REPLACE, row).open(data, entropy=seeded(4))
+        return [*(run.ask(level) for level in ("0.1", THIRD, 1)), run.close().parts]
+
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
         one = noise.Sensitivity(1, "l1", "a number")
@@ -332,6 +337,15 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
+        "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
+        "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
+        "doubling": lambda: (
+            Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
     }
 
 

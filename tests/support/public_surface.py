@@ -147,6 +147,9 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "LinearBoundary": Door(dpl.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "MixtureBoundary": Door(dpl.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "StitchedBoundary": Door(dpl.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
     "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
     "AllowanceFilter": Door(
         dpl.AllowanceFilter,
@@ -206,6 +209,16 @@ DOORS: dict[str, Door] = {
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
     "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "Doubling": Door(
+        dpl.Doubling,
+        {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
+    ),
+    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
+    "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
+    "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
+    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2).noise, {"epsilon": 1}),
+    "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
     "IntegerGaussian": Door(dpl.IntegerGaussian, {"sigma": 1}),
@@ -350,12 +363,13 @@ ANSWERS: dict[str, str] = {
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
     "AuditResult.body": "between audits and the ledger",
+    "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
     "Session.ask_many": "queries are the caller's own code",
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
 
 
 def doors_wanted() -> set[str]:
