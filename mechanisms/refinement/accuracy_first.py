@@ -95,11 +95,11 @@ class AccuracyFirst:
     `dimension`: how many examples of how many features there are, public. `regularisation`: lambda, from 10^-6.
     `feature_bound`, `label_bound`: public; each row of features is divided by its bound and shrunk into the l1 ball of
     radius 1, each label clipped, and what is no number counts as 0. `target`: the label's column, where the data are
-    one table; else they are a pair (features, labels). `beta`: the chance that a hypothesis that passes is worse than the
-    target. `radius`: of the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how
-    many hypotheses there may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose
-    noise is quick to draw) to `most_epsilon` (default: 4 times what the published utility theorem takes). `keep`: only
-    the first so many of them are used. Data never raise."""
+    one table; else they are a pair (features, labels). `beta`: the chance that a hypothesis that passes is worse than
+    the target. `radius`: of the ball that hypotheses are projected on. `calibration`: how the check is set.
+    `levels`: how many hypotheses there may be, of epsilons in equal ratios from `least_epsilon`
+    (default: 1/rows, or the least whose noise is quick to draw) to `most_epsilon` (default: 4 times what the published
+    utility theorem takes). `keep`: only the first so many of them are used. Data never raise."""
 
     target_excess_risk: Positive
     family: Family

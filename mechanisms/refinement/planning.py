@@ -67,8 +67,8 @@ class AccuracyPlan:
         theory = " or ".join(f"{epsilon:.3g} ({name})" for name, epsilon in self.theory)
         return (
             f"Up to {self.levels} hypotheses, from epsilon {text(self.least_epsilon)} to {text(self.most_epsilon)}; "
-            f"the check costs at most {text(self.check_epsilon)}. The first that passes is charged its own epsilon and the "
-            f"check's, and none more than {text(self.cap)}. By theory alone it would take {theory}."
+            f"the check costs at most {text(self.check_epsilon)}. The first that passes is charged its own epsilon and "
+            f"the check's, and none more than {text(self.cap)}. By theory alone it would take {theory}."
         )
 
 
