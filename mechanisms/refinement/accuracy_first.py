@@ -237,19 +237,17 @@ class AccuracyFirst:
         the data, and no noise covers it."""
         self.inspect(data)
         run = _run_of(self)
-        examples = run.problem.examples(*bounded(data, self._shape, signs=run.problem.signs))
-        minimum = run.problem.minimum(examples)
-        if not minimum.certified:
+        solved = run.problem.solved(*bounded(data, self._shape, signs=run.problem.signs))
+        if not solved.certified:
             return Release(value=self._found(None, reached=False, k=0), parts=self.parts(), outside_guarantee=True)
-        statistic = run.problem.statistic(examples, minimum, run.power)
         moved = Sensitivity(run.moved, "l1", run.problem.why)
-        chain = noise.chain(run.law, statistic, sensitivity=moved, entropy=entropy)
+        chain = noise.chain(run.law, solved.statistic(run.power), sensitivity=moved, entropy=entropy)
         checks = SparseVectorRun(run.check, None, entropy)
-        theta, k, passed = minimum.theta, 0, False
+        k, passed = 0, False
         while k < run.kept and not passed:
             k += 1
             theta = run.problem.hypothesis(to_floats(chain.refine(run.scale(k)), run.grid))
-            passed = checks.ask(minimum.risk - run.problem.risk(theta, examples)) is Outcome.ABOVE
+            passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
         spent = checks.close().parts
         assert isinstance(spent, SparseVectorLaw), "the leaf of the check"
         parts = Sequence((spent, Chain(LaplaceLaw(run.finest), reached=LaplaceLaw(run.epsilon(k)))))

@@ -18,10 +18,10 @@ Monteleoni, Sarwate 2011). Bounds hold under replace_one, with a public number o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -31,7 +31,18 @@ from dpledger.decimals import round_up
 from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
 from dpledger.mechanisms.refinement.examples import ONE, Steps
 
-__all__ = ["Family", "Logistic", "LogisticExamples", "Minimum", "Problem", "Radius", "Ridge", "RidgeSums", "problem"]
+__all__ = [
+    "Family",
+    "Logistic",
+    "LogisticExamples",
+    "Minimum",
+    "Problem",
+    "Radius",
+    "Ridge",
+    "RidgeSums",
+    "Solved",
+    "problem",
+]
 
 Family: TypeAlias = Literal["ridge", "logistic"]
 Radius: TypeAlias = Literal["reference", "tight"]
@@ -54,6 +65,16 @@ class Minimum:
     theta: Floats
     risk: float
     certified: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power; `excess`:
+    the excess risk of a hypothesis."""
+
+    certified: bool
+    statistic: Callable[[int], Steps]
+    excess: Callable[[Floats], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +203,21 @@ class Ridge(_Shared):
             squares += int(y @ y)
         return RidgeSums(products=products, labelled=labelled, squares=squares)
 
+    def solved(self, features: Steps, labels: Steps) -> Solved:
+        """The problem on examples in steps."""
+        sums = self.examples(features, labels)
+        least = self.minimum(sums)
+        return Solved(
+            certified=least.certified,
+            statistic=partial(self.statistic, sums, least),
+            excess=lambda theta: self.risk(theta, sums) - least.risk,
+        )
+
     def minimum(self, sums: RidgeSums) -> Minimum:
         """The solution of (X^T X + n lambda I) theta = X^T y."""
         z, v = self._means(sums)
         matrix = z + self.weight * np.eye(self.dimension)
-        theta: Floats = np.linalg.solve(matrix, v)
+        theta: Floats = np.linalg.solve(matrix, v).astype(np.float64)
         gradient = matrix @ theta - v
         certified = bool(float(np.sqrt((gradient**2).sum())) <= self.solved_to)
         return Minimum(theta=theta, risk=self.risk(theta, sums), certified=certified)
@@ -261,6 +292,16 @@ class Logistic(_Shared):
         """The signed rows, of examples in steps."""
         return LogisticExamples(signed=features * np.sign(labels)[:, None] / ONE)
 
+    def solved(self, features: Steps, labels: Steps) -> Solved:
+        """The problem on examples in steps."""
+        examples = self.examples(features, labels)
+        least = self.minimum(examples)
+        return Solved(
+            certified=least.certified,
+            statistic=partial(self.statistic, examples, least),
+            excess=lambda theta: self.risk(theta, examples) - least.risk,
+        )
+
     def minimum(self, examples: LogisticExamples) -> Minimum:
         """Newton's method with halved steps."""
         theta: Floats = np.zeros(self.dimension)
@@ -269,7 +310,7 @@ class Logistic(_Shared):
         for _ in range(_MOST_NEWTON):
             if norm <= self.solved_to:
                 break
-            step: Floats = np.linalg.solve(self._hessian(theta, examples), gradient)
+            step: Floats = np.linalg.solve(self._hessian(theta, examples), gradient).astype(np.float64)
             theta, value = self._descended(theta, value, step, examples)
             gradient, norm = self._gradient(theta, examples)
         return Minimum(theta=theta, risk=value, certified=norm <= self.solved_to)

@@ -102,6 +102,9 @@ if TYPE_CHECKING:
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
     )
+    from dpledger.mechanisms.refinement.accuracy_first import (
+        AccuracyFirst as AccuracyFirst,
+    )
     from dpledger.mechanisms.threshold.sparse_vector import (
         SparseVector as SparseVector,
     )
@@ -215,6 +218,7 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
     "dpledger.mechanisms.training.invariance": ("check_batch_invariance",),
