@@ -93,14 +93,19 @@ def _array(column: object) -> npt.NDArray[Any]:
         return found
     if not isinstance(column, (list, tuple)):
         raise ParameterError("data", type(column).__name__, "an array, a table, or a list of rows")
-    lengths = {len(row) if isinstance(row, (list, tuple)) else None for row in column}
+    lengths = {len(row) if _is_row(row) else None for row in column}
     if len(lengths) > 1:
         raise ParameterError("data", "rows of different lengths", "rows with an entry for each feature")
     wide = lengths.pop() if lengths else None
     flat = column if wide is None else [entry for row in column for entry in row]
     result = np.empty(len(flat), dtype=object)
-    result[:] = flat
+    for place, entry in enumerate(flat):
+        result[place] = entry
     return result if wide is None else result.reshape(len(column), wide)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
 
 
 def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -108,6 +113,7 @@ def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _towards_zero(values: npt.NDArray[np.float64], bound: Decimal) -> Steps:
-    scaled = np.clip(values / float_up(bound), -1.0, 1.0)
+    with np.errstate(over="ignore"):  # what is beyond every float is beyond the bound
+        scaled = np.clip(values / float_up(bound), -1.0, 1.0)
     steps: Steps = np.trunc(scaled * ONE).astype(np.int64)
     return steps

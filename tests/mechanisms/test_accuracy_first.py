@@ -104,6 +104,14 @@ def test_whatever_a_row_holds_it_lies_in_the_ball_exactly_and_is_read_alone(
     assert (others[0] == features[0]).all()
 
 
+def test_lists_of_rows_and_numbers_beyond_every_float_are_read() -> None:
+    shape = Shape(rows=2, dimension=2, feature_bound=Decimal("0.01"), label_bound=Decimal("0.01"), target=None)
+    rows = [np.array([1e308, 0.0]), np.array([-np.inf, 1.0])]
+    features, labels = bounded((rows, [1e308, None]), shape, signs=False)
+    assert (features / ONE).tolist() == [[1.0, 0.0], [-0.5, 0.5]]
+    assert (labels / ONE).tolist() == [1.0, 0.0]
+
+
 def test_a_table_is_read_by_its_target() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "y": Y, "b": X[:, 1], "c": X[:, 2]})
     common: dict[str, Any] = {"target_excess_risk": "0.4", "family": "ridge", "rows": ROWS, "dimension": SIZE}

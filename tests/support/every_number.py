@@ -60,6 +60,7 @@ from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
+from dpledger.mechanisms.refinement import AccuracyFirst
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -304,6 +305,13 @@ def _mechanisms() -> dict[str, Answer]:
         answers = [run.ask(float(k)).value for k in range(3)]
         return [*answers, run.close().parts]
 
+    def accurate() -> object:
+        """Levels in equal ratios, sensitivities, the check, and what a run publishes of them."""
+        mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
+        found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
+        cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
+        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
         one = noise.Sensitivity(1, "l1", "a number")
@@ -328,6 +336,7 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "accuracy first": accurate,
     }
 
 
