@@ -111,6 +111,9 @@ if TYPE_CHECKING:
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
     )
+    from dpledger.mechanisms.refinement.accuracy_first import (
+        AccuracyFirst as AccuracyFirst,
+    )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
         Judged as Judged,
@@ -247,6 +250,7 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
     "dpledger.mechanisms.refinement.doubling": (
         "Doubling",
         "Judged",

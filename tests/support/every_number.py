@@ -63,7 +63,7 @@ from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -313,6 +313,13 @@ def _mechanisms() -> dict[str, Answer]:
         run = mechanism.under(REPLACE, row).open(data, entropy=seeded(4))
         return [*(run.ask(level) for level in ("0.1", THIRD, 1)), run.close().parts]
 
+    def accurate() -> object:
+        """Levels in equal ratios, sensitivities, the check, and what a run publishes of them."""
+        mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
+        found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
+        cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
+        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
         one = noise.Sensitivity(1, "l1", "a number")
@@ -346,6 +353,7 @@ def _mechanisms() -> dict[str, Answer]:
             .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
         ),
         "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
+        "accuracy first": accurate,
     }
 
 

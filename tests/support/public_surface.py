@@ -44,6 +44,7 @@ RUN: dict[str, object] = {
 FILTER: dict[str, object] = {
     "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
 }  # fmt: skip
+ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
@@ -226,6 +227,8 @@ DOORS: dict[str, Door] = {
     "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
+    "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
+    "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
     "check_batch_invariance": Door(
