@@ -48,6 +48,7 @@ __all__ = [
     "certain",
     "planned",
     "planned_leaf",
+    "promised",
     "recorded",
     "require_possible",
     "seen",
@@ -65,6 +66,18 @@ def planned(tree: Composition) -> Composition:
     if isinstance(tree, Chain):
         return replace(tree, reached=None)
     return _counted(_changed(tree, planned), None)
+
+
+def promised(tree: Composition) -> Composition:
+    """What a claim may be about: the plan, since no outcome is a guarantee. A filtered node promises its budget, by
+    what was charged, outcomes and all."""
+    if isinstance(tree, Leaf):
+        return planned_leaf(tree)
+    if isinstance(tree, Filtered):
+        return tree
+    if isinstance(tree, Chain):
+        return replace(tree, reached=None)
+    return _counted(_changed(tree, promised), None)
 
 
 def seen(tree: Composition) -> Composition:

@@ -22,6 +22,7 @@ from dpledger.accounting.composition import Composition, Leaf
 from dpledger.accounting.costs import cost, priced
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.outcomes import promised
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import ZERO, multiply, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall
@@ -39,7 +40,10 @@ def check(claim: Guarantee, tree: Composition, relation: Relation) -> None:
     the sum at each order (Mironov 2017, Proposition 1). bounded_range: only a bounded_range or exponential leaf of at
     most that eta. privacy_curve: the certified profile of the parts at each of its points.
     CannotCertify if no theorem says anything about the tree in the claim's currency.
+
+    The outcome of a run supports no claim: the tree is read as it was planned.
     """
+    tree = promised(tree)
     match claim:
         case PureDP(epsilon=epsilon):
             price = priced(tree, relation, ())

@@ -64,3 +64,14 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_the_page_of_tests_lists_all_invariants_and_names_tests_that_are_there() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    assert re.findall(r"^\| I-(\d+) \|", page, re.MULTILINE) == [str(number) for number in range(1, 24)]
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 40
+    texts = {file: (ROOT / "tests" / file).read_text() for file, _ in named}
+    assert [
+        f"{file}::{name}" for file, name in named if not re.search(rf"^ *(def )?{name}( =|\()", texts[file], re.M)
+    ] == []

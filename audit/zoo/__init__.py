@@ -45,6 +45,34 @@ class Exhibit:
         return self.true_epsilon > float(self.claim.epsilon)
 
 
+# For AboveThreshold of epsilon 1: each query moves by 1, the last one against the others.
+_BEFORE, _AFTER = (0.0,) * 5 + (1.0,), (1.0,) * 5 + (0.0,)
+
+
+def _first_above(about: str, threshold_scale: str, query_scale: str, true_epsilon: float) -> Exhibit:
+    """Which of six queries is the first to reach a threshold, with noise of these scales, claimed at epsilon 1."""
+    return Exhibit(
+        about=about,
+        mechanism=specimens.SparseVectorRun(Decimal(threshold_scale), Decimal(query_scale)),
+        left=_BEFORE,
+        right=_AFTER,
+        claim=PureDP(1),
+        true_epsilon=true_epsilon,
+    )
+
+
+def _level(about: str, keep: str, added: str, true_epsilon: float) -> Exhibit:
+    """A level of scale 1, of which the finer one has scale 1/2."""
+    return Exhibit(
+        about=about,
+        mechanism=specimens.CoarsenedLaplace(Decimal("0.5"), Decimal(keep), Decimal(added)),
+        left=0.0,
+        right=1.0,
+        claim=PureDP(1),
+        true_epsilon=true_epsilon,
+    )
+
+
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
     {
         "laplace": Exhibit(
@@ -135,6 +163,79 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
             right=(1.0,) * 8,
             claim=PureDP(1),
             true_epsilon=2.0,
+        ),
+        "above_threshold": _first_above("which of six queries is the first above, as claimed", "2", "4", 0.8998146866),
+        "above_threshold_half_query_noise": _first_above(
+            "half the noise on queries, as where they are monotone; at worst 1.5", "2", "2", 1.4375091414
+        ),
+        "above_threshold_half_sensitivity": _first_above(
+            "queries move twice as far as was declared, so all noise is half; at worst 2", "1", "2", 1.8160981167
+        ),
+        "above_threshold_least_noise": _first_above(
+            "noise of 1/epsilon on threshold and queries; at worst 3", "1", "1", 2.8332440675
+        ),
+        "above_threshold_swapped": _first_above("the two scales are exchanged; at worst 1.25", "4", "2", 1.2207035116),
+        "above_threshold_no_query_noise": _first_above("no noise on queries", "2", "0", math.inf),
+        "above_threshold_exact_test": _first_above("no noise at all: an exact acceptance test", "0", "0", math.inf),
+        "above_threshold_kept": Exhibit(
+            about="one noisy threshold for four answers above, with the noise of one; at worst 2.5",
+            mechanism=specimens.KeptThreshold(Decimal(2), Decimal(4), 4),
+            left=(-1.0,) * 6 + (2.0,) * 4,
+            right=(0.0,) * 6 + (1.0,) * 4,
+            claim=PureDP(1),
+            true_epsilon=1.6408658525,
+        ),
+        "laplace_chain": _level("the first of two levels of a chain of Laplace noise, as claimed", "0.25", "1", 1.0),
+        "laplace_chain_kept_too_often": _level("kept with r in place of r^2", "0.5", "1", 1.379885493),
+        "laplace_chain_kept_else": _level("kept with 1 - r^2 in place of r^2", "0.75", "1", 1.7046054709),
+        "laplace_chain_smaller_noise": _level("noise of the finer level is added", "0.25", "0.5", 2.0),
+        "laplace_levels_fresh": Exhibit(
+            about="two levels with noise of their own, billed as the last one; so is doubling",
+            mechanism=specimens.FreshLaplaces(Decimal(1), Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(2),
+            true_epsilon=3.0,
+        ),
+        "laplace_noise_by_l2": Exhibit(
+            about="two numbers with Laplace noise for their distance in the l2 norm, not in l1",
+            mechanism=specimens.FreshLaplaces(Decimal("1.4142135624"), Decimal("1.4142135624")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(1),
+            true_epsilon=math.sqrt(2),
+        ),
+        "laplace_levels_rescaled": Exhibit(
+            about="two levels, the second with the noise of the first made smaller",
+            mechanism=specimens.RescaledLaplace(Decimal(1), Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=PureDP(2),
+            true_epsilon=math.inf,
+        ),
+        "gaussian_levels_fresh": Exhibit(
+            about="four levels with Gaussian noise of their own, billed as the last one",
+            mechanism=specimens.FreshGaussians(_SIGMA),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=1.847905968,
+        ),
+        "brownian_levels": Exhibit(
+            about="two levels of a Brownian path, billed as the last one",
+            mechanism=specimens.BrownianLevels(_SIGMA, Decimal("0.5")),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=0.99999999998,
+        ),
+        "brownian_levels_narrow_bridge": Exhibit(
+            about="the second level varies around the first a tenth as much as it must",
+            mechanism=specimens.BrownianLevels(_SIGMA, Decimal("0.05")),
+            left=0.0,
+            right=1.0,
+            claim=ApproxDP(1, "1e-5"),
+            true_epsilon=2.5767223029,
         ),
     }
 )

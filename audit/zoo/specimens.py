@@ -19,10 +19,16 @@ from dpledger.schema import Plain
 __all__ = [
     "AddedGaussian",
     "AddedLaplace",
+    "BrownianLevels",
+    "CoarsenedLaplace",
+    "FreshGaussians",
+    "FreshLaplaces",
+    "KeptThreshold",
     "LeakyLaplace",
     "MeanOfUnchecked",
     "ParsingCount",
     "RandomizedResponse",
+    "RescaledLaplace",
     "ScaleOfTheData",
     "SparseVectorRun",
 ]
@@ -130,3 +136,87 @@ class SparseVectorRun(_Specimen):
         noisy = np.asarray(data, dtype=np.float64) + rng.laplace(0.0, float(self.query_scale), (size, len(data)))
         passed = noisy > threshold
         return np.where(passed.any(axis=1), passed.argmax(axis=1), len(data))
+
+
+@dataclass(frozen=True)
+class KeptThreshold(_Specimen):
+    """Which queries reach a threshold of 0, up to the one that makes it `halts` of them, as the bits of a number: all
+    against one noisy threshold. With the noise of a single halt each further one costs 2 / query_scale more."""
+
+    threshold_scale: Decimal
+    query_scale: Decimal
+    halts: int
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        threshold = rng.laplace(0.0, float(self.threshold_scale), (size, 1))
+        noisy = np.asarray(data, dtype=np.float64) + rng.laplace(0.0, float(self.query_scale), (size, len(data)))
+        above = noisy >= threshold
+        above &= above.cumsum(axis=1) <= self.halts
+        return above @ (1 << np.arange(len(data)))
+
+
+@dataclass(frozen=True)
+class CoarsenedLaplace(_Specimen):
+    """The first level of a chain: a finer one, kept with probability `keep`, else with Laplace noise `added` to it.
+
+    Noise of scale b comes of `added` = b and `keep` = (finer / b)^2. Koufogiannis-Han-Pappas 2017."""
+
+    finer: Decimal
+    keep: Decimal
+    added: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        level = data + rng.laplace(0.0, float(self.finer), size)
+        return np.where(rng.random(size) < float(self.keep), level, level + rng.laplace(0.0, float(self.added), size))
+
+
+@dataclass(frozen=True)
+class FreshLaplaces(_Specimen):
+    """Two levels with noise of their own, as doubling has: their losses add up, and the last one's is claimed."""
+
+    scale: Decimal
+    finer: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return data + rng.laplace(0.0, [float(self.scale), float(self.finer)], (size, 2))
+
+
+@dataclass(frozen=True)
+class RescaledLaplace(_Specimen):
+    """Two levels of which the second has the noise of the first, made smaller: together they are the number itself."""
+
+    scale: Decimal
+    finer: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return data + rng.laplace(0.0, 1.0, (size, 1)) * [float(self.scale), float(self.finer)]
+
+
+@dataclass(frozen=True)
+class FreshGaussians(_Specimen):
+    """Four levels of variances 7/4, 3/2, 5/4 and 1 times sigma^2, each with noise of its own: their precisions add up,
+    and the last one's is claimed."""
+
+    sigma: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        return data + rng.normal(0.0, float(self.sigma) * np.sqrt([1.75, 1.5, 1.25, 1.0]), (size, 4))
+
+
+@dataclass(frozen=True)
+class BrownianLevels(_Specimen):
+    """Two levels of a Brownian path, of variances 2 sigma^2 and sigma^2, through their most precise mean.
+
+    `bridge`: the variance of the second given the first, over sigma^2: 1/2 is right; the precision of the mean is
+    1/2 + 1/(4 bridge), over sigma^2. Whitehouse-Ramdas-Wu-Rogers 2022."""
+
+    sigma: Decimal
+    bridge: Decimal
+
+    def __call__(self, data: float, size: int, rng: Rng) -> Numbers:
+        sigma, bridge = float(self.sigma), float(self.bridge)
+        noise = rng.normal(0.0, sigma * 2**0.5, size)
+        first = data + noise
+        second = data + noise / 2 + rng.normal(0.0, sigma * bridge**0.5, size)
+        step, weight = 2 * second - first, 1 / (4 * bridge)  # the refinement by itself, and its precision
+        return np.asarray((first / 2 + weight * step) / (0.5 + weight))

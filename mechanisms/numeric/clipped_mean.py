@@ -11,7 +11,6 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -35,16 +34,15 @@ from dpledger.decimals import (
     round_up,
     subtract,
 )
-from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
-from dpledger.mechanisms.numeric.grid import check_map, default_grid, nearest_whole
+from dpledger.mechanisms.numeric.distances import Distances, check_range
+from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OneShot, derived
 from dpledger.mechanisms.numeric.rows import (
     check_column,
     count_sensitivity,
-    numbers,
     rows_of,
 )
 from dpledger.mechanisms.protocol import Release
@@ -54,7 +52,6 @@ from dpledger.schema import Plain, given, plain, record, tag
 __all__ = ["ClippedMean", "MeanEstimate"]
 
 HALF = Decimal("0.5")
-_MOST_STEPS = 2**52  # so that a value in steps is an exact float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +110,8 @@ class ClippedMean(OneShot):
     kind: Literal["clipped_mean"] = tag(default="clipped_mean")
 
     def __post_init__(self) -> None:
-        if self.lower >= self.upper:
-            raise ParameterError("upper", str(self.upper), f"a number above lower, {self.lower}")
-        if not self.lower <= self._missing <= self.upper:
-            raise ParameterError("missing", str(self.missing), "a number between lower and upper")
-        check_map(self._grid, subtract(self.upper, self.lower), Decimal(0))
-        if self._reach >= _MOST_STEPS:
-            raise ParameterError("grid", str(self._grid), "a grid with fewer than 2^52 steps in the range")
+        check_range(self.lower, self.upper, self._missing)
+        self._values.check()
         self.parts()
         self._sum_law()
 
@@ -155,13 +147,14 @@ class ClippedMean(OneShot):
     def release(self, data: object, *, entropy: Entropy) -> Release[MeanEstimate]:
         """The noisy mean of the rows of `data`."""
         self.inspect(data)
-        steps, count_law = self._steps(data), self._count_law()
-        total = draw(self._sum_law(), self._sum(steps), sensitivity=self._sum_sensitivity(), entropy=entropy)
+        values, count_law = self._values, self._count_law()
+        steps = values.steps(data)
+        total = draw(self._sum_law(), values.total(steps), sensitivity=self._sum_sensitivity(), entropy=entropy)
         count = len(steps)
         if count_law is not None:
             count = draw(count_law, count, sensitivity=count_sensitivity(self.unit), entropy=entropy)
         estimate = MeanEstimate(
-            mean=self._quotient(total, count),
+            mean=values.mean(total, count),
             count=count,
             total=total,
             sum_law=self._sum_law(),
@@ -174,17 +167,14 @@ class ClippedMean(OneShot):
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""
         self.inspect(data)
-        steps, count_law = self._steps(data), self._count_law()
-        sums, counts = np.array([self._sum(steps)]).repeat(size), np.full(size, len(steps))
+        values, count_law = self._values, self._count_law()
+        steps = values.steps(data)
+        sums, counts = np.array([values.total(steps)]).repeat(size), np.full(size, len(steps))
         totals = draw(self._sum_law(), sums, sensitivity=self._sum_sensitivity(), entropy=entropy)
         if count_law is not None:
             counts = draw(count_law, counts, sensitivity=count_sensitivity(self.unit), entropy=entropy)
         pairs = zip(totals.tolist(), counts.tolist(), strict=True)
-        return np.array([self._quotient(total, count) for total, count in pairs])
-
-    def _quotient(self, total: int, count: int) -> float:
-        mean = float(add(self.lower, self.upper)) / 2 + total / max(count, 1) * float(self._grid)
-        return min(max(mean, float(self.lower)), float(self.upper))
+        return np.array([values.mean(total, count) for total, count in pairs])
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._grid, "missing": self._missing}
@@ -215,9 +205,8 @@ class ClippedMean(OneShot):
         return default_grid(upper=self._half, epsilon=self._half / Fraction(self._shares[0]))
 
     @property
-    def _reach(self) -> int:
-        """The most steps that a value lies from the centre."""
-        return math.ceil(self._half / Fraction(self._grid))
+    def _values(self) -> Distances:
+        return Distances(lower=self.lower, upper=self.upper, missing=self._missing, grid=self._grid)
 
     def _sum_law(self) -> RoundedLaplace:
         moved, epsilon = Fraction(self._sum_sensitivity().value), Fraction(self._shares[0])
@@ -225,22 +214,10 @@ class ClippedMean(OneShot):
 
     def _sum_sensitivity(self) -> Sensitivity:
         adds = self.relation in (None, Relation.ADD_REMOVE)
-        moved = self._reach * Fraction(self._grid) * rows_of(self.unit) * (1 if adds else 2)
+        moved = self._values.reach * Fraction(self._grid) * rows_of(self.unit) * (1 if adds else 2)
         why = "a unit adds values within half of the range" if adds else "a unit moves values within the range"
         return Sensitivity(derived(round_up(moved), upper=self.upper), "l1", why)
 
     def _count_law(self) -> DiscreteLaplace | None:
         share = self._shares[1]
         return None if share is None else DiscreteLaplace(geometric_scale(rows_of(self.unit), share))
-
-    def _steps(self, data: object) -> npt.NDArray[np.int64]:
-        """Each row as a clipped value in whole steps from the centre, each by itself."""
-        values = numbers(data, missing=float(self._missing))
-        clipped = np.clip(values, float(self.lower), float(self.upper))
-        centre = float(add(self.lower, self.upper)) / 2
-        steps = nearest_whole((clipped - centre) / float(self._grid))
-        return np.clip(steps, -self._reach, self._reach).astype(np.int64)
-
-    def _sum(self, steps: npt.NDArray[np.int64]) -> int:
-        """The exact sum."""
-        return int(steps.sum()) if len(steps) * self._reach < 2**62 else sum(steps.tolist())

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.ex_post.boundaries import (
+        LinearBoundary as LinearBoundary,
+        MixtureBoundary as MixtureBoundary,
+        StitchedBoundary as StitchedBoundary,
+    )
     from dpledger.accounting.ex_post.odometer import (
         Odometer as Odometer,
     )
@@ -105,6 +110,25 @@ if TYPE_CHECKING:
         Histogram as Histogram,
         IntegerGaussian as IntegerGaussian,
         Laplace as Laplace,
+    )
+    from dpledger.mechanisms.refinement.accuracy_first import (
+        AccuracyFirst as AccuracyFirst,
+    )
+    from dpledger.mechanisms.refinement.doubling import (
+        Doubling as Doubling,
+        Judged as Judged,
+    )
+    from dpledger.mechanisms.refinement.gaussian import (
+        GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.laplace import (
+        GradualRelease as GradualRelease,
+    )
+    from dpledger.mechanisms.refinement.mean import (
+        GradualMean as GradualMean,
+    )
+    from dpledger.mechanisms.threshold.above_threshold import (
+        AboveThreshold as AboveThreshold,
     )
     from dpledger.mechanisms.threshold.sparse_vector import (
         SparseVector as SparseVector,
@@ -168,6 +192,11 @@ _HOME = {
         "SparseVectorLaw",
     ),
     "dpledger.accounting.accountant": ("Accountant",),
+    "dpledger.accounting.ex_post.boundaries": (
+        "LinearBoundary",
+        "MixtureBoundary",
+        "StitchedBoundary",
+    ),
     "dpledger.accounting.ex_post.odometer": ("Odometer",),
     "dpledger.accounting.filters": (
         "AdvancedFilter",
@@ -221,6 +250,15 @@ _HOME = {
         "IntegerGaussian",
         "Laplace",
     ),
+    "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
+    "dpledger.mechanisms.refinement.doubling": (
+        "Doubling",
+        "Judged",
+    ),
+    "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.mean": ("GradualMean",),
+    "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
     "dpledger.mechanisms.training.invariance": ("check_batch_invariance",),

@@ -32,6 +32,12 @@ TRIALS = {
     "nan_on_one_record": 1_000,
     "gaussian_half_noise": 100_000,
     "sparse_vector_no_threshold_noise": 100_000,
+    "above_threshold_half_query_noise": 100_000,
+    "above_threshold_kept": 300_000,
+    "above_threshold_swapped": 600_000,
+    "gaussian_levels_fresh": 100_000,
+    "laplace_noise_by_l2": 100_000,
+    "brownian_levels_narrow_bridge": 100_000,
 }
 
 

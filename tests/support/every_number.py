@@ -33,6 +33,7 @@ from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ExponentialLaw,
+    ExPostDP,
     Filtered,
     GaussianLaw,
     Group,
@@ -46,6 +47,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
+from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
@@ -61,6 +63,7 @@ from dpledger.ledger.recomposition import accounts
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
+from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -306,6 +309,17 @@ def _mechanisms() -> dict[str, Answer]:
         answers = [run.ask(float(k)).value for k in range(3)]
         return [*answers, run.close().parts]
 
+    def refined(mechanism: Any, data: object = 33.3) -> object:
+        run = mechanism.under(REPLACE, row).open(data, entropy=seeded(4))
+        return [*(run.ask(level) for level in ("0.1", THIRD, 1)), run.close().parts]
+
+    def accurate() -> object:
+        """Levels in equal ratios, sensitivities, the check, and what a run publishes of them."""
+        mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
+        found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
+        cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
+        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
         one = noise.Sensitivity(1, "l1", "a number")
@@ -330,6 +344,16 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
+        "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
+        "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
+        "doubling": lambda: (
+            Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
+        "accuracy first": accurate,
     }
 
 
@@ -344,6 +368,12 @@ def _ex_post() -> dict[str, Answer]:
             for variance in (Decimal("0.7"),)
         },
         "odometer": lambda: readings.odometer(odometer, ADD, trees),
+        "senses": lambda: [
+            senses.with_slack(ExPostDP(1, "integrated", "1e-9"), THIRD),
+            senses.group(ExPostDP(THIRD, "integrated", "1e-9"), 3),
+            senses.poisson_sampled(ExPostDP(THIRD, "pure"), THIRD, ADD),
+            senses.sampled_without_replacement(ExPostDP(THIRD, "integrated", "1e-9"), 7919, 97, REPLACE),
+        ],
         "guarantees together": lambda: together(promises),
         "GDP together": lambda: together(promises[2:4]),
     }

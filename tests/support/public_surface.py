@@ -44,6 +44,7 @@ RUN: dict[str, object] = {
 FILTER: dict[str, object] = {
     "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
 }  # fmt: skip
+ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
@@ -147,6 +148,9 @@ DOORS: dict[str, Door] = {
         {"epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "rho": "0.01"},
         {"epsilon": "epsilon|rho", "delta_boundary": "delta_boundary|delta_sum|rho"},
     ),
+    "LinearBoundary": Door(dpl.LinearBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "MixtureBoundary": Door(dpl.MixtureBoundary, {"tuning": 1, "delta": "1e-6"}),
+    "StitchedBoundary": Door(dpl.StitchedBoundary, {"tuning": 1, "delta": "1e-6"}),
     "Allowance": Door(dpl.Allowance, {"law": LEAF, "steps": 10, "delta_rest": 0}),
     "AllowanceFilter": Door(
         dpl.AllowanceFilter,
@@ -198,6 +202,7 @@ DOORS: dict[str, Door] = {
     "Accountant.merge": Door(of(appended, "merge"), {"other": appended()}),
     "Accountant.resume": Door(dpl.Accountant.resume, {"record": appended().record()}),
     # mechanisms
+    "AboveThreshold": Door(dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "max_queries": 5, "share": "0.5"}),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1}),
     "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
@@ -205,6 +210,16 @@ DOORS: dict[str, Door] = {
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
     "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "Doubling": Door(
+        dpl.Doubling,
+        {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
+    ),
+    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
+    "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
+    "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
+    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
+    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2).noise, {"epsilon": 1}),
+    "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
     "IntegerGaussian": Door(dpl.IntegerGaussian, {"sigma": 1}),
@@ -212,6 +227,8 @@ DOORS: dict[str, Door] = {
     "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
+    "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
+    "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
     "ByUnit": Door(dpl.ByUnit, {"rows": [1, 2], "units": [1, 2]}, {"rows": "data|units|rows"}, DATA_BY_UNIT),
     "check_batch_invariance": Door(
@@ -349,12 +366,13 @@ ANSWERS: dict[str, str] = {
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
     "AuditResult.body": "between audits and the ledger",
+    "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
     "Session.ask_many": "queries are the caller's own code",
 }
 """Public callables that people do not call, or that take nothing but code or data of the caller's own; and why."""
 
-_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open"}
+_PROTOCOL = {"under", "inspect", "release", "sample", "probe", "open", "level_of"}
 
 
 def doors_wanted() -> set[str]:

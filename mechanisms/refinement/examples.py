@@ -1,0 +1,119 @@
+"""Labelled examples, each bounded by itself: what empirical risks are computed from, whatever the rows hold.
+
+    x = features / feature_bound, rounded towards 0 to steps of 2^-18, in the l1 ball of radius 1
+    y = label / label_bound, rounded likewise, in [-1, 1]; of a classification +1 above 0, else -1
+
+What is no number counts as 0. Each row is read without a look at the others, and a row in whole steps lies in the ball
+exactly, so that sums over rows are sums of whole numbers: a unit moves them by what it adds, in any order of rows.
+
+>>> shape = Shape(rows=2, dimension=2, feature_bound=Decimal(10), label_bound=Decimal(1), target=None)
+>>> features, labels = bounded(([[5, float("nan")], [30, -10]], [0.5, 7]), shape, signs=False)
+>>> (features / ONE).tolist(), (labels / ONE).tolist()
+([[0.5, 0.0], [0.5, -0.5]], [0.5, 1.0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.decimals import float_up
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import numbers
+
+__all__ = ["ONE", "Shape", "bounded", "check_examples"]
+
+Steps: TypeAlias = npt.NDArray[np.int64]
+
+ONE = 2**18
+"""The steps in 1. A product of two entries is a whole number of 2^-36."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What is public of the examples: how many, of how many features, by which bounds they are scaled, and the name of
+    the label's column where they come as one table."""
+
+    rows: int
+    dimension: int
+    feature_bound: Decimal
+    label_bound: Decimal
+    target: str | None
+
+
+def check_examples(data: object, shape: Shape) -> None:
+    """Raise ParameterError unless `data` are so many examples of so many features: a pair of an array with two axes and
+    a column of labels, or a table with the column `target`. What they hold never matters."""
+    features, labels = _columns(data, shape)
+    expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
+    if features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+        raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
+
+
+def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:
+    """The features and labels in whole steps of 2^-18: int64[rows, dimension] and int64[rows]. `signs`: labels are
+    +1 and -1.
+
+    Claim: the absolute values of each row of features add up to at most ONE, exactly, as does that of each label, and
+    each row is a function of its own entries."""
+    features, labels = _columns(data, shape)
+    x = _towards_zero(_read(features).reshape(features.shape), shape.feature_bound)
+    sizes = np.abs(x).sum(axis=1, keepdims=True)
+    shrunk = np.sign(x) * (np.abs(x) * ONE // np.maximum(sizes, ONE))
+    y = _read(labels)
+    return shrunk, np.where(y > 0, ONE, -ONE) if signs else _towards_zero(y, shape.label_bound)
+
+
+def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    if shape.target is not None:
+        features, labels = _table(data, shape.target)
+    elif isinstance(data, tuple) and len(data) == 2:
+        features, labels = (_array(column) for column in data)
+    else:
+        raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
+    return features, labels
+
+
+def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    columns = getattr(data, "columns", None)
+    if columns is None or list(columns).count(target) != 1:
+        raise ParameterError("data", type(data).__name__, f"a table with one column {target!r}: the target")
+    return _array(data[[name for name in columns if name != target]]), _array(data[target])
+
+
+def _array(column: object) -> npt.NDArray[Any]:
+    """A list is read as the objects that it holds."""
+    found = array_of(column)
+    if found is not None:
+        return found
+    if not isinstance(column, (list, tuple)):
+        raise ParameterError("data", type(column).__name__, "an array, a table, or a list of rows")
+    lengths = {len(row) if _is_row(row) else None for row in column}
+    if len(lengths) > 1:
+        raise ParameterError("data", "rows of different lengths", "rows with an entry for each feature")
+    wide = lengths.pop() if lengths else None
+    flat = column if wide is None else [entry for row in column for entry in row]
+    result = np.empty(len(flat), dtype=object)
+    for place, entry in enumerate(flat):
+        result[place] = entry
+    return result if wide is None else result.reshape(len(column), wide)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+
+
+def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return numbers(entries.reshape(-1), missing=0.0)
+
+
+def _towards_zero(values: npt.NDArray[np.float64], bound: Decimal) -> Steps:
+    with np.errstate(over="ignore"):  # what is beyond every float is beyond the bound
+        scaled = np.clip(values / float_up(bound), -1.0, 1.0)
+    steps: Steps = np.trunc(scaled * ONE).astype(np.int64)
+    return steps

@@ -1,0 +1,96 @@
+"""Plans of accuracy-first releases against other ways to compute the same: adaptive quadrature, known numbers."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import integrate
+
+from dpledger.mechanisms.refinement.erm import problem
+from dpledger.mechanisms.refinement.planning import Calibration, calibrated, level, theories
+
+WAYS: tuple[Calibration, ...] = ("exact", "union", "closed", "paper")
+PUBLISHED = {
+    30: (27.89, 28.23, 35.14, 102.35),
+    120: (33.43, 33.78, 40.68, 124.53),
+    1000: (41.91, 42.26, 49.16, 158.46),
+}
+
+
+@pytest.mark.parametrize("levels", PUBLISHED)
+def test_the_epsilon_of_each_way_is_the_known_one(levels: int) -> None:
+    """epsilon * alpha / Delta at beta = 0.1."""
+    for way, known in zip(WAYS, PUBLISHED[levels], strict=True):
+        found = calibrated(way, moved=0.002, alpha=0.05, beta=0.1, levels=levels)
+        assert found.epsilon * 0.05 / 0.002 == pytest.approx(known, abs=0.011)
+
+
+def misses(slack: float, noise: float, alpha: float, levels: int) -> float:
+    """P(a bad query passes) + P(s + rho <= 0), by adaptive quadrature."""
+
+    def passes(z: float) -> float:
+        x = (slack + z - alpha) / (2 * noise)
+        tail = math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
+        return math.exp(-abs(z) / noise) / (2 * noise) * -math.expm1(levels * math.log1p(-min(tail, 1 - 2**-53)))
+
+    ends = (-80 * noise, 0, alpha - slack, 80 * noise)
+    bad = sum(integrate.quad(passes, low, high, limit=400)[0] for low, high in pairwise(ends))
+    return float(bad) + math.exp(-slack / noise) / 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(WAYS), st.floats(0.001, 0.3), st.integers(2, 3000), st.floats(0.01, 10), st.floats(1e-5, 1))
+def test_every_way_keeps_beta(way: Calibration, beta: float, levels: int, alpha: float, moved: float) -> None:
+    found = calibrated(way, moved=moved, alpha=alpha, beta=beta, levels=levels)
+    assert 0 < found.slack < alpha
+    assert misses(found.slack, 2 * moved / found.epsilon, alpha, levels) <= beta * (1 + 1e-6)
+
+
+@given(st.floats(0.001, 0.5), st.integers(2, 3000))
+@settings(max_examples=15, deadline=None)
+def test_exact_is_the_least_and_spends_beta_whole(beta: float, levels: int) -> None:
+    exact, union, closed = (
+        calibrated(way, moved=1, alpha=1, beta=beta, levels=levels) for way in ("exact", "union", "closed")
+    )
+    assert exact.epsilon <= union.epsilon <= closed.epsilon
+    assert misses(exact.slack, 2 / exact.epsilon, 1, levels) == pytest.approx(beta, rel=1e-4)
+
+
+@given(st.integers(2, 300))
+def test_levels_rise_in_equal_ratios(levels: int) -> None:
+    found = [level(Decimal("0.0001"), Decimal("17.5"), levels, k) for k in range(1, levels + 1)]
+    assert (found[0], found[-1]) == (Decimal("0.0001"), Decimal("17.5"))
+    assert [float(one) for one in found] == pytest.approx(np.geomspace(1e-4, 17.5, levels).tolist(), rel=1e-10)
+    assert all(low < high for low, high in pairwise(found))
+
+
+def test_theory_takes_what_the_paper_says() -> None:
+    ridge = problem("ridge", rows=100_000, dimension=77, regularisation=Decimal("0.005"), radius="reference")
+    assert dict(theories(ridge, 1.0))["published"] == pytest.approx(0.8852, abs=1e-4)
+    for size, published in ((28, 0.1584), (38, 0.2150)):
+        logistic = problem(
+            "logistic", rows=100_000, dimension=size, regularisation=Decimal("0.005"), radius="reference"
+        )
+        assert dict(theories(logistic, 1.0))["published"] == pytest.approx(published, abs=1e-4)
+    logistic = problem("logistic", rows=100_000, dimension=28, regularisation=Decimal("0.005"), radius="reference")
+    assert dict(theories(logistic, 0.05))["smooth"] == pytest.approx(0.253, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "radius", "check"),
+    [
+        ("ridge", 77, "reference", 0.1127),
+        ("ridge", 77, "tight", 0.0320),
+        ("logistic", 28, "reference", 0.01637),
+        ("logistic", 28, "tight", 0.00734),
+    ],
+)
+def test_the_check_of_the_papers_settings_costs_what_is_known(family, size, radius, check) -> None:  # type: ignore[no-untyped-def]
+    risk = problem(family, rows=100_000, dimension=size, regularisation=Decimal("0.005"), radius=radius)
+    found = calibrated("closed", moved=float(risk.query_moved), alpha=1, beta=0.1, levels=1000)
+    assert found.epsilon == pytest.approx(check, rel=3e-3)
