@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +109,8 @@ class GradualRelease(GradualStatistic):
                 return DiscreteLaplaceLaw(scale=scale, sensitivity=int(self.sensitivity))
             case RoundedLaplace():
                 return LaplaceLaw(level)
+            case _:
+                assert_never(noise)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the grid as it is used and the scale of the finest level."""
