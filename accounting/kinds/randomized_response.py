@@ -8,12 +8,15 @@ from decimal import Decimal
 
 from dpledger.accounting import outward
 from dpledger.accounting.kinds.leaf_rules import (
+    Divergences,
     LeafRules,
     Orders,
+    floats_up,
     may_overlap,
     mirrors_itself,
     never_fails,
     states_no_orders,
+    written,
 )
 from dpledger.accounting.kinds.worst_case import pure_cost
 from dpledger.accounting.laws.cells import Bracket
@@ -23,7 +26,6 @@ from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
 from dpledger.accounting.laws.shuffling import shuffled_bracket
 from dpledger.accounting.leaves import RandomizedResponseLaw
 from dpledger.accounting.prices import Cost
-from dpledger.decimals import float_up
 from dpledger.relations import Relation
 
 __all__ = ["RANDOMIZED_RESPONSE"]
@@ -34,14 +36,13 @@ def _cost(leaf: RandomizedResponseLaw, _relation: Relation, orders: Orders) -> C
     whole = pure_cost(leaf.epsilon, orders)
     if not leaf.epsilon:
         return whole
-    rdp = {order: _rdp(leaf, order) for order in orders}
+    rdp = dict(zip(orders, _rdp(leaf, orders), strict=True))
     return whole.or_better(Cost(pure=None, rho=_rho(leaf), mu_squared=None, rdp=rdp))
 
 
 @functools.lru_cache(maxsize=1024)
-def _rdp(leaf: RandomizedResponseLaw, order: Decimal) -> Decimal | None:
-    found = _pair(leaf).loss().rdp_upper(float_up(order))
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+def _rdp(leaf: RandomizedResponseLaw, orders: Orders) -> Divergences:
+    return written(_pair(leaf).loss().rdp_upper(floats_up(orders)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -95,6 +96,6 @@ RANDOMIZED_RESPONSE = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon and leaf.k >= law.k else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
