@@ -24,6 +24,7 @@ from dpledger.decimals import INFINITY, ZERO, add, in_own_context, magnitude, ow
 
 __all__ = ["Share", "best_alone", "mixture_epsilon", "shares"]
 
+ONE = Decimal(1)
 HALF = Decimal("0.5")
 DIGITS = 40  # of every number below, beyond those before the point
 ROUNDING = Decimal("1e-28")  # above the rounding errors of a reading, relative to 1 + L: they stay below 1e-32
@@ -121,7 +122,7 @@ def _near_root(known: Sequence[_Known], start: Decimal, least: Decimal) -> Decim
             if step == 0 and here.h < 0:
                 break
             level -= here.h / here.slope
-            if abs(here.h) <= NEAR * min(least, 1):
+            if abs(here.h) <= NEAR * min(least, ONE):
                 return level
     return start
 

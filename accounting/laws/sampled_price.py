@@ -138,7 +138,8 @@ def _log_moments(points: _Points, alias: Array) -> Array:
     excess = scale * (points.sums(terms) * (1 + UNIT * (points.counts + 20)) + missing) * (1 + 8 * UNIT)
     found = excess + 1.01 * alias * (2 * (1 + excess) + 1 + 2 * np.abs(points.powers))
     logs: Array = np.where(large, tops + np.log(found), np.log1p(found))
-    return logs + 16 * UNIT * (np.abs(logs) + 2 * tops)
+    logs += 16 * UNIT * (np.abs(logs) + 2 * tops)
+    return logs
 
 
 def _terms(points: _Points, w: Array, powered: Array) -> tuple[Array, Array]:

@@ -13,8 +13,9 @@ import dpledger as dpl
 from dpledger.accounting import batches
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled
 from dpledger.accounting.costs import priced
+from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.floating import Array
-from dpledger.accounting.kinds import gaussian
+from dpledger.accounting.kinds.leaf_rules import Divergences
 from dpledger.accounting.laws import sampled_price
 from dpledger.accounting.laws.law import excess
 from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergences_upper
@@ -95,36 +96,42 @@ def test_an_order_that_needs_too_many_points_has_no_bound_and_the_others_have() 
     assert priced(law, ADD, (Decimal(10**9),)).rdp[Decimal(10**9)] == Decimal("5E+8")  # what the whole costs
 
 
-@pytest.mark.parametrize("leaf", [GaussianLaw("1.234567"), LaplaceLaw("0.1234567")], ids=lambda leaf: leaf.kind)
-def test_what_was_priced_is_kept_by_law_and_order(
-    leaf: GaussianLaw | LaplaceLaw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def formed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Decimal, ...]]:
+    """The orders of each call that prices a batch."""
     asked: list[tuple[Decimal, ...]] = []
-    formed = batches._divergences
+    divergences = batches._divergences
 
-    def counted(drawn: batches.Drawn, relation: Relation, orders: tuple[Decimal, ...]) -> gaussian.Divergences:
+    def counted(drawn: Drawn, relation: Relation, orders: tuple[Decimal, ...]) -> Divergences:
         asked.append(orders)
-        return formed(drawn, relation, orders)
+        return divergences(drawn, relation, orders)
 
     monkeypatch.setattr(batches, "_divergences", counted)
+    return asked
+
+
+@pytest.mark.parametrize("leaf", [GaussianLaw("1.234567"), LaplaceLaw("0.1234567")], ids=lambda leaf: leaf.kind)
+def test_what_was_priced_is_kept_by_law_and_order(
+    leaf: GaussianLaw | LaplaceLaw, formed: list[tuple[Decimal, ...]]
+) -> None:
     step = PoissonSampled(leaf, rate="0.0123")
     first = priced(step, ADD, (Decimal(2), Decimal(5)))
     both = priced(step, ADD, (Decimal(5), Decimal(3), Decimal(2)))
-    assert asked == [(Decimal(2), Decimal(5)), (Decimal(3),)]
+    assert formed == [(Decimal(2), Decimal(5)), (Decimal(3),)]
     assert all(both.rdp[order] == first.rdp[order] for order in first.rdp)
 
 
-def test_a_run_is_priced_once_for_claim_check_and_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a law that nobody asked for before, each order is priced in one of at most two calls: the claim's orders, and
-    those of the scope."""
-    formed: list[tuple[Decimal, ...]] = []
-    whole = batches._divergences
+def test_what_is_kept_of_a_law_has_an_end(formed: list[tuple[Decimal, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MOST_KEPT", 2)
+    step = PoissonSampled(GaussianLaw("1.3579"), rate="0.0123")
+    for _ in range(2):
+        priced(step, ADD, (Decimal(2), Decimal(5)))
+        priced(step, ADD, (Decimal(2), Decimal(7)))
+    assert formed == [(Decimal(2), Decimal(5)), (Decimal(7),), (Decimal(7),)]
 
-    def counted(drawn: batches.Drawn, relation: Relation, orders: tuple[Decimal, ...]) -> gaussian.Divergences:
-        formed.append(orders)
-        return whole(drawn, relation, orders)
 
-    monkeypatch.setattr(batches, "_divergences", counted)
+def test_a_run_is_priced_once_for_claim_check_and_gate(formed: list[tuple[Decimal, ...]]) -> None:
+    """Of a law that nobody asked for before, no order is priced twice: the claim's in one call, the scope's in one."""
     scope = dpl.Ledger.in_memory().scope("work", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
     run = dpl.DPSGD(rate="0.0123", steps=10, noise_multiplier="9.8765", clip_norm=1, dimension=2, expected_batch_size=1)
     with scope.open(run, np.zeros((20, 2))):
