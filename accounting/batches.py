@@ -19,7 +19,6 @@ from typing import assert_never
 
 import numpy as np
 
-from dpledger.accounting import outward
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -105,7 +104,7 @@ def _divergences(drawn: Drawn, relation: Relation, orders: Orders) -> Divergence
     if divergences is not None:
         return divergences(drawn.leaf, drawn.how, relation, orders)
     each = [loss.rdp_upper(floats_up(orders)) for loss in _bounded(drawn, relation)]
-    return written(np.max(each, axis=0)) if each else (None,) * len(orders)
+    return tuple(map(written, np.max(each, axis=0).tolist())) if each else (None,) * len(orders)
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,8 +117,7 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
         return None
     if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
         return None
-    found = max(map(rho_of, _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(max(map(rho_of, _bounded(drawn, relation)), default=math.inf))
 
 
 def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:

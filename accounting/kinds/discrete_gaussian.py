@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import outward
 from dpledger.accounting.kinds.gaussian import divergence_of_both, sampled_divergences
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
@@ -18,6 +17,7 @@ from dpledger.accounting.kinds.leaf_rules import (
     never_fails,
     no_theorem,
     states_no_orders,
+    written,
 )
 from dpledger.accounting.kinds.renyi import zcdp_cost
 from dpledger.accounting.laws.cells import Bracket, discrete_gaussian_bracket
@@ -76,7 +76,7 @@ def _on_chord(order: Decimal, values: Mapping[int, float]) -> Decimal | None:
         share = float_up(subtract(order, Decimal(low)))
         chord = values[low] + share * max(0.0, values[high] - values[low])
         found = chord / float(subtract(order, Decimal(1))) * (1 + 1e-14)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(found)
 
 
 def _at_whole_orders(mu: float, how: Poisson | Subset, orders: tuple[int, ...]) -> dict[int, float]:

@@ -164,7 +164,7 @@ def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, orders: Order
     if float(rate) >= 1:
         return tuple(whole)
     both = rdp_both_ways(float(rate), float(noise_multiplier), floats_up(orders))
-    found = zip(whole, written(np.maximum(*both)), strict=True)
+    found = zip(whole, map(written, np.maximum(*both).tolist()), strict=True)
     return tuple(one if sampled is None else min(one, sampled) for one, sampled in found)
 
 
@@ -195,7 +195,7 @@ def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, orders: Orders) -> 
             return (None,) * len(orders)
         case _:
             assert_never(how)
-    return written(np.array(found))
+    return tuple(map(written, found))
 
 
 def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, orders: Orders) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from dpledger.accounting import outward
-from dpledger.accounting.floating import Array
+from dpledger.accounting.floating import Array, require_assumptions
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import Draw
 from dpledger.accounting.laws.law import Loss
@@ -191,9 +191,11 @@ def floats_up(orders: Orders) -> Array:
     return np.array([float_up(order) for order in orders])
 
 
-def written(divergences: Array) -> Divergences:
-    """Computed bounds as prices; None for one that is infinite."""
-    return tuple(outward.above(Decimal.from_float(one)) if one < math.inf else None for one in divergences.tolist())
+def written(bound: float) -> Decimal | None:
+    """A bound computed in floating point as a price; None for one that is infinite. CannotCertify where floating point
+    is not what its error bounds assume."""
+    require_assumptions()
+    return outward.above(Decimal.from_float(bound)) if bound < math.inf else None
 
 
 def states_no_orders(_leaf: object) -> Orders:

@@ -6,7 +6,6 @@ import functools
 import math
 from decimal import Decimal
 
-from dpledger.accounting import outward
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
     LeafRules,
@@ -42,13 +41,12 @@ def _cost(leaf: RandomizedResponseLaw, _relation: Relation, orders: Orders) -> C
 
 @functools.lru_cache(maxsize=1024)
 def _rdp(leaf: RandomizedResponseLaw, orders: Orders) -> Divergences:
-    return written(_pair(leaf).loss().rdp_upper(floats_up(orders)))
+    return tuple(map(written, _pair(leaf).loss().rdp_upper(floats_up(orders)).tolist()))
 
 
 @functools.lru_cache(maxsize=256)
 def _rho(leaf: RandomizedResponseLaw) -> Decimal | None:
-    found = rho_of(_pair(leaf).loss())
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(rho_of(_pair(leaf).loss()))
 
 
 def _pair(leaf: RandomizedResponseLaw) -> FinitePair:
