@@ -18,8 +18,9 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.decimals import ZERO, Exact, OpenProbability, read
+from dpledger.decimals import ZERO, read
 from dpledger.ledger import declarations, wire
+from dpledger.number_fields import Exact, OpenProbability
 from dpledger.relations import Relation
 from dpledger.schema import Plain, given, plain, record, tag
 

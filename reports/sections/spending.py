@@ -53,7 +53,6 @@ from dpledger.reports.model import (
     Table,
     visible,
 )
-from dpledger.reports.sections.runs import account_name
 
 __all__ = ["Histories", "spending", "upper"]
 
@@ -261,7 +260,7 @@ def _accounts(account: ScopeAccount, prefix: str) -> Table:
         held, left = account.held_by_account[name], account.left_by_account[name]
         rows.append(
             (
-                Cell(account_name(name), name),
+                Cell(words.account(name), name),
                 Cell(_up(spent), spent),
                 Cell(_up(held), held),
                 Cell(words.at_least(decimals.parse(left)), left),
