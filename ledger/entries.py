@@ -20,8 +20,9 @@ from pydantic import TypeAdapter
 
 from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
 from dpledger.ledger import envelope, wire
-from dpledger.ledger.bodies import KINDS, TIMELESS, Body, Hash, Index, LedgerId, Time
+from dpledger.ledger.bodies import KINDS, TIMELESS, Body
 from dpledger.ledger.keys import VerifyingKey
+from dpledger.ledger.members import Hash, Index, LedgerId, Time
 from dpledger.schema import Plain, given, plain, record, validated
 
 __all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]

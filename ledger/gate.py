@@ -30,7 +30,8 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger import settling, wire
-from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Priced, Refused, Reserved
+from dpledger.ledger.bodies import Committed, Refused, Reserved
+from dpledger.ledger.members import LevelCharge, MechanismNote, Priced
 from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit

@@ -35,7 +35,8 @@ from dpledger.accounting.guarantees import (
 )
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger import wire
-from dpledger.ledger.bodies import ScopeOpened, Step, UnitNote
+from dpledger.ledger.bodies import ScopeOpened
+from dpledger.ledger.members import Step, UnitNote
 from dpledger.ledger.standing import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, words

@@ -1,8 +1,5 @@
-"""Claims against their parts: what was recorded, priced again from the beginning, and what it comes to.
-
-`check_reserved` is step 8 of the verification: an entry's charge must cover its parts, and its claim must follow from
-them. `accounts` lists, scope by scope, every admission with the account and the price that carried it, and reads what
-was spent.
+"""What was recorded, read again from the beginning, and what it comes to: scope by scope, every admission with the
+account and the price that carried it, every refusal, and what was spent.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, assert_never
 
-from dpledger.accounting import filters, rules
+from dpledger.accounting import filters
 from dpledger.accounting.adding import read_at
 from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
@@ -32,23 +29,15 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.accounting.guarantees import (
-    GDP,
-    RDP,
-    ZCDP,
-    ApproxDP,
-    BoundedRange,
     Failure,
     Guarantee,
-    PrivacyCurve,
     PrivacyFailure,
-    PureDP,
 )
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import multiply, round_up
-from dpledger.errors import Contradiction, VerificationError
-from dpledger.ledger import gate, readings, settling
+from dpledger.errors import Contradiction
+from dpledger.ledger import readings
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -60,7 +49,6 @@ from dpledger.ledger.bodies import (
     KeyRotated,
     LedgerOpened,
     Lost,
-    MechanismNote,
     PlanRegistered,
     PolicyChanged,
     Progress,
@@ -72,39 +60,15 @@ from dpledger.ledger.bodies import (
     Started,
 )
 from dpledger.ledger.entries import Entry
+from dpledger.ledger.members import MechanismNote
 from dpledger.ledger.standing import Form, ScopeState, State
 from dpledger.ledger.state import charged_scope
 from dpledger.relations import Relation, Unit
 
-__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested", "check_reserved"]
+__all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested"]
 
 Status = Literal["reserved", "started", "committed", "aborted"]
 UNKNOWN = Bounds(0.0, math.inf)
-
-
-def check_reserved(state: State, body: Reserved) -> None:
-    """Raises unless the request is the digest of what is reserved, each level is charged what its filter asks for the
-    parts, the claim follows from the parts, and its delta is the sum of its causes. `state`: after the entry."""
-    scope = state.charge(body.charge).scope
-    own = state.scope(scope)
-    gate.require_room_for(own, body.tail_delta)
-    for level in body.levels:
-        settling.check_price(level.scope, state.scope(level.scope), body.parts, level.amounts, body.tail_delta)
-    rules.check(_own_lower_bound(body.claim), body.parts, own.relation)
-    gate.check_failures(body.claim, body.failures)
-    if body.request != gate.request_digest(scope, body, body.tail_delta):
-        raise VerificationError("request: not the digest of what is reserved")
-
-
-def _own_lower_bound(claim: Guarantee) -> Guarantee:
-    """The claim that a verifier holds the parts against: Renyi prices may differ in the last digit between machines."""
-    match claim:
-        case RDP(orders=orders, epsilons=epsilons):
-            return RDP(orders, tuple(round_up(multiply(one, settling.WITH_LEEWAY)) for one in epsilons))
-        case PureDP() | ApproxDP() | ZCDP() | GDP() | BoundedRange() | PrivacyCurve():
-            return claim
-        case _:
-            assert_never(claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

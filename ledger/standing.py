@@ -20,7 +20,8 @@ from dpledger.accounting.kinds import rules_of
 from dpledger.decimals import ZERO, text
 from dpledger.errors import VerificationError
 from dpledger.ledger import wire
-from dpledger.ledger.bodies import LedgerOpened, LevelCharge, Step
+from dpledger.ledger.bodies import LedgerOpened
+from dpledger.ledger.members import LevelCharge, Step
 from dpledger.ledger.persistent import PersistentMap
 from dpledger.ledger.ran import NOTHING, Ran
 from dpledger.relations import Relation, Unit

@@ -37,7 +37,6 @@ from dpledger.ledger.bodies import (
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
-    LevelCharge,
     Lost,
     PlanRegistered,
     PolicyChanged,
@@ -48,8 +47,8 @@ from dpledger.ledger.bodies import (
     ScopeOpened,
     Snapshot,
     Started,
-    Step,
 )
+from dpledger.ledger.members import LevelCharge, Step
 from dpledger.ledger.standing import (
     EMPTY,
     OpenCharge,

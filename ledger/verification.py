@@ -28,7 +28,7 @@ from itertools import islice
 from typing import Literal, NoReturn, assert_never
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import checkpoint, envelope, merkle, notes, recomposition, wire
+from dpledger.ledger import checkpoint, claims, envelope, merkle, notes, wire
 from dpledger.ledger.bodies import (
     Aborted,
     Audited,
@@ -225,7 +225,7 @@ def _step_at(index: int, state: State, entry: Entry, key: VerifyingKey, used: _U
                 _require_keys(body, key)
             case Reserved(key=name, charge=charge):
                 used.note(after.open[charge].scope, name, charge)
-                recomposition.check_reserved(after, body)
+                claims.check_reserved(after, body)
             case Refused(path=path):
                 used.note_refusal(charged_scope(after, path).scope, body)
             case Audited(charge=charge, path=path):

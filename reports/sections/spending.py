@@ -24,7 +24,6 @@ from dpledger.ledger.bodies import (
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
-    LevelCharge,
     Lost,
     PlanRegistered,
     PolicyChanged,
@@ -37,6 +36,7 @@ from dpledger.ledger.bodies import (
     Started,
 )
 from dpledger.ledger.entries import Entry
+from dpledger.ledger.members import LevelCharge
 from dpledger.ledger.recomposition import ScopeAccount
 from dpledger.ledger.state import ScopeState, State
 from dpledger.reports import words

@@ -15,9 +15,10 @@ from dpledger.accounting.composition import Composition, Filtered
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.errors import BudgetRefused, CannotCertify, ParameterError, ScopeError, VerificationError
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Reserved, ScopeOpened
+from dpledger.ledger.bodies import Body, Committed, Reserved, ScopeOpened
 from dpledger.ledger.keys import SigningKey
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import LevelCharge
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.verification import verify
 from dpledger.reports.document import report

@@ -19,9 +19,10 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
 from dpledger.errors import Contradiction
 from dpledger.ledger import readings, recomposition
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Reserved
+from dpledger.ledger.bodies import Body, Committed, Reserved
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import LevelCharge
 from dpledger.ledger.recomposition import ScopeAccount, accounts
 from dpledger.ledger.state import State, fold
 from dpledger.reports.build import build

@@ -21,21 +21,10 @@ from dpledger.accounting.composition import Composition, Repeated, SparseVectorL
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, VerificationError
 from dpledger.ledger import gate, verification
-from dpledger.ledger.bodies import (
-    FORMAT,
-    Aborted,
-    Body,
-    LedgerOpened,
-    LevelCharge,
-    MechanismNote,
-    Progress,
-    ScopeOpened,
-    Started,
-    Step,
-    UnitNote,
-)
+from dpledger.ledger.bodies import FORMAT, Aborted, Body, LedgerOpened, Progress, ScopeOpened, Started
 from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import LevelCharge, MechanismNote, Step, UnitNote
 from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.standing import EMPTY, State, is_exclusive, next_steps
 from dpledger.ledger.state import fold, step

@@ -89,7 +89,9 @@ def test_what_was_kept_is_answered_after_the_ledger_was_opened_again(scope: Scop
 
 
 def test_a_backup_answers_too(scope: Scope, path: Path, tmp_path: Path) -> None:
-    scope._ledger.backup(tmp_path / "copy.ledger")
+    book = scope._ledger
+    assert isinstance(book, Ledger)
+    book.backup(tmp_path / "copy.ledger")
     with Ledger.open(tmp_path / "copy.ledger", key=path.with_name("clinic.ledger.key")) as copy:
         assert copy.scope("s").release(laplace(), 0, key="k1").value == OUTPUTS["k1"]
 

@@ -118,6 +118,7 @@ def test_deltas_beyond_what_it_lets_fail_leave_nothing_known() -> None:
 
 def test_it_is_fixed_when_the_scope_opens() -> None:
     book = opened()._ledger
+    assert isinstance(book, Ledger)
     assert book.scope("s").name == book.scope("s", odometer=ODOMETER).name
     with pytest.raises(ScopeError, match="another odometer"):
         book.scope("s", odometer=Odometer("linear", tuning=1, delta_boundary="0.1"))

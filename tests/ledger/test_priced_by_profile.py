@@ -16,8 +16,9 @@ from dpledger.accounting.filters import BasicFilter, ZCDPFilter
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.errors import BudgetRefused, CannotCertify, KeyReused, ParameterError, VerificationError
 from dpledger.ledger import verification
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Priced, Reserved
+from dpledger.ledger.bodies import Body, Committed, Reserved
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import LevelCharge, Priced
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.protocol import Release

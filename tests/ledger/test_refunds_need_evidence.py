@@ -33,8 +33,9 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import ContractViolation, Halted, VerificationError
-from dpledger.ledger.bodies import Body, Committed, LevelCharge
+from dpledger.ledger.bodies import Body, Committed
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import LevelCharge
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.state import fold
 from dpledger.mechanisms.entropy import Entropy

@@ -27,18 +27,16 @@ from dpledger.ledger.bodies import (
     Committed,
     Heartbeat,
     LedgerOpened,
-    LevelCharge,
     Lost,
     Progress,
     Refused,
-    RefutedPoint,
     Reserved,
     ScopeOpened,
     Snapshot,
     Started,
-    Step,
 )
 from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.members import LevelCharge, RefutedPoint, Step
 from dpledger.ledger.verification import Verified
 from dpledger.relations import Relation
 from ledger_forger import forged, head_of, signed_head

@@ -46,8 +46,9 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
-from dpledger.ledger.bodies import Audited, MechanismNote, RefutedPoint
+from dpledger.ledger.bodies import Audited
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import MechanismNote, RefutedPoint
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue
@@ -151,7 +152,7 @@ def tree_of(kind: str, example: Example) -> Composition:
 
 def build(book: Ledger) -> Ledger:
     """Fill an empty ledger with all examples."""
-    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
         for name, rule in FILTERS.items():
             book.scope(name, unit="patient", relation="add_remove", budget=rule)
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)

@@ -26,16 +26,14 @@ from dpledger.ledger.bodies import (
     Heartbeat,
     KeyRevoked,
     KeyRotated,
-    MechanismNote,
     PlanRegistered,
     PolicyChanged,
-    Power,
     Reported,
-    Step,
 )
 from dpledger.ledger.entries import Entry, format_entry
 from dpledger.ledger.keys import SigningKey
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.members import MechanismNote, Power, Step
 from dpledger.ledger.standing import state_payload
 from dpledger.ledger.state import EMPTY, step
 from dpledger.ledger.stores.memory import MemoryStore
@@ -82,7 +80,7 @@ def begin(store: Store | None = None) -> Ledger:
 
 def build() -> Ledger:
     """The golden ledger. The version of the library is part of it, and is fixed here."""
-    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
         book = begin()
         _open_scopes(book)
         _release(book)

@@ -24,18 +24,15 @@ from dpledger.ledger.bodies import (
     Declared,
     LedgerOpened,
     Lost,
-    MechanismNote,
-    Power,
     Progress,
     Reported,
     ScopeOpened,
-    Step,
-    UnitNote,
 )
 from dpledger.ledger.checkpoint import Checkpoint
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.gate import Admitted, RefusedRequest, Request
 from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.members import MechanismNote, Power, Step, UnitNote
 from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.state import EMPTY, next_steps, step
 from dpledger.ledger.verification import Verified
