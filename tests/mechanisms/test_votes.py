@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.votes import Distance, counts, winners
+from dpledger.mechanisms.stability.ensembles.votes import Distance, counts, winners
 
 KINDS: tuple[Distance, ...] = ("halved", "exact")
 SMALL = [(k, classes) for k in range(1, 8) for classes in range(1, 5)]
