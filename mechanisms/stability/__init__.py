@@ -1,1 +1,1 @@
-"""Answers that hardly any neighbour would change: released where a noisy distance to another answer is large."""
+"""Values released where they are stable: no unit near enough decides which."""
