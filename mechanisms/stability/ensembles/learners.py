@@ -41,7 +41,7 @@ __all__ = ["Learner", "Predict", "check_learner", "packed", "trained", "voted"]
 Predict: TypeAlias = Callable[[Any], Any]
 """What a learner returns: the classes of rows."""
 Learner: TypeAlias = Any
-"""An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a parameter `seed` is given it."""
+"""An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
 
 _FAILS = (Exception, SystemExit)  # of the learner's code: what it raises depends on private rows
 _WORLD = threading.RLock()  # generators, filters and streams that all threads share
