@@ -37,7 +37,7 @@ from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samp
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.members import LIBRARY, MechanismNote, Power
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit

@@ -19,8 +19,8 @@ from dpledger.audit.claims import Point, Target
 from dpledger.audit.events import Event
 from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction, Look
-from dpledger.ledger.bodies import Audited
-from dpledger.ledger.members import MechanismNote, Power, RefutedPoint, Step
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
 from dpledger.relations import Relation
 from dpledger.schema import plain
 

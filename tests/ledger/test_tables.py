@@ -17,9 +17,9 @@ import ledger_golden
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import INFINITY, read
 from dpledger.errors import BudgetRefused, ContractViolation
-from dpledger.ledger import tables
+from dpledger.ledger.accounts import tables
+from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import Admission
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
 from ledger_mechanisms import Once, laplace, stream, training

@@ -46,9 +46,9 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
-from dpledger.ledger.bodies import Audited
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.members import MechanismNote, RefutedPoint
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue
