@@ -39,7 +39,7 @@ from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.members import LIBRARY, MechanismNote, Power
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit

@@ -14,13 +14,14 @@ from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
-from dpledger.ledger import gate, values
-from dpledger.ledger.bodies import Aborted, Body, Progress, Started
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.entries.bodies import Aborted, Body, Progress, Started
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import Step
 from dpledger.ledger.handle import Handle
-from dpledger.ledger.members import Step
-from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.standing import OpenCharge, State, next_steps
+from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.standing import OpenCharge, State, next_steps
+from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
 from dpledger.process import Home

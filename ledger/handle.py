@@ -13,14 +13,17 @@ from typing import NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, PolicyError, StoreBehind
-from dpledger.ledger import announcing, keys, notes, values, verification
-from dpledger.ledger.bodies import Body, Note, Snapshot
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.entries import Entry, entry_of, signed_entry
+from dpledger.ledger import announcing
+from dpledger.ledger.accounts.tables import Table, entries_table
+from dpledger.ledger.entries.bodies import Body, Note, Snapshot
+from dpledger.ledger.entries.entry import Entry, entry_of, signed_entry
 from dpledger.ledger.heads import START, Head, caught_up
-from dpledger.ledger.standing import State, state_digest
+from dpledger.ledger.rules import notes
+from dpledger.ledger.rules.standing import State, state_digest
+from dpledger.ledger.signed import keys, values
+from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.ledger.stores.protocol import Reader, Store, Transaction
-from dpledger.ledger.tables import Table, entries_table
+from dpledger.ledger.verifying import verification
 from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.process import Home
@@ -111,7 +114,7 @@ class Handle:
 
     def entries(self, *, stop: int | None = None) -> Table[Entry]:
         """The entries, in order: all there are now, or the first `stop`. Iterate over them, or take `to_frame()`, a
-        pandas DataFrame (`ledger.tables` lists its columns). Not a verification: see `verify`."""
+        pandas DataFrame (`ledger.accounts.tables` lists its columns). Not a verification: see `verify`."""
         size = len(self) if stop is None else min(whole(stop, field="stop"), len(self))
         return entries_table(lambda: map(entry_of, self._leaves(size)), size)
 

@@ -19,21 +19,23 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.errors import ParameterError, ScopeError, VerificationError
-from dpledger.ledger import announcing, bundle, keys
-from dpledger.ledger.bodies import FORMAT, Body, Closed, Declared, LedgerOpened
-from dpledger.ledger.entries import Entry
+from dpledger.ledger import announcing
+from dpledger.ledger.accounts.people import SamePeople, same_people, warn_where_unrelated
+from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, LedgerOpened
+from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.founding import founded
 from dpledger.ledger.handle import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.heads import resumed
-from dpledger.ledger.keyfiles import KeyFiles
-from dpledger.ledger.opening import Keep, Rules
-from dpledger.ledger.people import SamePeople, same_people, warn_where_unrelated
+from dpledger.ledger.rules.opening import Keep, Rules
+from dpledger.ledger.rules.standing import State
+from dpledger.ledger.rules.state import step
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.standing import State
-from dpledger.ledger.state import step
+from dpledger.ledger.signed import keys
+from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store, Transaction
+from dpledger.ledger.verifying import bundle
 from dpledger.ledger.writing import Clock, utc_now
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.progress import Advance
@@ -158,7 +160,7 @@ class Ledger(Handle):
         return tuple(sorted(self.refresh().scopes))
 
     def export(self, folder: str | os.PathLike[str]) -> Path:
-        """Write a bundle that anyone can verify offline with the public key: see `ledger.bundle`."""
+        """Write a bundle that anyone can verify offline with the public key: see `ledger.verifying.bundle`."""
         head, leaves = self._signed_part()
         return bundle.write(folder, leaves, head, self.public_key)
 

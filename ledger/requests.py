@@ -8,11 +8,11 @@ from typing import TypeVar
 from dpledger.accounting import rules
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError
-from dpledger.ledger import wire
-from dpledger.ledger.gate import Request
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote
 from dpledger.ledger.handle import Draw
-from dpledger.ledger.members import LIBRARY, MechanismNote
-from dpledger.ledger.standing import Form, ScopeState
+from dpledger.ledger.rules.gate import Request
+from dpledger.ledger.rules.standing import Form, ScopeState
+from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Steps
 
 __all__ = ["AnyMechanism", "asked", "below_one", "kind_of", "steps"]

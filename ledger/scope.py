@@ -19,19 +19,22 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
-from dpledger.ledger import gate, quotes, readings, recomposition, requests, values
+from dpledger.ledger import requests
+from dpledger.ledger.accounts import readings, recomposition
+from dpledger.ledger.accounts.tables import Table, releases_table
 from dpledger.ledger.attempts import Attempt, Receipt
-from dpledger.ledger.bodies import Audited, Body, Closed, Declared, Lost
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Lost
+from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
-from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
+from dpledger.ledger.rules import gate, quotes
+from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
-from dpledger.ledger.standing import ScopeState, State, next_steps
+from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
-from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
@@ -81,7 +84,7 @@ class Scope:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def spent(self, delta: Number) -> Bounds:
-        """What was spent so far, read at `delta`: see `ledger.readings`."""
+        """What was spent so far, read at `delta`: see `ledger.accounts.readings`."""
         return readings.spent(self._ledger.refresh().scope(self.name), delta)
 
     def account(self) -> recomposition.ScopeAccount:
@@ -92,7 +95,7 @@ class Scope:
 
     def releases(self) -> Table[recomposition.Admission]:
         """Every charge to this scope, in order, also from the scopes that are charged to it: open, settled or aborted.
-        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.tables` lists its columns)."""
+        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.accounts.tables` lists its columns)."""
         state = self._ledger.refresh()
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))

@@ -20,7 +20,7 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.decimals import ZERO, multiply, negative, round_up, subtract, total
-from dpledger.ledger.recomposition import Admission, ScopeAccount
+from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.reports import words
 from dpledger.reports.model import Bar, BarChart, Picture
 

@@ -11,8 +11,8 @@ from dpledger.accounting.composition import Composition, PoissonSampled, childre
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.accounting.outcomes import planned
-from dpledger.ledger.recomposition import ScopeAccount
-from dpledger.ledger.state import ScopeState
+from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.rules.state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.certified import Engine, curve_of_guarantee
 from dpledger.reports.model import (

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from dpledger.accounting import composition as trees, guarantees as promises, outcomes
 from dpledger.decimals import ZERO, round_up
-from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount, attested
+from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine

@@ -6,9 +6,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
-from dpledger.ledger.people import same_people
-from dpledger.ledger.recomposition import ScopeAccount, accounts
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose, Section, Table, unknown

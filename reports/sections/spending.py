@@ -13,8 +13,9 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
-from dpledger.ledger import readings
-from dpledger.ledger.bodies import (
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Closed,
@@ -35,10 +36,9 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.members import LevelCharge
-from dpledger.ledger.recomposition import ScopeAccount
-from dpledger.ledger.state import ScopeState, State
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import LevelCharge
+from dpledger.ledger.rules.state import ScopeState, State
 from dpledger.reports import words
 from dpledger.reports.model import (
     Cell,

@@ -13,10 +13,10 @@ from dpledger.accounting.guarantees import GDP, ApproxDP, Guarantee, PrivacyCurv
 from dpledger.audit import audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import Audited, Reserved
+from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.members import MechanismNote, RefutedPoint
-from dpledger.ledger.notes import check
+from dpledger.ledger.rules.notes import check
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
 from ledger_mechanisms import laplace

@@ -24,7 +24,7 @@ import pytest
 from dpledger.accounting.composition import GaussianLaw, Repeated
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
-from dpledger.ledger.bodies import Committed, Progress, Refused, Reserved
+from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
 from dpledger.mechanisms.numeric import Gaussian

@@ -14,13 +14,13 @@ from hypothesis import given, strategies as st
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import AlreadySpent, VerificationError
-from dpledger.ledger import envelope, values
-from dpledger.ledger.bodies import Committed
-from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import envelope, values
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.signed.values import Origin
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.values import Origin
 from ledger_mechanisms import laplace
 
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove", "budget": PureDP(5)}

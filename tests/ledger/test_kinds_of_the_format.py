@@ -22,12 +22,14 @@ from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.cli import app
 from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
-from dpledger.ledger import bundle, declarations, verification, wire
-from dpledger.ledger.bodies import KINDS, Body
-from dpledger.ledger.entries import format_entry, parse_entry
+from dpledger.ledger.entries import declarations
+from dpledger.ledger.entries.bodies import KINDS, Body
+from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.state import EMPTY, step
+from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.signed import wire
 from dpledger.ledger.stores.sqlite import SQLiteStore
+from dpledger.ledger.verifying import bundle, verification
 from ledger_forger import forged_payloads
 
 BOOK = ledger_golden.build_kinds()

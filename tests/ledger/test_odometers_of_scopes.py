@@ -12,7 +12,7 @@ from dpledger.accounting.filters import PureFilter, ZCDPFilter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.rules import cost
 from dpledger.errors import ContractViolation, NewerThanVerifier, ParameterError, ScopeError, VerificationError
-from dpledger.ledger.entries import format_entry, parse_entry
+from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release

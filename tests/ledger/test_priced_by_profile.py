@@ -15,12 +15,12 @@ import ledger_golden
 from dpledger.accounting.filters import BasicFilter, ZCDPFilter
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.errors import BudgetRefused, CannotCertify, KeyReused, ParameterError, VerificationError
-from dpledger.ledger import verification
-from dpledger.ledger.bodies import Body, Committed, Reserved
+from dpledger.ledger.entries.bodies import Body, Committed, Reserved
+from dpledger.ledger.entries.members import LevelCharge, Priced
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.members import LevelCharge, Priced
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.verifying import verification
 from dpledger.mechanisms.protocol import Release
 from ledger_forger import forged
 from ledger_mechanisms import Once, Training, TrainingRun, laplace, stream, training

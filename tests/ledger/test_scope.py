@@ -28,11 +28,11 @@ from dpledger.errors import (
     ScopeBusy,
     ScopeError,
 )
-from dpledger.ledger import values
-from dpledger.ledger.bodies import Audited, Committed, Heartbeat, Reserved
+from dpledger.ledger.entries.bodies import Audited, Committed, Heartbeat, Reserved
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.members import MechanismNote
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import values
 from dpledger.mechanisms.numeric import ClippedMean, Count, Laplace
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit

@@ -50,9 +50,9 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
-from dpledger.ledger.bodies import Audited
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.members import MechanismNote, RefutedPoint
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Interactive, Release
 from dpledger.relations import Relation

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger.keys import VerifyingKey
+from dpledger.ledger.signed.keys import VerifyingKey
 
 __all__ = ["Policy", "encode", "parse"]
 

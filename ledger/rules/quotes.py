@@ -14,8 +14,8 @@ from dpledger.accounting import asking, filters
 from dpledger.accounting.asking import Levels
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import text
-from dpledger.ledger.gate import Admitted, Decision, Request, levels_of, require_open
-from dpledger.ledger.standing import ScopeState, State
+from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open
+from dpledger.ledger.rules.standing import ScopeState, State
 
 __all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "quoted"]
 

@@ -1,4 +1,4 @@
-"""What the rules of a ledger read: its scopes, their sums, the charges that are open. `ledger.state` folds them.
+"""What the rules of a ledger read: its scopes, their sums, the charges that are open. `ledger.rules.state` folds them.
 
 The state holds sums and open charges, never the list of everything that happened; that each key and charge is used once
 is the store's to keep and the verifier's to check. Its digest is what a `snapshot` entry states. What follows from the
@@ -19,11 +19,11 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.decimals import ZERO, text
 from dpledger.errors import VerificationError
-from dpledger.ledger import wire
-from dpledger.ledger.bodies import LedgerOpened
-from dpledger.ledger.members import LevelCharge, Step
-from dpledger.ledger.persistent import PersistentMap
-from dpledger.ledger.ran import NOTHING, Ran
+from dpledger.ledger.entries.bodies import LedgerOpened
+from dpledger.ledger.entries.members import LevelCharge, Step
+from dpledger.ledger.rules.persistent import PersistentMap
+from dpledger.ledger.rules.ran import NOTHING, Ran
+from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain
 

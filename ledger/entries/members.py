@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from dpledger.decimals import read
-from dpledger.ledger import declarations, wire
+from dpledger.ledger.entries import declarations
+from dpledger.ledger.signed import wire
 from dpledger.number_fields import Exact, OpenProbability
 from dpledger.schema import Plain, plain, record
 

@@ -11,7 +11,7 @@ space, base64, line feed. The log's own line is that of the key whose name is th
 of other keys (witnesses) may stand beside it; they must be well formed and prove nothing here. No extension lines: what
 a head says is in its three lines, and each head has one text.
 
->>> from dpledger.ledger.keys import SigningKey
+>>> from dpledger.ledger.signed.keys import SigningKey
 >>> key = SigningKey.from_seed("example.org/clinic/000102030405060708090a0b0c0d0e0f", bytes(32))
 >>> head = Checkpoint(origin=key.public.name, size=2, root=bytes(32))
 >>> verify(sign(head, key), key.public) == head
@@ -24,8 +24,8 @@ import re
 from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import merkle, wire
-from dpledger.ledger.keys import Signer, VerifyingKey
+from dpledger.ledger.signed import merkle, wire
+from dpledger.ledger.signed.keys import Signer, VerifyingKey
 
 __all__ = ["MAX_BYTES", "MAX_SIGNATURES", "Checkpoint", "SignatureLine", "parse_unverified", "sign", "verify"]
 

@@ -19,7 +19,7 @@ from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read, text
 from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError
-from dpledger.ledger.standing import ScopeState
+from dpledger.ledger.rules.standing import ScopeState
 from dpledger.relations import Relation
 
 __all__ = ["least", "odometer", "spent"]

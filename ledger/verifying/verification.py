@@ -28,8 +28,7 @@ from itertools import islice
 from typing import Literal, NoReturn, assert_never
 
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import checkpoint, claims, envelope, merkle, notes, wire
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Closed,
@@ -50,12 +49,15 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.entries import Entry, parse_entry
+from dpledger.ledger.entries.entry import Entry, parse_entry
 from dpledger.ledger.heads import FIRST_PREVIOUS
-from dpledger.ledger.keys import VerifyingKey
-from dpledger.ledger.standing import EMPTY, State
-from dpledger.ledger.state import charged_scope, step
+from dpledger.ledger.rules import notes
+from dpledger.ledger.rules.standing import EMPTY, State
+from dpledger.ledger.rules.state import charged_scope, step
+from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.verifying import claims
 from dpledger.progress import Advance
 
 __all__ = ["Verified", "verify", "verify_quick"]

@@ -34,10 +34,10 @@ from dpledger.accounting.guarantees import (
     warn_where_implausible,
 )
 from dpledger.errors import ParameterError, ScopeError
-from dpledger.ledger import wire
-from dpledger.ledger.bodies import ScopeOpened
-from dpledger.ledger.members import Step, UnitNote
-from dpledger.ledger.standing import ScopeState
+from dpledger.ledger.entries.bodies import ScopeOpened
+from dpledger.ledger.entries.members import Step, UnitNote
+from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, words
 

@@ -67,12 +67,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, ZERO, float_up
-from dpledger.ledger import wire
-from dpledger.ledger.bodies import KINDS
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.recomposition import Admission, Status
-from dpledger.ledger.settling import Rule
-from dpledger.ledger.standing import Form
+from dpledger.ledger.accounts.recomposition import Admission, Status
+from dpledger.ledger.entries.bodies import KINDS
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules.settling import Rule
+from dpledger.ledger.rules.standing import Form
+from dpledger.ledger.signed import wire
 from dpledger.schema import plain
 
 if TYPE_CHECKING:

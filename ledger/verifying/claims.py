@@ -10,9 +10,9 @@ from dpledger.accounting import rules
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.decimals import multiply, round_up
 from dpledger.errors import VerificationError
-from dpledger.ledger import gate, settling
-from dpledger.ledger.bodies import Reserved
-from dpledger.ledger.standing import State
+from dpledger.ledger.entries.bodies import Reserved
+from dpledger.ledger.rules import gate, settling
+from dpledger.ledger.rules.standing import State
 
 __all__ = ["check_reserved"]
 

@@ -27,9 +27,9 @@ from dpledger.accounting.composition import Composition, PoissonSampled, childre
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.prices import FREE
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
-from dpledger.ledger.bodies import Committed
-from dpledger.ledger.members import LevelCharge
-from dpledger.ledger.standing import Form
+from dpledger.ledger.entries.bodies import Committed
+from dpledger.ledger.entries.members import LevelCharge
+from dpledger.ledger.rules.standing import Form
 from dpledger.relations import Relation
 
 __all__ = [

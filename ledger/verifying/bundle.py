@@ -21,9 +21,10 @@ from typing import BinaryIO
 from dpledger import bounded
 from dpledger.errors import ForeignLedger, ParameterError, VerificationError
 from dpledger.files import place_of
-from dpledger.ledger import checkpoint, envelope, policy, verification, wire
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.keys import VerifyingKey
+from dpledger.ledger.signed import checkpoint, envelope, policy, wire
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.verifying import verification
 from dpledger.progress import Advance
 
 __all__ = ["CHECKPOINT", "ENTRIES", "KEYS", "POLICY", "Leaves", "lines", "read", "verify", "write"]

@@ -37,8 +37,8 @@ from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.errors import Contradiction
-from dpledger.ledger import readings
-from dpledger.ledger.bodies import (
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Closed,
@@ -59,10 +59,10 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.members import MechanismNote
-from dpledger.ledger.standing import Form, ScopeState, State
-from dpledger.ledger.state import charged_scope
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import MechanismNote
+from dpledger.ledger.rules.standing import Form, ScopeState, State
+from dpledger.ledger.rules.state import charged_scope
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested"]

@@ -29,11 +29,12 @@ from dpledger.errors import (
     ScopeBusy,
     ScopeError,
 )
-from dpledger.ledger import settling, wire
-from dpledger.ledger.bodies import Committed, Refused, Reserved
-from dpledger.ledger.members import LevelCharge, MechanismNote, Priced
-from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
+from dpledger.ledger.entries.bodies import Committed, Refused, Reserved
+from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Priced
+from dpledger.ledger.rules import settling
+from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
+from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 

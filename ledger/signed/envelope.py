@@ -12,7 +12,7 @@ with lengths in bytes, in decimal. The envelope's bytes, without a line feed, ar
 Bytes are verified first and parsed after: `verify` returns a payload only once its signature holds, and reads nothing
 in it.
 
->>> from dpledger.ledger.keys import SigningKey
+>>> from dpledger.ledger.signed.keys import SigningKey
 >>> key = SigningKey.from_seed("example.org/clinic/000102030405060708090a0b0c0d0e0f", bytes(32))
 >>> leaf = seal(b'{"index":0}', key)
 >>> leaf[:39]
@@ -28,8 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import wire
-from dpledger.ledger.keys import SIGNATURE_BYTES, Signer, VerifyingKey
+from dpledger.ledger.signed import wire
+from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey
 
 __all__ = [
     "MAX_BYTES",

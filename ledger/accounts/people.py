@@ -17,8 +17,8 @@ from dpledger.accounting.adding import read_at, together
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.errors import UnrelatedScopes
-from dpledger.ledger.bodies import ScopeOpened
-from dpledger.ledger.standing import ScopeState, State
+from dpledger.ledger.entries.bodies import ScopeOpened
+from dpledger.ledger.rules.standing import ScopeState, State
 from dpledger.relations import Relation, Unit
 
 __all__ = ["NotAdded", "SamePeople", "Together", "same_people", "warn_where_unrelated"]

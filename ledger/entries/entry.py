@@ -1,10 +1,10 @@
 """Entries: a body at its place in the ledger, and its one form on the wire.
 
 An entry stamps a body with its ledger, its index, the leaf hash of the entry before and, for people, a time; entries
-are made by the ledger alone. On the wire an entry is one flat JSON object in the byte profile of `ledger.wire`: the
+are made by the ledger alone. On the wire an entry is one flat JSON object in the byte profile of `signed.wire`: the
 members of the stamp and of the body side by side; empty lists are left out.
 
->>> from dpledger.ledger.bodies import Heartbeat
+>>> from dpledger.ledger.entries.bodies import Heartbeat
 >>> ledger_id, time = "clinic-" + "0" * 32, "2026-11-21T10:00:00Z"
 >>> entry = Entry(ledger=ledger_id, index=1, previous="0" * 64, body=Heartbeat(), time=time)
 >>> parse_entry(format_entry(entry)) == entry
@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from pydantic import TypeAdapter
 
 from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
-from dpledger.ledger import envelope, wire
-from dpledger.ledger.bodies import KINDS, TIMELESS, Body
-from dpledger.ledger.keys import VerifyingKey
-from dpledger.ledger.members import Hash, Index, LedgerId, Time
+from dpledger.ledger.entries.bodies import KINDS, TIMELESS, Body
+from dpledger.ledger.entries.members import Hash, Index, LedgerId, Time
+from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed.keys import VerifyingKey
 from dpledger.schema import Plain, given, plain, record, validated
 
 __all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]

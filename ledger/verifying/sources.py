@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpledger.errors import ForeignLedger
-from dpledger.ledger import bundle
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.ledger.stores.sqlite import SQLiteStore
+from dpledger.ledger.verifying import bundle
 
 __all__ = ["Source", "opened"]
 

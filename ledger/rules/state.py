@@ -6,7 +6,7 @@ since the gate makes the bodies; for a record it is the finding.
     reserved -> started -> committed        a reserved or started charge counts at its cap, for ever
     reserved -> aborted                     all of it comes back; only before it is started
 
->>> from dpledger.ledger.bodies import Heartbeat
+>>> from dpledger.ledger.entries.bodies import Heartbeat
 >>> step(EMPTY, Heartbeat())
 Traceback (most recent call last):
 ...
@@ -25,8 +25,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.accounting.outcomes import certain, planned, steps
 from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
-from dpledger.ledger import notes, ran, settling
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Body,
@@ -48,16 +47,9 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.members import LevelCharge, Step
-from dpledger.ledger.standing import (
-    EMPTY,
-    OpenCharge,
-    ScopeState,
-    State,
-    is_exclusive,
-    next_steps,
-    state_digest,
-)
+from dpledger.ledger.entries.members import LevelCharge, Step
+from dpledger.ledger.rules import notes, ran, settling
+from dpledger.ledger.rules.standing import EMPTY, OpenCharge, ScopeState, State, is_exclusive, next_steps, state_digest
 from dpledger.relations import Unit
 
 __all__ = ["EMPTY", "OpenCharge", "ScopeState", "State", "charged_scope", "fold", "next_steps", "state_digest", "step"]

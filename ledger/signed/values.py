@@ -10,7 +10,7 @@ The store holds them sealed, so that whoever can write there cannot have another
 
     seal || bytes     the seal: the ledger key's Ed25519 signature, 64 bytes, of DSSE's pre-authentication encoding of
         type          application/vnd.dpledger.kept.v1+json
-        payload       {"charge", "entry", "key", "ledger", "request", "scope", "value"} in the profile of `ledger.wire`:
+        payload       {"charge", "entry", "key", "ledger", "request", "scope", "value"} in the profile of `wire`:
                       whose value it is (`Origin`), and the SHA-256 of the bytes
 
 A seal stands beside the value and in no entry: a digest that anyone could read would give away a value of few
@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from dpledger.errors import VerificationError
-from dpledger.ledger import envelope, wire
-from dpledger.ledger.keys import SIGNATURE_BYTES, Signer, VerifyingKey
+from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed.keys import SIGNATURE_BYTES, Signer, VerifyingKey
 
 __all__ = [
     "LARGEST_KEPT",

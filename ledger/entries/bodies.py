@@ -1,7 +1,7 @@
 """What can happen in a ledger: the closed union of bodies, one class a kind, told apart by `kind` and `version`.
 
-Bodies are made by the gate, the scope, an audit or a report; `ledger.entries` gives each its place, `ledger.members`
-says what they are made of. The bytes of every kind are laid out, with an example, in `SPEC.md`.
+Bodies are made by the gate, the scope, an audit or a report; `entry` gives each its place, `members` says what they are
+made of. The bytes of every kind are laid out, with an example, in `ledger/SPEC.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.decimals import ZERO
-from dpledger.ledger.members import (
+from dpledger.ledger.entries.members import (
     Accounts,
     Continues,
     Flag,
@@ -223,8 +223,8 @@ class PolicyChanged:
 
 @record
 class Declared:
-    """A statement that nothing here can measure: `item` is what it is about (`ledger.declarations` lists them), `by`
-    whose word it is. `envelope` holds the person's own DSSE envelope where they signed it themselves."""
+    """A statement that nothing here can measure: `item` is what it is about (`declarations` lists them), `by` whose
+    word it is. `envelope` holds the person's own DSSE envelope where they signed it themselves."""
 
     item: Item
     text: Words
@@ -240,7 +240,7 @@ class Audited:
     """The result of an empirical audit. `epsilon_lower` holds at `delta` with `confidence`, whatever the mechanism is.
 
     `verdict`: violation or not_refuted; nothing is ever proved private. `refuted`: the point that fell. What these
-    numbers must have to do with each other is said in `ledger.notes`."""
+    numbers must have to do with each other is said in `ledger.rules.notes`."""
 
     mechanism: MechanismNote
     claim: Guarantee

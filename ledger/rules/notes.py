@@ -15,8 +15,8 @@ from fractions import Fraction
 
 from dpledger.accounting.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
-from dpledger.ledger.bodies import Audited, Declared, Note
-from dpledger.ledger.standing import State, next_steps
+from dpledger.ledger.entries.bodies import Audited, Declared, Note
+from dpledger.ledger.rules.standing import State, next_steps
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from dpledger import bounded
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.keys import LONGEST_FILE, Signer, SigningKey, VerifyingKey
+from dpledger.ledger.signed.keys import LONGEST_FILE, Signer, SigningKey, VerifyingKey
 
 __all__ = ["KeyFiles", "read_public_key"]
 

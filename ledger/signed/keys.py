@@ -40,7 +40,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from dpledger import bounded
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import wire
+from dpledger.ledger.signed import wire
 
 __all__ = ["ENVIRONMENT_KEY", "SIGNATURE_BYTES", "Signer", "SigningKey", "VerifyingKey", "new_ledger_id"]
 
