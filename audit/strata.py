@@ -34,6 +34,7 @@ from dpledger.relations import Relation
 __all__ = ["ExPostClaim", "Stated", "Stratum", "strata_of"]
 
 MOST_STRATA = 32  # a claim of more values is read in that many ranges of them, each at its largest
+MOST_TESTED = 600  # claimed losses above: e^600 runs would be needed
 DIGITS = 15  # of a claimed loss, rounded up: as many as a double keeps
 _WHAT = "a loss that is a number of at least 0, or infinity"
 
@@ -131,13 +132,15 @@ def _asked(loss: Callable[[Any], Any], given: object) -> Any:
 
 
 def _loss(said: Any) -> float:
-    """A claimed loss as a double from which `_decimal` reads 15 digits that are not below it."""
-    if isinstance(said, (float, Decimal)) and said == math.inf:
-        return math.inf
+    """A claimed loss as a double from which `_decimal` reads 15 digits that are not below it. One above MOST_TESTED is
+    as good as infinite: no number of runs refutes it."""
     try:
-        return float(decimals.round_up(decimals.read(said, field="claim"), digits=DIGITS))
+        number = decimals.exact(said, field="claim")
     except ParameterError:
-        raise ParameterError("claim", f"a loss of {said!r}", _WHAT) from None
+        number = Decimal(-1)
+    if number.is_nan() or number < 0:
+        raise ParameterError("claim", f"a loss of {said!r}", _WHAT)
+    return float(decimals.round_up(number, digits=DIGITS)) if number <= MOST_TESTED else math.inf
 
 
 def _decimal(loss: float) -> Decimal:

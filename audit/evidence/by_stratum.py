@@ -80,7 +80,7 @@ def plan_strata(
     events = tuple((planned[place].event, planned[place + 1].event) for place in range(0, len(planned), 2))
     epsilons = np.array([*np.repeat([float(stratum.epsilon) for stratum in strata], CELLS), math.inf])
     counts = [_counts(strata, events, side) for side in (left, right)]
-    bet = bet_on(counts[0], counts[1], epsilons, decimals.float_up(stated.delta), CELLS)
+    bet = bet_on(counts[0], counts[1], epsilons, decimals.float_up(stated.delta))
     return planned, PlannedBet(strata=strata, events=events, bet=bet, share=share)
 
 

@@ -21,38 +21,42 @@ import numpy as np
 
 from dpledger.audit.features.value import Counts
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.strata import MOST_TESTED
 
-__all__ = ["Bet", "Joint", "bet_on", "settle"]
+__all__ = ["Bet", "Joint", "Weights", "bet_on", "settle"]
 
 PRIOR = 2.0  # runs: how much of an estimate is the pooled share of its cell
 ROUNDING = 2e-12  # of the logarithm of a weight, a run: what doubles may be off
 SWEEPS, STEPS = 4, 40  # of the search for a bet
 MOST_SPARE = 50.0  # k and h, over l and m, where the claim has no delta or a small one
-MOST_BET = 600.0  # claimed losses above are not bet on
 UNCLAIMED = 1e300  # a ratio that no two estimated masses have
 LEAST_P = 690.0  # no p-value is shown below e to the minus this
+BOLDNESS = (1.0, 0.5, 0.2, 0.08)  # of the arms: what few runs suggest is bolder than the truth
+LEAST_WEIGHT = 1e-290  # in place of 0
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bet:
-    """Logarithms of the weights, a cell each, over l and over m, so that a cell that is not bet on has 0; `level`: of l
-    and m on the two sides; `cost`: l + m + delta (k + h). The cells of stratum g are those from `width` g on."""
+class Weights:
+    """The weights of each cell on the two sides, as logarithms, with their cost, l + m + delta (k + h)."""
 
     left: tuple[float, ...]
     right: tuple[float, ...]
-    level: tuple[float, float]
     cost: float
-    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bet:
+    """A bet: several weights, bold and timid. The mean of their e-values is one."""
+
+    arms: tuple[Weights, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """What the bet came to. `log_wealth`: the logarithm of the e-value. `gains`: what each stratum brought. `share`: of
-    the error budget."""
+    """What the bet came to. `log_wealth`: the logarithm of the e-value; `share`: of the error budget."""
 
     log_wealth: float
-    gains: tuple[float, ...]
     share: Fraction
 
     @property
@@ -86,11 +90,11 @@ class _Search:
 
     def weights(self) -> tuple[Floats, Floats]:
         """The weights of the cells: the largest expected logarithm that the region allows."""
-        low, high, g = self.tilt, 1 - self.tilt, self.growth
-        p, q = self.p / (self.p + self.q), self.q / (self.p + self.q)
+        (n, m), low, high, g = self.runs, self.tilt, 1 - self.tilt, self.growth
+        p, q = n * self.p / (n * self.p + m * self.q), m * self.q / (n * self.p + m * self.q)
         likelier, rarer = _on_edge(p, q, g, low, high, self.spare_left)
-        rarer_right, likelier_right = _on_edge(q, p, g, high, low, self.spare_right)[::-1]
-        on_left, on_right = p > g * q, q > g * p
+        likelier_right, rarer_right = _on_edge(q, p, g, high, low, self.spare_right)
+        on_left, on_right = p * high > g * q * low, q * low > g * p * high
         left = np.where(on_left, likelier, np.where(on_right, rarer_right, low))
         right = np.where(on_left, rarer, np.where(on_right, likelier_right, high))
         return left, right
@@ -111,13 +115,13 @@ def _on_edge(p: Floats, q: Floats, g: Floats, low: float, high: float, spare: fl
         return np.where(clipped, low + spare, free), np.where(clipped, high - g * spare, other)
 
 
-def bet_on(left: Counts, right: Counts, epsilons: Floats, delta: float, width: int) -> Bet:
+def bet_on(left: Counts, right: Counts, epsilons: Floats, delta: float) -> Bet:
     """The bet that the counts of a selection part suggest. `epsilons`: the claimed loss of each cell; infinite where
     nothing is claimed."""
     n, m = int(left.sum()), int(right.sum())
     pooled = (left + right + 0.5) / (n + m + 0.5 * left.size)
     p, q = ((counts + PRIOR * pooled) / (runs + PRIOR) for counts, runs in ((left, n), (right, m)))
-    growth = np.where(epsilons <= MOST_BET, np.exp(np.minimum(epsilons, MOST_BET)), UNCLAIMED)
+    growth = np.where(np.isinf(epsilons), UNCLAIMED, np.exp(np.minimum(epsilons, MOST_TESTED)))
     found = _Search(p=p, q=q, growth=growth, runs=(n, m), delta=delta, tilt=n / (n + m))
     if not delta:
         found = replace(found, spare_left=MOST_SPARE, spare_right=MOST_SPARE)
@@ -126,15 +130,15 @@ def bet_on(left: Counts, right: Counts, epsilons: Floats, delta: float, width: i
         if delta:
             found = _improved(found, lambda one, x: replace(one, spare_left=math.exp(x)), -15, math.log(MOST_SPARE))
             found = _improved(found, lambda one, x: replace(one, spare_right=math.exp(x)), -15, math.log(MOST_SPARE))
-    ours, theirs = found.weights()
-    level = (found.tilt, 1 - found.tilt)
-    return Bet(
-        left=tuple(np.log(np.maximum(ours / level[0], 1e-290)).tolist()),
-        right=tuple(np.log(np.maximum(theirs / level[1], 1e-290)).tolist()),
-        level=level,
-        cost=found.cost,
-        width=width,
-    )
+    return Bet(arms=tuple(_part_of(found, part) for part in BOLDNESS))
+
+
+def _part_of(found: _Search, part: float) -> Weights:
+    """So much of the way from no bet, a = l and b = m, to the one that was found: the region is convex, and k and h
+    shrink as much."""
+    sides = zip(found.weights(), (found.tilt, 1 - found.tilt), strict=True)
+    left, right = (np.log(np.maximum(level + part * (side - level), LEAST_WEIGHT)) for side, level in sides)
+    return Weights(tuple(left.tolist()), tuple(right.tolist()), 1 + part * (found.cost - 1))
 
 
 def _improved(found: _Search, at: Callable[[_Search, float], _Search], low: float, high: float) -> _Search:
@@ -162,9 +166,9 @@ def settle(bet: Bet, left: Counts, right: Counts, share: Fraction) -> Joint:
         over the estimation part. Source: docs/proofs/audit.md 6 (Markov's inequality for the e-value).
     Assumes: the bet was fixed before the counted runs were drawn, and the runs are independent."""
     n, m = int(left.sum()), int(right.sum())
-    gains = left @ np.array(bet.left) + right @ np.array(bet.right)
-    each = left * np.array(bet.left) + right * np.array(bet.right)
-    strata = each[: each.size // bet.width * bet.width].reshape(-1, bet.width).sum(axis=1)
-    base = n * math.log(bet.level[0]) + m * math.log(bet.level[1]) - _most(bet.cost, (n, m))
-    log_wealth = float(gains) + base - ROUNDING * (n + m)
-    return Joint(log_wealth=log_wealth, gains=tuple(strata.tolist()), share=share)
+    gained = [
+        float(left @ np.array(arm.left) + right @ np.array(arm.right)) - _most(arm.cost, (n, m)) for arm in bet.arms
+    ]
+    best = max(gained)
+    mixed = best + math.log(sum(math.exp(one - best) for one in gained) / len(gained))
+    return Joint(log_wealth=mixed - ROUNDING * (n + m), share=share)
