@@ -33,11 +33,13 @@ from scipy import stats  # noqa: E402
 
 import dpledger as dpl  # noqa: E402
 from dpledger.accounting.costs import cost  # noqa: E402
+from dpledger.errors import InfeasiblePlan  # noqa: E402
 from dpledger.mechanisms.entropy import seeded  # noqa: E402
 from dpledger.mechanisms.refinement.planning import calibrated, theories  # noqa: E402
 from dpledger.relations import Relation  # noqa: E402
 
 BETA = 0.1
+BUDGETS = (1, 10)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,14 @@ def ratio(above, below):
     return {"value": value, "low": value / wide, "high": value * wide}
 
 
+def fitting(found, budget):
+    """How many of the levels a budget has room for, beside the check; 0: the plan is infeasible."""
+    try:
+        return found.within(budget).plan().levels
+    except InfeasiblePlan:
+        return 0
+
+
 def row(name, full, setting, alpha, trials):
     """All ways for one task, setting and target."""
     rng = np.random.default_rng([SEED, *f"{name} {setting.name} {alpha}".encode()])
@@ -212,6 +222,7 @@ def row(name, full, setting, alpha, trials):
         "rows": found.rows,
         "features": found.dimension,
         "levels": setting.levels,
+        "levels_within": {str(budget): fitting(found, budget) for budget in BUDGETS},
         "radius": setting.radius,
         "alpha": alpha,
         "zero_excess": zero_excess(name, full),
@@ -317,14 +328,16 @@ def table(rows):
             "{value:5.2f} [{low:5.2f}, {high:6.2f}]".format(**one[f"{way}_over_reduction"])
             for way in ("theory", "doubling")
         ]
-        trivial = " *" if one["alpha"] >= one["zero_excess"] else ""
+        marks = (" *" if one["alpha"] >= one["zero_excess"] else "") + ("" if one["levels_within"]["10"] else " !")
         print(
             f"{one['task']:13} {one['setting']:8} {one['alpha']:7.4g} {epsilon['theory']:8.3g} "
             f"{min(one['other_theory'].values()):8.3g} {epsilon['doubling']:9.3g} "
             f"{epsilon['doubling_one_check']:8.3g} {epsilon['reduction']:9.3g}   {'  '.join(spans)}  "
-            f"{one['passed']['reduction']:6.2f} {one['met']['reduction']:4.2f}{trivial}"
+            f"{one['passed']['reduction']:6.2f} {one['met']['reduction']:4.2f}{marks}"
         )
-    print("*: a hypothesis that is 0 everywhere would do")
+    print(
+        "*: a hypothesis that is 0 everywhere would do; !: a budget of epsilon 10 has no room for it (InfeasiblePlan)"
+    )
 
 
 def main():

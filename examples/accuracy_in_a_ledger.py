@@ -8,7 +8,6 @@ comes back depends on the rule of the budget (docs/ex_post.md), account by accou
 """
 
 import argparse
-from decimal import Decimal
 
 from accuracy_data import EVERY, flight_late
 
@@ -48,7 +47,7 @@ def told(receipt, account):
         charged = admission.charged[name]
         if reserved:
             yield f"{name:13} {reserved:7.4f} reserved  {charged:7.4f} charged  {reserved - charged:7.4f} came back"
-    yield "left          " + ", ".join(f"{name} {Decimal(left):.4g}" for name, left in account.left_by_account.items())
+    yield "left          " + ", ".join(f"{name} {left}" for name, left in account.left_by_account.items())
 
 
 def main():
@@ -57,7 +56,7 @@ def main():
     data = flight_late(1 if options.parse_args().full else EVERY)
     print(dpl.AccuracyFirst("0.05", **data.public).within(10).plan().words())
     for name, (receipt, account) in tried(data).items():
-        print(f"\na {name} budget")
+        print(f"\nbudget: {name}")
         for line in told(receipt, account):
             print("   ", line)
 
