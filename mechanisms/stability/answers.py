@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
@@ -19,17 +19,18 @@ import numpy.typing as npt
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 
-__all__ = ["FAR", "UNSTABLE", "SideBySide", "StableAnswer", "StableCounts", "Unstable", "far_or", "pair_of"]
+__all__ = ["FAR", "UNSTABLE", "SideBySide", "StableAnswer", "StableCounts", "Unstable", "far_or", "pair_of", "unstable"]
 
 FAR = 2**62 - 1
 """What a longer distance counts as, an infinite one too. A cap keeps the contract: min(d, FAR) moves no further than d,
 and is 0 where d is. No scale that a threshold below 2^53 allows can bring it down to one."""
 
 
-class Unstable(Enum):
-    """The one answer of a test that failed."""
+class Unstable(StrEnum):
+    """The one answer of a test that failed. A text, so that a ledger keeps it, or a digest of it, like any value: an
+    entry then does not say which it was. Of a kept one `==` holds, `is` does not."""
 
-    UNSTABLE = "unstable"
+    UNSTABLE = "UNSTABLE"
 
     def __repr__(self) -> str:
         return self.name
@@ -39,6 +40,14 @@ class Unstable(Enum):
 
 UNSTABLE: Final = Unstable.UNSTABLE
 """The answer in place of a value that a unit too near might have decided."""
+
+
+def unstable(count: int) -> npt.NDArray[Any]:
+    """So many answers UNSTABLE: themselves, where numpy would make a text of each."""
+    answers = np.empty(count, dtype=object)
+    answers.fill(UNSTABLE)
+    return answers
+
 
 StableAnswer: TypeAlias = "Hashable | Literal[Unstable.UNSTABLE]"
 """The value of a query on the data, or UNSTABLE."""

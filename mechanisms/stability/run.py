@@ -12,15 +12,12 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.composition import Composition, SparseVectorLaw
+from dpledger.accounting.composition import Composition
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
-from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableAnswer, StableCounts, pair_of
+from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableAnswer, StableCounts, pair_of, unstable
 from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
-from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
 
-__all__ = ["Pairs", "QueriesOn", "Source", "StableQuery", "StableRun", "epochs_of"]
+__all__ = ["Pairs", "QueriesOn", "Source", "StableQuery", "StableRun"]
 
 Query = TypeVar("Query")
 Queries = TypeVar("Queries")
@@ -76,20 +73,6 @@ class QueriesOn:
         return values, np.array([distance for _, distance in found], dtype=np.int64)
 
 
-def epochs_of(law: SparseVectorLaw, justification: str, max_queries: int | None, entropy: Entropy) -> Epochs:
-    """The tests of a law that releases values. `justification`: why one unit moves a distance by no more than one."""
-    assert law.stable_at is not None, "a law of released values"
-    plan = EpochPlan(
-        law=law,
-        threshold=law.stable_at,
-        threshold_noise=DiscreteLaplace(law.threshold_scale) if law.threshold_scale else None,
-        query_noise=DiscreteLaplace(law.query_scale),
-        sensitivity=Sensitivity(1, "linf", justification),
-        max_queries=max_queries,
-    )
-    return Epochs(plan, entropy)
-
-
 class StableRun(ThresholdConversation[Query, Queries, StableAnswer, StableCounts], Generic[Query, Queries]):
     """The conversation of a mechanism that releases values. A query that breaks its contract (it raises; its distance
     is no whole number of at least 0 and not infinite; its value cannot be hashed) ends it at its full charge.
@@ -125,7 +108,7 @@ class StableRun(ThresholdConversation[Query, Queries, StableAnswer, StableCounts
         return read if passed else UNSTABLE
 
     def _answers(self, passed: npt.NDArray[np.bool_], read: npt.NDArray[Any], /) -> tuple[StableAnswer, ...]:
-        answers = np.full(len(passed), UNSTABLE, dtype=object)
+        answers = unstable(len(passed))
         answers[passed] = read[: len(passed)][passed]
         return tuple(answers.tolist())
 
