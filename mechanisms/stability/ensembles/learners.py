@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import importlib
 import inspect
 import io
 import random
@@ -82,13 +83,21 @@ def voted(predict: Predict | None, rows: Any, *, classes: int, number: int) -> n
 
 def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> bytes | None:
     """`trained`, as bytes from a worker process: a model that does not pickle is none."""
-    from joblib.externals import cloudpickle
-
     predict = trained(learner, chunk, form=form, classes=classes, number=number)
     try:
-        return None if predict is None else bytes(cloudpickle.dumps(predict))
+        return None if predict is None else _as_bytes(predict)
     except _FAILS:
         return None
+
+
+def _as_bytes(predict: Predict) -> bytes:
+    """Functions inside functions too: joblib brings what does it along, the older ones as a part of themselves."""
+    try:
+        dumps = importlib.import_module("cloudpickle").dumps
+    except ImportError:
+        dumps = importlib.import_module("joblib.externals.cloudpickle").dumps
+    found: bytes = dumps(predict)
+    return found
 
 
 @contextlib.contextmanager
