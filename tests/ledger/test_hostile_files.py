@@ -37,7 +37,8 @@ SECONDS = 30
 
 CONFINED = """
 import json, resource, sys
-import dpledger.ledger.verification, dpledger.ledger.sources, dpledger.reports, dpledger.accounting.profile
+import dpledger.ledger.verifying.verification, dpledger.ledger.verifying.sources
+import dpledger.reports, dpledger.accounting.profile
 from typer.testing import CliRunner
 from dpledger.cli import app
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

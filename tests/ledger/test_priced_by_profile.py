@@ -191,11 +191,11 @@ def test_a_run_without_a_step_costs_nothing(book: Ledger) -> None:
 def test_a_run_that_says_it_took_no_step_pays_for_those_granted(book: Ledger) -> None:
     class Silent(TrainingRun):
         def close(self) -> Release[int]:
-            return Release(value=0, parts=dpl.Repeated(self.plan.of, times=self.plan.times, done=0))
+            return Release(value=0, parts=self.plan.recorded(0))
 
     class Liar(Training):
         def open(self, data: Any, *, entropy: Any) -> TrainingRun:
-            return Silent(self.made_of)  # type: ignore[arg-type]
+            return Silent(self.made_of)
 
     honest = run()
     scope = scope_of(book)
