@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -33,11 +33,11 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.drawn import Drawn, losses_of
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.pricing.drawn import Drawn, losses_of
 from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation
