@@ -14,8 +14,8 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dpledger.accounting import outward
-from dpledger.accounting.conversions import delta_of_gdp
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import delta_of_gdp
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify

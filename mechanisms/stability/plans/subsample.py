@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors import delta_by_cause
