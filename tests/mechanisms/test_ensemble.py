@@ -97,6 +97,7 @@ class TestFaultyTwins:
 
     def test_generators_that_go_on_tell_the_next_chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "_alone", contextlib.nullcontext)
+        monkeypatch.setattr(learners, "apart", contextlib.nullcontext)
         other = ROWS.copy()
         other[7] = 40.0
 
@@ -363,7 +364,7 @@ class TestItIsPrivate:
 
 class TestJobs:
     def test_worker_processes_fit_the_same_models(self) -> None:
-        for learner in (DecisionTreeClassifier(), UsesGlobalCoins(), majority, RandomForestClassifier(3)):
+        for learner in (RandomForestClassifier(3), UsesGlobalCoins(), majority):
             assert votes(learner, jobs=2) == votes(learner)
 
     def test_a_model_that_does_not_travel_abstains(self) -> None:

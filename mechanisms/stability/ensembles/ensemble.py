@@ -37,7 +37,7 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     trained,
     voted,
 )
-from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS, MOST_CLASSES
+from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.process import Home
 from dpledger.progress import bar
@@ -167,10 +167,7 @@ class Ensemble:
 
         A model that fails on some query abstains on all that are asked with it."""
         self._home.require()
-        kind = np.int16 if self.classes < 2**15 else np.int32
-        found = np.full((self.chunks, len(queries)), ABSTAINS, dtype=kind)
-        for number, model in enumerate(self._models):
-            found[number] = voted(model, queries, classes=self.classes, number=number)
+        found = voted(self._models, queries, classes=self.classes)
         self._home.require()  # a model is the caller's code, and may have forked
         return found
 
