@@ -1,7 +1,7 @@
 """Tests of distances by Gaussian noise, each for itself: no threshold is drawn, none is charged more than another.
 
 A value at distance d is released if d + N(0, sigma^2), on the integers, is above the threshold; there are `max_queries`
-tests whatever they answer. docs/proofs/stability.md, section 4.
+tests whatever they answer. Source: docs/proofs/stability.md, section 4.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+SIDES = {"values": "values are data", "distances": "distances are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 INJECTED = "a part that tests and stores put in, typed by a protocol"
@@ -226,6 +227,13 @@ DOORS: dict[str, Door] = {
     "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
+    "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
+    "StableQueries": Door(dpl.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}),
+    "StableRelease": Door(dpl.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
+    "StableRelease.released_from": Door(of(lambda: dpl.StableRelease(1, "1e-6"), "released_from"), {"beta": "0.05"}),
+    "stable_plan": Door(
+        dpl.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
+    ),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
     "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
     "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
@@ -352,12 +360,17 @@ DOORS: dict[str, Door] = {
     "report": Door(dpl.report, {"book": kept()}),
 }
 
-WORDS: dict[str, str] = {"__version__": "text", "Composition": "a union of types, for annotations"}
+WORDS: dict[str, str] = {
+    "__version__": "text",
+    "UNSTABLE": "an answer",
+    "Composition": "a union of types, for annotations",
+}
 """Public names that are no door."""
 
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "StablePlan": "dpledger makes it",
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
@@ -365,6 +378,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    "SideBySide.first": "between a batch of queries and its run",
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
