@@ -38,7 +38,6 @@ from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Failure
-from dpledger.decimals import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.errors import ImplausiblePromise, InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import fixed
@@ -48,6 +47,7 @@ from dpledger.mechanisms.stability.ensembles.chunkers import Hashed, by_relation
 from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS, Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES, Distance
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
+from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -110,8 +110,9 @@ class Voting:
         threshold = tests.threshold
         if reach < threshold:
             raise InfeasiblePlan(
-                f"{self.chunks} chunks that all agree are at distance {reach}, below the threshold {threshold}, and "
-                f"would be answered less often than not: at least {2 * threshold + 1} chunks"
+                f"{self.chunks} chunks that all agree are at distance {reach}, below the threshold {threshold} of this "
+                "epsilon, delta, cutoff and mode, and would be answered less often than not: at least "
+                f"{2 * threshold + 1} chunks"
             )
         needed = tests.required_distance(self.max_queries or _QUERIES * (self.cutoff or 1), _BETA)
         if reach < needed and self.relation is None:

@@ -65,19 +65,26 @@ def speaking(table: Sequence[Sequence[int]], classes: int) -> Ensemble:
 # ---- conformance ----------------------------------------------------------------------------------------------------
 
 EVERYBODY = {relation: spread(61, "random" if relation is ADD else "slots") for relation in Relation}
+
+
+def each(field: str, *values: object) -> list[dict[str, object]]:
+    """One change of the parameters for each value."""
+    return [{field: value} for value in values]
+
+
 BAD: tuple[dict[str, object], ...] = (
-    *({"epsilon": bad} for bad in (0, -1, "nan", math.inf, None)),
-    *({"delta": bad} for bad in (0, 0.5, 1, -0.1, "nan")),
-    *({"chunks": bad} for bad in (0, -1, 2.5, True, None, 2**21)),
-    *({"cutoff": bad} for bad in (0, -1, 1.5, True, None)),
-    *({"max_queries": bad} for bad in (0, -1, 2.5)),
-    *({"mode": bad} for bad in ("best", None, 3)),
-    *({"chunker": bad} for bad in ("consecutive", "", None, 3, Hashed)),
-    *({"classes": bad} for bad in (0, -1, 2.5, True, 2**21)),
-    *({"distance": bad} for bad in ("whole", None, 1)),
-    *({"delta_split": bad} for bad in (0, 1, "nan")),
-    *({"share": bad} for bad in (0, 1, "nan")),
-    *({"learner": bad} for bad in ("", 3)),
+    *each("epsilon", 0, -1, "nan", math.inf, None),
+    *each("delta", 0, 0.5, 1, -0.1, "nan"),
+    *each("chunks", 0, -1, 2.5, True, None, 2**21),
+    *each("cutoff", 0, -1, 1.5, True, None),
+    *each("max_queries", 0, -1, 2.5),
+    *each("mode", "best", None, 3),
+    *each("chunker", "consecutive", "", None, 3, Hashed),
+    *each("classes", 0, -1, 2.5, True, 2**21),
+    *each("distance", "whole", None, 1),
+    *each("delta_split", 0, 1, "nan"),
+    *each("share", 0, 1, "nan"),
+    *each("learner", "", 3),
     {"mode": "paper"},
     {"mode": "gaussian"},
 )
@@ -86,7 +93,16 @@ BAD: tuple[dict[str, object], ...] = (
 class _Conformance(MechanismConformance):
     relations = tuple(Relation)
     bad_parameters = BAD
-    bad_containers = (None, 3, [1, 2], "x", np.zeros((4, 2)), spread(5), spread(61, SALT), spread(61, classes=3))
+    bad_containers: ClassVar[tuple[object, ...]] = (
+        None,
+        3,
+        [1, 2],
+        "x",
+        np.zeros((4, 2)),
+        spread(5),
+        spread(61, SALT),
+        spread(61, classes=3),
+    )
     changes: ClassVar[dict[str, Any]] = {}
     kind: ClassVar[Any] = PrivateClassifier
     good_data = "everybody"
@@ -99,7 +115,7 @@ class _Conformance(MechanismConformance):
         ensemble = EVERYBODY[mechanism.relation] if data is self.good_data else data
         run = mechanism.open(ensemble, entropy=seeded(seed))
         run.ask(60.0)
-        run.ask_many([2.0, 55.0, 50.0, 52.0, 47.0, 43.0, 39.0, 41.0])
+        run.ask_many([2.0, 55.0, 52.0, 50.0, 47.0, 45.0, 43.0, 41.0, 40.0, 39.0, 38.0, 37.0])
         release: Release[Any] = run.close()
         return release
 
@@ -131,7 +147,7 @@ class TestPaper(_Conformance):
 
 
 class TestGaussian(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "gaussian", "max_queries": 9, "cutoff": None}
+    changes: ClassVar[dict[str, Any]] = {"mode": "gaussian", "max_queries": 13, "cutoff": None}
     bad_parameters = tuple(bad for bad in BAD[:-2] if bad != {"cutoff": None} and "share" not in bad)
 
 
@@ -214,7 +230,8 @@ class TestExactLaw:
     @settings(max_examples=25, deadline=None)
     @given(st.data())
     def test_one_model_more_or_less_never_exceeds_the_claim(self, case: dict[str, Any], data: st.DataObject) -> None:
-        kind, classes = data.draw(st.sampled_from(["halved", "exact"])), data.draw(st.integers(1, 3))
+        kind: Any = data.draw(st.sampled_from(["halved", "exact"]))
+        classes = data.draw(st.integers(1, 3))
         law: Any = PrivateClassifier(**TINY, **case, distance=kind, classes=classes).parts()
         k = case["chunks"]
         lead = data.draw(st.lists(st.integers(0, k), min_size=3, max_size=3))
@@ -319,15 +336,18 @@ class TestAnswers:
         run = SampleAndAggregate(50, "1e-6", 101, cutoff=1).under(REPLACE, RECORD).open(ensemble, entropy=seeded(1))
         assert run.ask(Question(0.9)) == 1
         assert run.ask_many([Question(0.9), Question(0.1)]) == (1, 0)
+        bad: Any
         for bad in (3, "text", None, {}):
             with pytest.raises(ParameterError, match="queries"):
                 run.ask_many(bad)
 
     def test_a_query_of_another_shape_is_refused_and_costs_nothing(self) -> None:
         run = PrivateClassifier(50, "1e-6", 101, cutoff=1).under(REPLACE, RECORD).open(spread(), entropy=seeded(1))
-        for ask in (lambda: run.ask([1.0, 2.0]), lambda: run.ask_many(np.zeros((3, 2))), lambda: run.ask_many(5)):
+        with pytest.raises(ParameterError, match="queries"):
+            run.ask([1.0, 2.0])
+        for bad in (np.zeros((3, 2)), 5):
             with pytest.raises(ParameterError, match="queries"):
-                ask()
+                run.ask_many(bad)
         assert run.ask_many([]) == ()
         assert run.asked == 0
         assert run.ask(100.0) == 1
@@ -349,7 +369,7 @@ class TestNoise:
         expected = [law.threshold_scale, law.query_scale, law.query_scale, law.query_scale]
         drawn = [one.law for one in tape]
         assert drawn == [DiscreteLaplace(scale) for scale in expected]
-        assert {one.sensitivity.value for one in tape} == {Decimal(1)}
+        assert {one.sensitivity.value for one in tape if one.sensitivity} == {Decimal(1)}
         assert "60" not in repr(run)
 
 

@@ -66,9 +66,10 @@ from dpledger.accounting.stability.releases import (
     sure_distance,
 )
 from dpledger.cli import app
-from dpledger.ledger import bundle, readings
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import accounts
+from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace

@@ -16,6 +16,8 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
+from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import majority
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
@@ -50,6 +52,7 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+FITTED = Fitted((None,) * 3, Form(None, None, (), 0.0), "slots", 2, False, False)
 VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
 SIDES = {"values": "values are data", "distances": "distances are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
@@ -240,12 +243,12 @@ DOORS: dict[str, Door] = {
             "relation": None,
             "ids": None,
             "words": (),
-            "entropy": None,
             "unsafe_entropy": None,
         },
         {"ids": "ids|units|chunker", "units": "units|data|chunks", "relation": "relation|slots"},
-        {"learner": OWN_CODE, "entropy": INJECTED, "unsafe_entropy": INJECTED},
+        {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
     ),
+    "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
     "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
@@ -377,6 +380,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }

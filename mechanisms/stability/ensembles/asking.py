@@ -17,7 +17,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.errors import Halted, ParameterError
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.stability.answers import StableAnswer, StableCounts
-from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import Distance, winners
 from dpledger.mechanisms.stability.run import Pairs, StableRun
 from dpledger.mechanisms.threshold.conversation import ThresholdTests
@@ -36,7 +36,15 @@ class AsRows:
     """Queries that are rows like those that were fitted."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self.one, self.many = ensemble.query, ensemble.queries
+        self._ensemble = ensemble
+
+    def one(self, row: Any) -> Any:
+        """A row alone."""
+        return query_of(self._ensemble, row)
+
+    def many(self, rows: Any) -> Any:
+        """Many of them."""
+        return queries_of(self._ensemble, rows)
 
 
 class AsTheyAre:
@@ -72,7 +80,7 @@ class VotesOf:
 
     def pairs(self, queries: Any, most: int) -> Pairs:
         """The winner and the distance of the first `most` queries."""
-        votes = self._ensemble.votes(_taken(queries, 0, most))
+        votes = votes_of(self._ensemble, _taken(queries, 0, most))
         found = winners(votes, self._ensemble.classes, self._distance)
         return found.values, found.distances
 
