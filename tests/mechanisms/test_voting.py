@@ -142,7 +142,7 @@ class TestExact(_Conformance):
 
 
 class TestPaper(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "paper", "max_queries": 10, "epsilon": 100}
+    changes: ClassVar[dict[str, Any]] = {"mode": "paper", "max_queries": 13, "epsilon": 100}
     bad_parameters = BAD[:-2]
 
 
