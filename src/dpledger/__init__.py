@@ -129,6 +129,12 @@ if TYPE_CHECKING:
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
     )
+    from dpledger.mechanisms.stability.ensembles.chunkers import (
+        Hashed as Hashed,
+    )
+    from dpledger.mechanisms.stability.ensembles.ensemble import (
+        Ensemble as Ensemble,
+    )
     from dpledger.mechanisms.stability.planning import (
         StablePlan as StablePlan,
         stable_plan as stable_plan,
@@ -138,6 +144,10 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.stability.stable_release import (
         StableRelease as StableRelease,
+    )
+    from dpledger.mechanisms.stability.voting import (
+        PrivateClassifier as PrivateClassifier,
+        SampleAndAggregate as SampleAndAggregate,
     )
     from dpledger.mechanisms.threshold.above_threshold import (
         AboveThreshold as AboveThreshold,
@@ -275,12 +285,18 @@ _HOME = {
         "UNSTABLE",
         "SideBySide",
     ),
+    "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
+    "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",
         "stable_plan",
     ),
     "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
     "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
+    "dpledger.mechanisms.stability.voting": (
+        "PrivateClassifier",
+        "SampleAndAggregate",
+    ),
     "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),
