@@ -24,18 +24,9 @@ from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.accounting.leaves import Count
 from dpledger.accounting.profile import compose
-from dpledger.decimals import (
-    INFINITY,
-    ZERO,
-    OptionalPositive,
-    Probability,
-    multiply,
-    round_down,
-    round_up,
-    subtract,
-    text,
-)
+from dpledger.decimals import INFINITY, ZERO, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
+from dpledger.number_fields import OptionalPositive, Probability
 from dpledger.relations import Relation
 from dpledger.schema import complete, given, record
 

@@ -30,8 +30,9 @@ from dpledger.accounting.ex_post.boundaries import (
     height,
 )
 from dpledger.accounting.prices import Cost
-from dpledger.decimals import INFINITY, ZERO, OpenProbability, Positive, Probability, add, multiply, round_up, total
+from dpledger.decimals import INFINITY, ZERO, add, multiply, round_up, total
 from dpledger.errors import ParameterError
+from dpledger.number_fields import OpenProbability, Positive, Probability
 from dpledger.schema import given, record
 
 __all__ = ["Odometer", "OdometerReading", "Spend", "read", "spend"]

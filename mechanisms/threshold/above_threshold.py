@@ -31,12 +31,12 @@ from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import Failure, PureDP
-from dpledger.decimals import OptionalPositive, Positive, Signed, Whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, fixed
 from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, record, tag
 

@@ -85,6 +85,9 @@ if TYPE_CHECKING:
         audit_mechanism as audit_mechanism,
         audit_outputs as audit_outputs,
     )
+    from dpledger.audit.strata import (
+        ExPostClaim as ExPostClaim,
+    )
     from dpledger.audit.verdict import (
         AuditResult as AuditResult,
     )
@@ -228,6 +231,7 @@ _HOME = {
         "audit_mechanism",
         "audit_outputs",
     ),
+    "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
         "BudgetRefused",

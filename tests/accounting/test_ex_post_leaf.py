@@ -28,7 +28,7 @@ from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.kinds import rules_of
 from dpledger.errors import ContractViolation, ParameterError, ScopeBusy
-from dpledger.ledger.recomposition import attested
+from dpledger.ledger.accounts.recomposition import attested
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation

@@ -51,7 +51,7 @@ from dpledger.accounting.rules import check
 from dpledger.audit import audit_mechanism
 from dpledger.decimals import ZERO, round_up
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, ScopeError
-from dpledger.ledger.recomposition import attested
+from dpledger.ledger.accounts.recomposition import attested
 from dpledger.relations import Relation
 from finite_mechanisms import integrated_delta
 

@@ -57,9 +57,10 @@ from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.accounting.sparse_vectors.stability import stability_delta
 from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
 from dpledger.cli import app
-from dpledger.ledger import bundle, readings
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import accounts
+from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
