@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, assert_never
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.decimals import Number, add, read, round_up, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError, UnknownWord
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.stability.plans.answers import THIRD, Plan, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, divided, quantile, wrong_beyond
 from dpledger.mechanisms.stability.plans.distances import (
@@ -37,6 +37,7 @@ from dpledger.mechanisms.stability.plans.distances import (
 )
 from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, Realizable, SampleSize
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.schema import one_of
 
 __all__ = ["ClassifierPlan", "Counting", "Learner", "Regime", "binclas_plan", "binclas_required_n", "learner_of"]
 
@@ -110,14 +111,12 @@ class _Task:
 
 def learner_of(vc: int, regime: Regime, gamma: Decimal, learner: Learner | None) -> SampleSize:
     """The sample size of a class of VC dimension `vc`, or the caller's own."""
-    if regime not in ("realizable", "agnostic"):
-        raise UnknownWord("regime", regime, "realizable or agnostic")
-    if regime == "realizable" and gamma:
+    if one_of(regime, ("realizable", "agnostic"), field="regime") == "realizable" and gamma:
         raise ParameterError("gamma", gamma, "0 in regime realizable: some hypothesis of the class never errs")
     if learner is None:
         return Realizable(vc) if regime == "realizable" else Agnostic(vc)
     whole(vc, field="vc", least=0)
-    if hasattr(learner, "accuracy"):
+    if isinstance(learner, SampleSize):
         return learner
     if not callable(learner):
         raise ParameterError("learner", learner, "a sample size, or a function of (accuracy, failure)")
@@ -198,8 +197,7 @@ def _task(
     best = read(gamma, field="gamma")
     if not best < 1:
         raise ParameterError("gamma", best, "a number in [0, 1)")
-    if counting not in ("iid", "each", "paper"):
-        raise UnknownWord("counting", counting, "iid, each or paper")
+    one_of(counting, ("iid", "each", "paper"), field="counting")
     task = _Task(
         max_queries=whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS),
         epsilon=read(epsilon, field="epsilon"),
@@ -306,7 +304,7 @@ def _fewest_records(task: _Task, rate: Fraction, *, within: Fraction = Fraction(
             return None
         low, high = high, min(16 * high, MOST_RECORDS)
         best = _found(task, high, least=1, most=most)
-    while high - low > max(1, within * high):
+    while high - low > max(Fraction(1), within * high):
         middle = (low + high) // 2
         found = _found(task, middle, least=best.law.cutoff, most=most)
         if found is None:

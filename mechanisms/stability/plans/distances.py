@@ -22,7 +22,8 @@ from dpledger.accounting.sparse_vectors.losses import certify
 from dpledger.accounting.sparse_vectors.scales import MODES, SparseVectorMode, sparse_vector_law
 from dpledger.accounting.sparse_vectors.stable_scales import stable_law
 from dpledger.decimals import add, multiply, round_down, round_up, subtract
-from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, UnknownWord, WorkLimit
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.schema import one_of
 
 __all__ = [
     "PlanMode",
@@ -45,8 +46,7 @@ SEARCH = 60  # halvings of a noise scale
 
 def read_mode(mode: PlanMode) -> PlanMode:
     """The mode, if it is one."""
-    if mode not in ("auto", "paper", *MODES):
-        raise UnknownWord("mode", mode, f"auto, paper or one of {', '.join(MODES)}")
+    one_of(mode, ("auto", "paper", *MODES), field="mode")
     return mode
 
 
