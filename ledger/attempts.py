@@ -15,7 +15,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
 from dpledger.ledger import gate, values
-from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
+from dpledger.ledger.bodies import Aborted, Body, Progress, Step
 from dpledger.ledger.entries import Entry
 from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import OpenCharge, State, next_steps
@@ -63,10 +63,9 @@ class Attempt:
         self._home = Home("a charge")
 
     def start(self) -> Entry:
-        """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
-        return self._append(
-            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem.digest)
-        )
+        """Declare that the data will be read now: from here on nothing comes back but by the settling rules. ScopeBusy,
+        and nothing changes, while an exclusive interaction is open."""
+        return self._append(lambda state: gate.start(state, state.charge(self._charge), self._redeem))
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""

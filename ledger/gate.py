@@ -30,7 +30,7 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger import settling, wire
-from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Priced, Refused, Reserved
+from dpledger.ledger.bodies import Committed, LevelCharge, MechanismNote, Priced, Refused, Reserved, Started
 from dpledger.ledger.redeems import Redeem
 from dpledger.ledger.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.relations import Relation, Unit
@@ -50,6 +50,7 @@ __all__ = [
     "require_open",
     "require_room_for",
     "settle",
+    "start",
 ]
 
 
@@ -198,6 +199,13 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
             text(tail_delta),
             f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, mixed and either take others",
         )
+
+
+def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
+    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since."""
+    if state.must_wait(charge):
+        raise ScopeBusy(f"an exclusive interaction is open in scope {charge.scope!r}: close it first")
+    return Started(path=next_steps(state, charge.path), charge=charge.charge, redeem=redeem.digest)
 
 
 def settle(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -292,6 +293,13 @@ class LetsAllOverlap(Scope):
         return True
 
 
+class LetsWhatWasReservedStart(Scope):
+    """A release that was reserved before runs while an exclusive interaction is open."""
+
+    def may_start(self, state: State, place: int) -> bool:
+        return True
+
+
 SMALL: tuple[Talk, ...] = (Vector(VECTOR.law, most=1), RUN)
 
 
@@ -318,7 +326,8 @@ def test_a_realised_loss_is_no_guarantee_where_renyi_prices_are_added() -> None:
 
 FORKED = Forked(Decimal("3.55"), Decimal("0.0075"), 0.27, (8.85, 11.8))
 NARROW = mixed("13.5", "0.0069", "0.9", "0.0075")
-BETWEEN = (FORKED, Plan((rarely(0.075, 5.475),)), responses(21))
+TWO_PLANS = (Plan((rarely(0.075, 5.475),)), responses(21))
+BETWEEN: tuple[Talk, ...] = (FORKED, *TWO_PLANS)
 
 
 @pytest.mark.parametrize("asked", [0, 1], ids=("revealing", "large loss"))
@@ -365,3 +374,11 @@ def test_alone_it_keeps_the_budget_and_overlapping_others_it_does_not() -> None:
     epsilon, delta = promise(NARROW)
     assert 0.9 * delta < game(Scope(NARROW, BETWEEN)).delta(epsilon) <= delta
     assert game(LetsAllOverlap(NARROW, BETWEEN)).delta(epsilon) > 1.15 * delta
+
+
+def test_what_was_reserved_before_it_opened_breaks_it_too() -> None:
+    """On the side where it is not wanted the reserved release is given back, and another takes its place."""
+    releases = tuple(replace(plan, form="release") for plan in TWO_PLANS)
+    epsilon, delta = promise(NARROW)
+    assert 0.9 * delta < game(Scope(NARROW, (FORKED, *releases))).delta(epsilon) <= delta
+    assert game(LetsWhatWasReservedStart(NARROW, (FORKED, *releases))).delta(epsilon) > 1.15 * delta

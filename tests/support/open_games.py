@@ -72,6 +72,7 @@ class Talk(Protocol):
     def tail_delta(self) -> Decimal: ...
     @property
     def start(self) -> Told: ...
+    def __hash__(self) -> int: ...
 
     def queries(self, told: Told) -> tuple[tuple[Answer, ...], ...]:
         """The answers to each query that may be asked now."""
@@ -578,11 +579,25 @@ class Scope:
                 yield ((1.0, 0.0, opened),)
         for place, one in enumerate(state.open):
             talk = self.talks[one.which]
+            if talk.form == "release":
+                yield from self.released(state, place)
+                continue
             for answers in talk.queries(one.told):
                 yield tuple((mass, loss, self.asked(state, place, told)) for mass, loss, told in answers if mass)
             after = self.closed(state, place) if talk.answers(one.told) else None
             if after is not None:  # what is closed before its first answer leaves everything as it was
                 yield ((1.0, 0.0, after),)
+
+    def released(self, state: State, place: int) -> Iterator[Turn]:
+        """A release that is reserved answers once and is over, or is given back: here while something exclusive is
+        open, as otherwise it need not have been reserved."""
+        one = state.open[place]
+        for answers in self.talks[one.which].queries(one.told) if self.may_start(state, place) else ():
+            ends = (self._ended(state, place, one._replace(told=told)) for _, _, told in answers)
+            yield tuple((mass, loss, end) for (mass, loss, _), end in zip(answers, ends, strict=True))
+        rest = (*state.open[:place], *state.open[place + 1 :])
+        if self.is_exclusive(rest):
+            yield ((1.0, 0.0, _sorted(self.without(state.sums, one.charged), rest)),)
 
     def opened(self, state: State, which: int) -> State | None:
         charged = self.cap(which)
@@ -595,7 +610,9 @@ class Scope:
         return _sorted(state.sums, (*state.open[:place], one, *state.open[place + 1 :]))
 
     def closed(self, state: State, place: int) -> State | None:
-        one = state.open[place]
+        return self._ended(state, place, state.open[place])
+
+    def _ended(self, state: State, place: int, one: Open) -> State:
         rest = (*state.open[:place], *state.open[place + 1 :])
         return self._with(self.without(state.sums, one.charged), self.settled(one), rest)
 
@@ -608,10 +625,20 @@ class Scope:
         return _admits(self.filter, self.with_(state.sums, charged))
 
     def may_overlap(self, state: State, which: int) -> bool:
-        """As the gate: an exclusive interaction is open alone."""
+        """As the gate: an exclusive interaction opens beside no other, and nothing is reserved beside it."""
         asked = self.talks[which]
-        plans = [self.talks[one.which] for one in state.open]
-        return not plans or not any(is_exclusive(talk.form, talk.plan) for talk in (*plans, asked))
+        if self.is_exclusive(state.open):
+            return False
+        others = any(self.talks[one.which].form != "release" for one in state.open)
+        return not (others and is_exclusive(asked.form, asked.plan))
+
+    def may_start(self, state: State, place: int) -> bool:
+        """As the gate: what was reserved waits until nothing exclusive is open."""
+        return not self.is_exclusive((*state.open[:place], *state.open[place + 1 :]))
+
+    def is_exclusive(self, among: tuple[Open, ...]) -> bool:
+        talks = (self.talks[one.which] for one in among)
+        return any(is_exclusive(talk.form, talk.plan) for talk in talks)
 
     def settled(self, one: Open) -> Amounts:
         return _settled(Level(self.filter), self.talks[one.which], one.told, one.charged)
