@@ -9,8 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting import outward
-from dpledger.accounting.floating import UNIT
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -27,7 +28,6 @@ from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
 from dpledger.accounting.leaves import GaussianLaw
-from dpledger.accounting.prices import Cost, gaussian_mu_squared
 from dpledger.decimals import float_up, multiply, round_down, round_up, subtract
 from dpledger.relations import Relation
 

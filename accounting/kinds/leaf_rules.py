@@ -17,12 +17,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import Draw
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.prices import Cost
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 

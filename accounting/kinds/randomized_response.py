@@ -6,7 +6,8 @@ import functools
 import math
 from decimal import Decimal
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
     Orders,
@@ -22,7 +23,6 @@ from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
 from dpledger.accounting.laws.shuffling import shuffled_bracket
 from dpledger.accounting.leaves import RandomizedResponseLaw
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import float_up
 from dpledger.relations import Relation
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import price
 from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadrature_step
 

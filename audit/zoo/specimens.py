@@ -26,11 +26,14 @@ __all__ = [
     "KeptThreshold",
     "LeakyLaplace",
     "MeanOfUnchecked",
+    "Numbers",
     "ParsingCount",
     "RandomizedResponse",
     "RescaledLaplace",
+    "Rng",
     "ScaleOfTheData",
     "SparseVectorRun",
+    "Specimen",
 ]
 
 Rng: TypeAlias = np.random.Generator
@@ -38,7 +41,7 @@ Numbers: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class _Specimen:
+class Specimen:
     """What specimens share: a name and public parameters for the ledger's note."""
 
     @property
@@ -51,7 +54,7 @@ class _Specimen:
 
 
 @dataclass(frozen=True)
-class AddedLaplace(_Specimen):
+class AddedLaplace(Specimen):
     """A number plus Laplace noise. Its loss on numbers at distance d is d / scale. Dwork et al. 2006."""
 
     scale: Decimal
@@ -61,7 +64,7 @@ class AddedLaplace(_Specimen):
 
 
 @dataclass(frozen=True)
-class AddedGaussian(_Specimen):
+class AddedGaussian(Specimen):
     """A number plus Gaussian noise. At distance d its curve is that of mu = d / sigma. Balle-Wang 2018."""
 
     sigma: Decimal
@@ -71,7 +74,7 @@ class AddedGaussian(_Specimen):
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(_Specimen):
+class RandomizedResponse(Specimen):
     """A bit, kept with the given probability, else flipped. Its loss is log(keep / (1 - keep)). Warner 1965."""
 
     keep: Decimal
@@ -81,7 +84,7 @@ class RandomizedResponse(_Specimen):
 
 
 @dataclass(frozen=True)
-class LeakyLaplace(_Specimen):
+class LeakyLaplace(Specimen):
     """A number plus Laplace noise; with probability `leak` the number itself, which has a loss without bound."""
 
     scale: Decimal
@@ -93,7 +96,7 @@ class LeakyLaplace(_Specimen):
 
 
 @dataclass(frozen=True)
-class MeanOfUnchecked(_Specimen):
+class MeanOfUnchecked(Specimen):
     """The mean of numbers plus Laplace noise, without a total map: one NaN among the data is seen by everybody."""
 
     scale: Decimal
@@ -103,7 +106,7 @@ class MeanOfUnchecked(_Specimen):
 
 
 @dataclass(frozen=True)
-class ParsingCount(_Specimen):
+class ParsingCount(Specimen):
     """A noisy count of whole numbers in text; one record that is none raises: an outcome of infinite loss."""
 
     scale: Decimal
@@ -113,7 +116,7 @@ class ParsingCount(_Specimen):
 
 
 @dataclass(frozen=True)
-class ScaleOfTheData(_Specimen):
+class ScaleOfTheData(Specimen):
     """Laplace noise around zero whose scale is computed from the data: nothing moves but the spread."""
 
     factor: Decimal
@@ -123,7 +126,7 @@ class ScaleOfTheData(_Specimen):
 
 
 @dataclass(frozen=True)
-class SparseVectorRun(_Specimen):
+class SparseVectorRun(Specimen):
     """How many queries fall below a threshold of 0 before the first that does not: sparse vector with one answer.
 
     `threshold_scale` 0 is a fault: no noise on the threshold, so each further answer costs more. Lyu-Su-Li 2017."""
@@ -139,7 +142,7 @@ class SparseVectorRun(_Specimen):
 
 
 @dataclass(frozen=True)
-class KeptThreshold(_Specimen):
+class KeptThreshold(Specimen):
     """Which queries reach a threshold of 0, up to the one that makes it `halts` of them, as the bits of a number: all
     against one noisy threshold. With the noise of a single halt each further one costs 2 / query_scale more."""
 
@@ -156,7 +159,7 @@ class KeptThreshold(_Specimen):
 
 
 @dataclass(frozen=True)
-class CoarsenedLaplace(_Specimen):
+class CoarsenedLaplace(Specimen):
     """The first level of a chain: a finer one, kept with probability `keep`, else with Laplace noise `added` to it.
 
     Noise of scale b comes of `added` = b and `keep` = (finer / b)^2. Koufogiannis-Han-Pappas 2017."""
@@ -171,7 +174,7 @@ class CoarsenedLaplace(_Specimen):
 
 
 @dataclass(frozen=True)
-class FreshLaplaces(_Specimen):
+class FreshLaplaces(Specimen):
     """Two levels with noise of their own, as doubling has: their losses add up, and the last one's is claimed."""
 
     scale: Decimal
@@ -182,7 +185,7 @@ class FreshLaplaces(_Specimen):
 
 
 @dataclass(frozen=True)
-class RescaledLaplace(_Specimen):
+class RescaledLaplace(Specimen):
     """Two levels of which the second has the noise of the first, made smaller: together they are the number itself."""
 
     scale: Decimal
@@ -193,7 +196,7 @@ class RescaledLaplace(_Specimen):
 
 
 @dataclass(frozen=True)
-class FreshGaussians(_Specimen):
+class FreshGaussians(Specimen):
     """Four levels of variances 7/4, 3/2, 5/4 and 1 times sigma^2, each with noise of its own: their precisions add up,
     and the last one's is claimed."""
 
@@ -204,7 +207,7 @@ class FreshGaussians(_Specimen):
 
 
 @dataclass(frozen=True)
-class BrownianLevels(_Specimen):
+class BrownianLevels(Specimen):
     """Two levels of a Brownian path, of variances 2 sigma^2 and sigma^2, through their most precise mean.
 
     `bridge`: the variance of the second given the first, over sigma^2: 1/2 is right; the precision of the mean is

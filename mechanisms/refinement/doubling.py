@@ -26,7 +26,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import OptionalPositive, Positive, Signed, Whole, add, multiply, read, text, total
+from dpledger.decimals import add, multiply, read, text, total
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity, draw
@@ -46,6 +46,7 @@ from dpledger.mechanisms.refinement.laplace import LaplacePlan, laplace_plan
 from dpledger.mechanisms.refinement.run import Answer
 from dpledger.mechanisms.threshold.run import Number, Outcome
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -12,13 +12,8 @@ if TYPE_CHECKING:
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
-    from dpledger.accounting.allotting import (
-        Allowance as Allowance,
-    )
-    from dpledger.accounting.calibration import (
-        calibrate as calibrate,
-        calibrate_count as calibrate_count,
-    )
+    from dpledger.accounting.asking.allotting import Allowance as Allowance
+    from dpledger.accounting.asking.calibration import calibrate as calibrate, calibrate_count as calibrate_count
     from dpledger.accounting.composition import (
         AllowanceFilter as AllowanceFilter,
         Chain as Chain,
@@ -84,6 +79,9 @@ if TYPE_CHECKING:
     from dpledger.audit.experiment import (
         audit_mechanism as audit_mechanism,
         audit_outputs as audit_outputs,
+    )
+    from dpledger.audit.strata import (
+        ExPostClaim as ExPostClaim,
     )
     from dpledger.audit.verdict import (
         AuditResult as AuditResult,
@@ -160,8 +158,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "dpledger.accounting.allotting": ("Allowance",),
-    "dpledger.accounting.calibration": (
+    "dpledger.accounting.asking.allotting": ("Allowance",),
+    "dpledger.accounting.asking.calibration": (
         "calibrate",
         "calibrate_count",
     ),
@@ -228,6 +226,7 @@ _HOME = {
         "audit_mechanism",
         "audit_outputs",
     ),
+    "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
         "BudgetRefused",

@@ -348,6 +348,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
