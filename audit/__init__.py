@@ -5,6 +5,7 @@ the stated confidence, and whether the claim is refuted. It never proves that a 
 """
 
 from dpledger.audit.experiment import audit_mechanism, audit_outputs
+from dpledger.audit.strata import ExPostClaim
 from dpledger.audit.verdict import AuditResult
 
-__all__ = ["AuditResult", "audit_mechanism", "audit_outputs"]
+__all__ = ["AuditResult", "ExPostClaim", "audit_mechanism", "audit_outputs"]

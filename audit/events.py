@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.audit.outcomes import Floats, Outcomes, encode, head_of
+from dpledger.audit.strata import Stated, Stratum
+from dpledger.errors import ParameterError
 
 __all__ = [
     "Above",
@@ -28,6 +30,7 @@ __all__ = [
     "Event",
     "Feature",
     "Headed",
+    "InStratum",
     "Labelled",
     "NotANumber",
     "Outside",
@@ -276,5 +279,33 @@ class Headed(_Event):
         return f"outcome is of the kind {self.head!r}"
 
 
-Event: TypeAlias = Above | AtMost | Within | Outside | Equals | Row | NotANumber | Labelled | Headed
+@dataclass(frozen=True, slots=True)
+class InStratum(_Event):
+    """The outcome is in a stratum of an ex-post claim, and in `part`, if given. `contains` takes what a run gave: a
+    whole release, where the record says what was lost."""
+
+    stated: Stated
+    stratum: Stratum
+    part: Event | None = None
+
+    def holds(self, outcomes: Outcomes) -> Hits:
+        if outcomes.losses is None:
+            raise ParameterError("outcomes", "no claimed losses", "outcomes that were read with the ex-post claim")
+        inside = self.stratum.holds(outcomes.losses)
+        return inside if self.part is None else inside & self.part.holds(outcomes)
+
+    def contains(self, output: object, *, width: int = 1) -> bool:
+        given = np.asarray([output]) if self.stated.batched else [output]
+        return bool(self.holds(self.stated.outcomes(given, width))[0])
+
+    @property
+    def words(self) -> str:
+        return self.stratum.words + ("" if self.part is None else f" and {self.part.words}")
+
+    @property
+    def public_words(self) -> str:
+        return self.stratum.words + ("" if self.part is None else f" and {self.part.public_words}")
+
+
+Event: TypeAlias = Above | AtMost | Within | Outside | Equals | Row | NotANumber | Labelled | Headed | InStratum
 """The closed union of events."""

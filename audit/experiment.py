@@ -28,16 +28,18 @@ from pydantic import TypeAdapter
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
-from dpledger.audit.evidence.thresholds import POWER, needed_epsilon
+from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
 from dpledger.audit.outcomes import Raised, encode, usual_width
 from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samples, Single, chunks
+from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit
@@ -59,7 +61,7 @@ def audit_mechanism(
     mechanism: Mechanism[Any, Any] | Callable[..., Any],
     left: object,
     right: object,
-    claim: Guarantee | None = None,
+    claim: Guarantee | ExPostClaim | None = None,
     *,
     trials: int = 1_000_000,
     confidence: Number = "0.95",
@@ -76,8 +78,9 @@ def audit_mechanism(
     `mechanism`: a dpledger mechanism, a function f(data, rng) -> output (a number, array, text, None, or it raises: all
     are outcomes), or with `batched` a function f(data, size, rng) -> array or list of `size` outputs; `rng` is a numpy
     Generator. ParameterError where the first runs of both sides all raise alike: then nothing ran. `claim`: a
-    guarantee; None takes a mechanism's own, with the privacy curve of its parts. `delta`: where epsilon_lower is
-    reported (default: the claim's; 10^-5 where it names none). `relation`, `unit`: what a mechanism is fixed to if it
+    guarantee; None takes a mechanism's own, with the privacy curve of its parts; an `ExPostClaim` is tested stratum by
+    stratum, and the result is about the one that fell. `delta`: where epsilon_lower is reported (default: the claim's;
+    10^-5 where it names none; an ex-post claim has its own). `relation`, `unit`: what a mechanism is fixed to if it
     names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`: processes, through
     joblib.
 
@@ -88,19 +91,20 @@ def audit_mechanism(
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
     relation, unit = Relation.read(relation), Unit.read(unit)
-    runner, note, claim, parts = _subject(mechanism, claim, relation, unit, batched)
-    _inspect(runner, left, right)
-    aim = target(claim, parts, relation, settings.delta)
+    subject = _subject(mechanism, claim, relation, unit, batched)
+    _inspect(subject.runner, left, right)
+    aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
     with bar("auditing", 2 * trials, shown=progress) as advance:
-        runs = _probed(Runs(runner, left, right, settings.seed, width=1))
+        stated = aim if isinstance(aim, Stated) else None
+        runs = _probed(Runs(subject.runner, left, right, settings.seed, width=1, stated=stated))
         evidence = measured(runs, aim, settings.alpha, trials=trials, jobs=jobs, advance=advance)
     return _result(
         evidence,
         settings,
-        mechanism=note,
-        claim=claim,
-        target=aim,
+        mechanism=subject.note,
+        claim=subject.claim,
+        aim=aim,
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         width=runs.width,
@@ -112,7 +116,7 @@ def audit_mechanism(
 def audit_outputs(
     left_outputs: Sequence[object] | npt.NDArray[Any],
     right_outputs: Sequence[object] | npt.NDArray[Any],
-    claim: Guarantee,
+    claim: Guarantee | ExPostClaim,
     *,
     confidence: Number = "0.95",
     delta: Number | None = None,
@@ -134,15 +138,17 @@ def audit_outputs(
             raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
     relation, started = Relation.read(relation), time.perf_counter()
     name = one_text(name, field="name")
-    aim = target(_guarantee(claim), None, relation, settings.delta)
+    claim = _claim(claim)
+    aim = _aim(claim, None, relation, settings.delta)
     width = usual_width([*left_outputs[:PROBE], *right_outputs[:PROBE]])
-    plan, left, right = Plan.split(encode(left_outputs, width), encode(right_outputs, width), aim, settings.alpha)
+    read = aim.outcomes if isinstance(aim, Stated) else encode
+    plan, left, right = Plan.split(read(left_outputs, width), read(right_outputs, width), aim, settings.alpha)
     return _result(
         plan.evidence(plan.hits(left), plan.hits(right)),
         settings,
         mechanism=MechanismNote(kind=_as_id(name), parameters={}, library=LIBRARY),
         claim=claim,
-        target=aim,
+        aim=aim,
         relation=relation,
         pair="outputs collected elsewhere",
         width=width,
@@ -156,14 +162,19 @@ def _result(
     settings: _Settings,
     *,
     mechanism: MechanismNote,
-    claim: Guarantee,
-    target: Target,
+    claim: Guarantee | ExPostClaim,
+    aim: Target | Stated,
     relation: Relation,
     pair: str,
     width: int,
     seconds: float,
     seed: int | None,
 ) -> AuditResult:
+    if isinstance(claim, ExPostClaim) or isinstance(aim, Stated):
+        point = most_telling(evidence.looks).planned.point
+        claim, target = ApproxDP(point.epsilon, point.delta) if point.delta else PureDP(point.epsilon), Target(point)
+    else:
+        target = aim
     needed = [needed_epsilon(look) for look in evidence.looks if look.planned.point == target.point]
     found = [epsilon for epsilon in needed if epsilon is not None]
     return AuditResult(
@@ -181,6 +192,7 @@ def _result(
         trials_left=evidence.trials[0],
         trials_right=evidence.trials[1],
         constant=evidence.constant,
+        strata=evidence.strata,
         seconds=seconds,
         seed=seed,
     )
@@ -232,25 +244,57 @@ class _Settings:
         return cls(trials=trials, confidence=level, delta=at, seed=chosen, jobs=workers)
 
 
-def _guarantee(claim: object) -> Guarantee:
+def _claim(claim: object) -> Guarantee | ExPostClaim:
+    if isinstance(claim, ExPostClaim):
+        return claim
     if claim is None:
         raise ParameterError("claim", claim, "a guarantee, like PureDP(1): a plain function has none of its own")
     return validated(_CLAIM, claim, "claim")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """How to run it, what to call it, what it claims, and of a mechanism what it is made of. `own`: whether the claim
+    is its own."""
+
+    runner: Sampler
+    note: MechanismNote
+    claim: Guarantee | ExPostClaim
+    parts: Composition | None = None
+    own: bool = False
+
+    def aim(self, relation: Relation, delta: Decimal | None) -> Target | Stated:
+        """What is tested."""
+        aim = _aim(self.claim, self.parts if self.own else None, relation, delta)
+        if not isinstance(aim, Stated):
+            return aim
+        own = cost(self.parts, relation).delta if self.parts is not None else decimals.ZERO
+        return replace(aim, batched=isinstance(self.runner, Batched), own_delta=own)
+
+
+def _aim(
+    claim: Guarantee | ExPostClaim, parts: Composition | None, relation: Relation, delta: Decimal | None
+) -> Target | Stated:
+    if not isinstance(claim, ExPostClaim):
+        return target(claim, parts, relation, delta)
+    if delta is not None:
+        raise ParameterError("delta", str(delta), "None: an ex-post claim holds at its own delta")
+    return Stated(claim, relation)
+
+
 def _subject(
-    mechanism: object, claim: Guarantee | None, relation: Relation, unit: Unit, batched: bool
-) -> tuple[Sampler, MechanismNote, Guarantee, Composition | None]:
-    """How to run it, what to call it, what it claims, and (where the claim is its own) what it is made of."""
+    mechanism: object, claim: Guarantee | ExPostClaim | None, relation: Relation, unit: Unit, batched: bool
+) -> _Subject:
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         mine = mechanism.under(relation, unit)
-        runner: Sampler = Samples(mine) if isinstance(mine, Sampled) else Releases(mine)
-        own = claim is None
-        return (
-            runner,
-            _note(mine.kind, mine.parameters()),
-            mine.claim() if own else _guarantee(claim),
-            (mine.parts() if own else None),
+        needs_record = isinstance(claim, ExPostClaim) and claim.loss is None
+        runner: Sampler = Samples(mine) if isinstance(mine, Sampled) and not needs_record else Releases(mine)
+        return _Subject(
+            runner=runner,
+            note=_note(mine.kind, mine.parameters()),
+            claim=mine.claim() if claim is None else _claim(claim),
+            parts=mine.parts(),
+            own=claim is None,
         )
     if not callable(mechanism):
         hint = "a mechanism with release(), or a function f(data, rng)"
@@ -259,7 +303,7 @@ def _subject(
         raise ParameterError("mechanism", type(mechanism).__name__, hint)
     call: Sampler = Batched(mechanism) if batched else Single(mechanism)
     kind = getattr(mechanism, "kind", None) or f"{mechanism.__module__}.{_name(mechanism)}"
-    return call, _note(str(kind), _own_parameters(mechanism)), _guarantee(claim), None
+    return _Subject(runner=call, note=_note(str(kind), _own_parameters(mechanism)), claim=_claim(claim))
 
 
 def _inspect(runner: Sampler, left: object, right: object) -> None:

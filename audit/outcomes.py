@@ -1,8 +1,9 @@
 """Outputs of runs as numbers and labels: whatever a run gives is an outcome, and none is ever dropped.
 
 A run whose output is `width` numbers (a number, a list, an array) becomes a row of `values`. Everything else (text,
-None, another number of numbers, an exception) becomes a label `head` or `head: text`; its row is NaN. Merging outcomes
-(two whole numbers beyond 2^53 that fall on one float) is post-processing: it can hide a fault, never invent one.
+None, another number of numbers, an exception) becomes a label `head` or `head: text`; its row is NaN. Of a `Release`
+the value counts: the rest is its record. Merging outcomes (two whole numbers beyond 2^53 that fall on one float) is
+post-processing: it can hide a fault, never invent one.
 
 >>> found = encode([0.5, Raised("ValueError"), None, (1, 2)], width=1)
 >>> found.values.ravel().tolist(), found.labels.tolist()
@@ -21,6 +22,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from dpledger.mechanisms.protocol import Release
 
 __all__ = ["Floats", "Labels", "Outcomes", "Raised", "encode", "head_of", "joined", "usual_width"]
 
@@ -41,10 +44,12 @@ class Raised:
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """Runs of one side. `values`: float64[runs, width], NaN in the rows of labelled runs. `labels`: object[runs], ""
-    where the run gave numbers; None where every run did."""
+    where the run gave numbers; None where every run did. `losses`: float64[runs], what an ex-post claim says of each;
+    None where no such claim is tested."""
 
     values: Floats
     labels: Labels | None
+    losses: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -62,7 +67,8 @@ class Outcomes:
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Outcomes:
         """The chosen runs: bool[runs]."""
-        return Outcomes(self.values[chosen], None if self.labels is None else self.labels[chosen])
+        labels = None if self.labels is None else self.labels[chosen]
+        return Outcomes(self.values[chosen], labels, None if self.losses is None else self.losses[chosen])
 
 
 def encode(outputs: Outputs, width: int) -> Outcomes:
@@ -103,6 +109,8 @@ def _numbers(output: object) -> Floats | None:
         match output:
             case bool() | np.bool_() | numbers.Real() | Decimal():
                 return np.full(1, float(output))
+            case Release(value=value):
+                return _numbers(value)
             case complex() | np.ndarray() if np.asarray(output).dtype.kind in "biufc":
                 return _flat(np.asarray(output)[np.newaxis]).ravel()
             case list() | tuple():
@@ -119,6 +127,8 @@ def _label(output: object, row: Floats | None) -> str:
     match output:
         case Raised(name=name):
             return f"raises {name}"
+        case Release(value=value):
+            return _label(value, row)
         case None:
             return "None"
         case _ if row is not None:
@@ -161,9 +171,11 @@ def usual_width(outputs: Outputs) -> int:
 def joined(pieces: Sequence[Outcomes]) -> Outcomes:
     """The runs of several chunks, in their order."""
     values = np.concatenate([piece.values for piece in pieces])
+    stated = [piece.losses for piece in pieces if piece.losses is not None]
+    losses = np.concatenate(stated) if stated else None
     if all(piece.labels is None for piece in pieces):
-        return Outcomes(values, None)
-    return Outcomes(values, np.concatenate([_labels(piece) for piece in pieces]))
+        return Outcomes(values, None, losses)
+    return Outcomes(values, np.concatenate([_labels(piece) for piece in pieces]), losses)
 
 
 def _labels(piece: Outcomes) -> Labels:

@@ -3,7 +3,8 @@
 The trade-off curve is drawn as detections against false alarms on logarithmic axes: a fault of a small delta lives at
 rates that linear axes hide, and a factor e^epsilon is one distance everywhere. Detections are on the side where the
 verdict's event is likelier: its complement says the same, but lies where such axes show nothing. Line styles and greys
-carry the meaning, so that the picture survives print.
+carry the meaning, so that the picture survives print. Of an ex-post claim each stratum has a row: what it claims, and
+what was found.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
     from dpledger.audit.verdict import AuditResult
 
-__all__ = ["check_destination", "claimed_ceiling", "trade_off"]
+__all__ = ["check_destination", "claimed_ceiling", "drawn"]
 
 STEPS = 800
+VERDICTS = {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -61,10 +63,9 @@ def _without_matplotlib() -> ParameterError:
     return ParameterError("plot", "no matplotlib", "the extra 'plots': install dpledger[plots]")
 
 
-def trade_off(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
-    """The trade-off curve of `result` with its band, its witness and the claimed region; saved to `path` if given.
-
-    ParameterError where matplotlib is missing or `path` cannot be written.
+def drawn(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
+    """The picture of `result`: its trade-off curve with its band, its witness and the claimed region, or of an ex-post
+    claim its strata; saved to `path` if given. ParameterError where matplotlib is missing or `path` cannot be written.
     """
     if path is not None:
         check_destination(path)
@@ -76,17 +77,58 @@ def trade_off(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
     figure = Figure(figsize=(7.2, 5.6), layout="constrained")
     FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     axes = figure.add_subplot()
-    rates = np.geomspace(0.3 / max(sum(result.cells.rarer), 1), 1, STEPS)
-    _draw_claim(axes, result, rates)
-    _draw_band(axes, result, rates)
-    _draw_witness(axes, result)
-    _finish(axes, result, float(rates[0]))
+    if result.strata is None:
+        _trade_off(axes, result)
+    else:
+        _strata(axes, result)
     if path is not None:
         try:
             figure.savefig(path, dpi=150)
         except OSError as error:
             raise ParameterError("plot", str(path), f"a file that can be written ({error.strerror})") from None
     return figure
+
+
+# ---- the strata of an ex-post claim ---------------------------------------------------------------------------------
+
+
+def _strata(axes: Axes, result: AuditResult) -> None:
+    """One row a stratum: what is claimed, and what was found at least."""
+    found = result.by_stratum
+    places = np.arange(len(found))
+    claimed, lower = ([float(getattr(one, name)) for one in found] for name in ("claimed", "epsilon_lower"))
+    axes.barh(places, claimed, height=0.7, color="tab:blue", alpha=0.15, label="claimed: no event loses more")
+    axes.plot(claimed, places, color="tab:blue", marker="|", ms=14, mew=1.4, ls="none")
+    for is_refuted, marker in ((False, "o"), (True, "X")):
+        rows = [place for place, one in zip(places, found, strict=True) if one.refuted is is_refuted]
+        if rows:
+            label = f"measured: at least this much{' (refuted)' if is_refuted else ''}"
+            axes.plot([lower[row] for row in rows], rows, color="black", marker=marker, ls="none", label=label)
+    axes.set_yticks(places, [f"{one.stratum.words}\n{one.left:,} and {one.right:,} runs" for one in found], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"epsilon at delta {float(result.delta):.3g} ({_percent(result)}, all strata at once)")
+    together = "refuted together as well" if result.strata and result.strata.joint.refuted else "not refuted together"
+    axes.set_title(
+        f"{result.mechanism.kind}: {VERDICTS[result.verdict]}\nstrata of an ex-post claim, {together}", fontsize=11
+    )
+    axes.grid(axis="x", color="0.9", lw=0.6)
+    axes.legend(loc="best", fontsize=8, framealpha=0.95)
+
+
+# ---- the trade-off curve --------------------------------------------------------------------------------------------
+
+
+def _trade_off(axes: Axes, result: AuditResult) -> None:
+    rates = np.geomspace(0.3 / max(sum(result.cells.rarer), 1), 1, STEPS)
+    _draw_claim(axes, result, rates)
+    _draw_band(axes, result, rates)
+    _draw_witness(axes, result)
+    _finish(axes, result, float(rates[0]))
+
+
+def _percent(result: AuditResult) -> str:
+    return f"{float(result.confidence) * 100:.6g} %"
 
 
 def _draw_claim(axes: Axes, result: AuditResult, rates: Floats) -> None:
@@ -108,9 +150,9 @@ def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
         for limits in (sorted(uppers), sorted(lowers))
     )
     lower, upper = (np.interp(rates, corners[:, 0], corners[:, 1]) for corners in (np.array(surely), np.array(at_most)))
-    shown, percent = lower > 0, f"{float(result.confidence) * 100:.6g} %"
+    shown = lower > 0
     axes.fill_between(rates[shown], lower[shown], upper[shown], color="0.6", alpha=0.6, lw=0)
-    label = f"measured: at least this much ({percent}, whole line)"
+    label = f"measured: at least this much ({_percent(result)}, whole line)"
     axes.plot(rates[shown], lower[shown], color="black", lw=1.3, label=label)
 
 
@@ -126,8 +168,7 @@ def _finish(axes: Axes, result: AuditResult, low: float) -> None:
     axes.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.1))
     axes.set_xlabel(f"false alarms: how often the event happens on the {rarer} data")
     axes.set_ylabel(f"detections: how often it happens on the {likelier} data")
-    words = {"violation": "violation", "not_refuted": "not refuted (which is no proof of privacy)"}[result.verdict]
     bound = f"epsilon at least {float(result.epsilon_lower):.4g} at delta {float(result.delta):.3g}"
-    axes.set_title(f"{result.mechanism.kind}: {words}\n{bound}", fontsize=11)
+    axes.set_title(f"{result.mechanism.kind}: {VERDICTS[result.verdict]}\n{bound}", fontsize=11)
     axes.grid(which="major", color="0.9", lw=0.6)
     axes.legend(loc="lower right", fontsize=8, framealpha=0.95)

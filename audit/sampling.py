@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from dpledger.audit.outcomes import Outcomes, Outputs, Raised, encode
+from dpledger.audit.strata import Stated
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Mechanism, Sampled
@@ -111,7 +112,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """A mechanism that is released once a run."""
+    """A mechanism that is released once a run: its outputs are whole releases."""
 
     call: ClassVar = "release(data, entropy=entropy)"
     mechanism: Mechanism[Any, object]
@@ -119,7 +120,7 @@ class Releases:
 
     def draw(self, data: object, chunk: Chunk, seed: int) -> Outputs:
         entropy = seeded(seed, chunk.side, chunk.part, chunk.number)
-        return [_outcome(lambda: self.mechanism.release(data, entropy=entropy).value) for _ in range(chunk.size)]
+        return [_outcome(lambda: self.mechanism.release(data, entropy=entropy)) for _ in range(chunk.size)]
 
 
 Sampler: TypeAlias = Single | Batched | Samples | Releases
@@ -151,13 +152,15 @@ def _whole_batch(run: Callable[[], Any], size: int) -> Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """All that a worker needs to draw any chunk. `width`: how many numbers an output usually has."""
+    """All that a worker needs to draw any chunk. `width`: how many numbers an output usually has; `stated`: the ex-post
+    claim that is tested, if it is one."""
 
     sampler: Sampler
     left: object
     right: object
     seed: int
     width: int
+    stated: Stated | None = None
 
     def outputs(self, chunk: Chunk) -> Outputs:
         """The outputs of one chunk, as the mechanism gave them."""
@@ -166,7 +169,8 @@ class Runs:
 
     def outcomes(self, chunk: Chunk) -> Outcomes:
         """The outcomes of one chunk."""
-        return encode(self.outputs(chunk), self.width)
+        outputs = self.outputs(chunk)
+        return encode(outputs, self.width) if self.stated is None else self.stated.outcomes(outputs, self.width)
 
 
 def chunks(part: Part, trials: int, size: int) -> list[Chunk]:

@@ -7,6 +7,7 @@ proves nothing; the power says what it could have found.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,17 +17,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.audit.claims import Point, Target
-from dpledger.audit.events import Event
+from dpledger.audit.counting import Strata
+from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
-from dpledger.audit.evidence.thresholds import Direction, Look
-from dpledger.ledger.bodies import Audited, MechanismNote, Power, RefutedPoint, Step
+from dpledger.audit.evidence.thresholds import Direction, Look, most_telling
+from dpledger.audit.strata import Stratum
+from dpledger.errors import CannotCertify
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
 from dpledger.relations import Relation
 from dpledger.schema import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEMA", "AuditResult"]
+__all__ = ["SCHEMA", "AuditResult", "StratumFinding"]
 
 SCHEMA = "dpledger.audit.v1"
 METHOD = "threshold"
@@ -34,6 +39,32 @@ CONSTANT = (
     "every run gave the same output, on both datasets: a function that releases nothing keeps every promise; "
     "see that it returns its answer"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StratumFinding:
+    """What was found in one stratum of an ex-post claim. `look`: its best; `left`, `right`: how many runs of the
+    estimation part fell into it."""
+
+    stratum: Stratum
+    look: Look
+    left: int
+    right: int
+
+    @property
+    def claimed(self) -> Decimal:
+        """The loss that is claimed of its outcomes, at most."""
+        return self.stratum.epsilon
+
+    @property
+    def epsilon_lower(self) -> Decimal:
+        """A lower bound of the loss of an event in it, at the claim's delta."""
+        return self.look.epsilon_lower
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim fell here."""
+        return self.look.refuted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +75,9 @@ class AuditResult:
     choosing them, which count in no bound. `constant`: every run, on both sides, gave the same output; what releases
     nothing keeps every promise, so the verdict says nothing of the code that was meant. `width`: how many numbers an
     output usually is. `seed`: None where the runs were collected by somebody else.
+
+    Of an ex-post claim `claim`, `epsilon_lower` and `event` are about one stratum, the one that fell or is closest to
+    it; `by_stratum` has them all, `strata` what was seen of them and the test of all together.
     """
 
     mechanism: MechanismNote
@@ -62,11 +96,14 @@ class AuditResult:
     constant: bool
     seconds: float
     seed: int | None
+    strata: Strata | None = None
 
     @property
     def verdict(self) -> Literal["violation", "not_refuted"]:
-        """`violation` if a look refutes the point that it tests, else `not_refuted`. Never "proved"."""
-        return "violation" if any(look.refuted for look in self.looks) else "not_refuted"
+        """`violation` if a look refutes the point that it tests, or the strata of an ex-post claim fell together; else
+        `not_refuted`. Never "proved"."""
+        fell = any(look.refuted for look in self.looks) or (self.strata is not None and self.strata.joint.refuted)
+        return "violation" if fell else "not_refuted"
 
     @property
     def epsilon_lower(self) -> Decimal:
@@ -89,7 +126,7 @@ class AuditResult:
         refuting = [look for look in self.looks if look.refuted]
         if best.refuted or not refuting:
             return best
-        return max(refuting, key=lambda look: decimals.subtract(look.epsilon_lower, look.planned.point.epsilon))
+        return most_telling(refuting)
 
     @property
     def event(self) -> Event:
@@ -100,6 +137,29 @@ class AuditResult:
     def refuted(self) -> Point | None:
         """The point of the claim that fell (for a claim that is a curve it may be a knot), or None."""
         return self.witness.planned.point if self.witness.refuted else None
+
+    @property
+    def stratum(self) -> Stratum | None:
+        """The stratum of an ex-post claim that fell, or was closest to it."""
+        event = self.event
+        return event.stratum if isinstance(event, InStratum) else None
+
+    @property
+    def by_stratum(self) -> tuple[StratumFinding, ...]:
+        """What was found in each stratum of an ex-post claim: the bounds hold together, with `confidence`."""
+        if self.strata is None:
+            return ()
+        best: dict[Stratum, Look] = {}
+        for look in self.looks:
+            event = look.planned.event
+            if isinstance(event, InStratum):
+                known = best.get(event.stratum)
+                if known is None or look.epsilon_lower > known.epsilon_lower:
+                    best[event.stratum] = look
+        return tuple(
+            StratumFinding(stratum, best[stratum], left, right)
+            for stratum, left, right in zip(self.strata.strata, self.strata.left, self.strata.right, strict=True)
+        )
 
     @property
     def band(self) -> tuple[BandPoint, ...]:
@@ -118,8 +178,8 @@ class AuditResult:
     def _lines(self) -> list[str]:
         look, percent = self.witness, f"{float(self.confidence) * 100:.6g} %"
         head = {
-            "violation": f"violation: {claim_words(self.claim)} is refuted",
-            "not_refuted": f"not refuted: {claim_words(self.claim)} (this is no proof of privacy)",
+            "violation": f"violation: {self._claimed_words()} is refuted",
+            "not_refuted": f"not refuted: {self._claimed_words()} (this is no proof of privacy)",
         }[self.verdict]
         if look.refuted and look.planned.point != self.target.point:
             head += f", by its privacy curve at {look.planned.point.words}"
@@ -132,8 +192,31 @@ class AuditResult:
             f"(confidence {percent}, {runs}, {self.seconds:.1f} s)",
             f"event: {self.event.words}, in {tally.left:,} of {tally.runs_left:,} runs on the left data "
             f"and {tally.right:,} of {tally.runs_right:,} on the right",
+            *self._strata_lines(),
             self._power_words(),
         ]
+
+    def _claimed_words(self) -> str:
+        if self.strata is None:
+            return claim_words(self.claim)
+        if self.verdict == "not_refuted":
+            return f"the ex-post claim, in any of {len(self.strata.strata)} strata"
+        if self.witness.refuted and self.stratum is not None:
+            return f"the ex-post claim, in the stratum of {self.stratum.words}: {claim_words(self.claim)}"
+        return "the ex-post claim, by its strata together (no single one fell; more trials may name it)"
+
+    def _strata_lines(self) -> Iterator[str]:
+        if self.strata is None:
+            return
+        for found in self.by_stratum:
+            yield (
+                f"  {found.stratum.words}: epsilon at least {float(found.epsilon_lower):.6g}, in {found.left:,} and "
+                f"{found.right:,} runs{', refuted' if found.refuted else ''}"
+            )
+        joint = self.strata.joint
+        yield (
+            f"all strata together: {'refuted' if joint.refuted else 'not refuted'}, p-value at most {joint.p_value:.3g}"
+        )
 
     def _power_words(self) -> str:
         if self.power is None:
@@ -144,7 +227,12 @@ class AuditResult:
         )
 
     def body(self, path: tuple[Step, ...] = ()) -> Audited:
-        """The result as a ledger entry holds it: no data, no output. `path`: the scope it is about, if any."""
+        """The result as a ledger entry holds it: no data, no output. `path`: the scope it is about, if any.
+
+        Of an ex-post claim the entry's claim is that of the stratum which its event names. CannotCertify where the
+        strata fell together and no single one did: an entry names one."""
+        if self.strata is not None and self.verdict == "violation" and not self.witness.refuted:
+            raise CannotCertify("the strata fell together and no single one did: an entry names one; use more trials")
         return Audited(
             mechanism=self.mechanism,
             claim=self.claim,
@@ -208,16 +296,37 @@ class AuditResult:
                 },
             }
         )
-        return document
+        return document if self.strata is None else document | {"ex_post": plain(self._strata_document(self.strata))}
+
+    def _strata_document(self, strata: Strata) -> dict[str, Any]:
+        return {
+            "strata": [
+                {
+                    "stratum": found.stratum.words,
+                    "claimed": found.claimed,
+                    "epsilon_lower": found.epsilon_lower,
+                    "refuted": found.refuted,
+                    "event": found.look.planned.event.words,
+                    "runs": {"left": found.left, "right": found.right},
+                }
+                for found in self.by_stratum
+            ],
+            "together": {
+                "refuted": strata.joint.refuted,
+                "log_e_value": repr(strata.joint.log_wealth),
+                "share_of_error": decimals.round_up(strata.joint.share),
+            },
+        }
 
     def plot(self, path: str | PathLike[str] | None = None) -> Figure:
-        """The trade-off curve with its band against the region that the claim allows; saved to `path` if given.
+        """The trade-off curve with its band against the region that the claim allows, or of an ex-post claim its strata
+        with their bounds; saved to `path` if given.
 
         Needs matplotlib, the extra `plots`: ParameterError says so where it is missing, and where `path` cannot be
         written or does not end in .png, .svg or .pdf."""
-        from dpledger.audit.plots import trade_off  # here: matplotlib is an extra, and takes a second to load
+        from dpledger.audit.plots import drawn  # here: matplotlib is an extra, and takes a second to load
 
-        return trade_off(self, path)
+        return drawn(self, path)
 
 
 def _look_document(look: Look) -> dict[str, object]:

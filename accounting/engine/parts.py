@@ -15,8 +15,8 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import sum_up
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, prices
 
 __all__ = ["NodeRows", "Parts", "Some", "in_blocks", "joined"]

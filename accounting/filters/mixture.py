@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import NamedTuple
 
-from dpledger.accounting import outward
-from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters.kinds import Boundary
 from dpledger.decimals import INFINITY, ZERO, add, in_own_context, magnitude, own_context
 

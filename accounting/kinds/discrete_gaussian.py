@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
+from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.kinds.gaussian import divergence_of_both, sampled_divergences
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
@@ -26,7 +27,6 @@ from dpledger.accounting.laws.draws import Draw, Poisson, Subset
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.leaves import DiscreteGaussianLaw
-from dpledger.accounting.prices import Cost, gaussian_mu_squared
 from dpledger.decimals import float_up, is_whole, multiply, round_up, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

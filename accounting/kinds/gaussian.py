@@ -10,7 +10,8 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT
+from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
@@ -30,7 +31,6 @@ from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.leaves import GaussianLaw
-from dpledger.accounting.prices import Cost, gaussian_mu_squared
 from dpledger.decimals import float_up, multiply, round_down, round_up, subtract
 from dpledger.relations import Relation
 

@@ -20,14 +20,14 @@ from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from dpledger.accounting import outward
-from dpledger.accounting.floating import Array, require_assumptions
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.floating import Array, require_assumptions
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import Draw
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

@@ -6,6 +6,7 @@ import functools
 import math
 from decimal import Decimal
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     Divergences,
     LeafRules,
@@ -24,7 +25,6 @@ from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
 from dpledger.accounting.laws.shuffling import shuffled_bracket
 from dpledger.accounting.leaves import RandomizedResponseLaw
-from dpledger.accounting.prices import Cost
 from dpledger.relations import Relation
 
 __all__ = ["RANDOMIZED_RESPONSE"]

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 from dpledger.decimals import ZERO, add, total

@@ -21,7 +21,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss, TiltedSampled
 from dpledger.accounting.laws.window_decay import log_decay_of_window

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices

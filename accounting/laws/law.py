@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 
 __all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "prices", "spread_of"]
 

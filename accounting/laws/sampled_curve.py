@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 
 __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step", "step_of_few"]
 

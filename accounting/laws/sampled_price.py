@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import prices
 from dpledger.accounting.laws.sampled_curve import LossCurve, mixed_curve, quadrature_step
 

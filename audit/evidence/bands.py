@@ -19,6 +19,7 @@ from dpledger.audit.events import (
     Event,
     Feature,
     Headed,
+    InStratum,
     Labelled,
     NotANumber,
     Outside,
@@ -97,7 +98,7 @@ def plan_cells(event: Event, direction: Direction, left: Outcomes, right: Outcom
             edges = _edges(feature, left, right, (low, high))
         case Equals(feature=feature, value=value):
             edges = _edges(feature, left, right, (float(np.nextafter(value, -np.inf)), value))
-        case Row() | NotANumber() | Labelled() | Headed():
+        case Row() | NotANumber() | Labelled() | Headed() | InStratum():
             feature, edges = None, np.empty(0)
         case _:
             assert_never(event)

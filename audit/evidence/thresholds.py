@@ -26,7 +26,18 @@ from dpledger.audit.evidence.binomial import lower_limit, tail_at_least, tail_at
 from dpledger.audit.features.value import Candidates, candidates
 from dpledger.audit.outcomes import Outcomes
 
-__all__ = ["Direction", "Look", "PlannedLook", "Tally", "look_at", "needed_epsilon", "plan_looks"]
+__all__ = [
+    "Direction",
+    "Look",
+    "PlannedLook",
+    "Tally",
+    "best_event",
+    "look_at",
+    "margin_of",
+    "most_telling",
+    "needed_epsilon",
+    "plan_looks",
+]
 
 Scores: TypeAlias = npt.NDArray[np.float64]
 
@@ -82,6 +93,11 @@ class Look:
         return self.epsilon_lower > self.planned.point.epsilon
 
 
+def most_telling(looks: Sequence[Look]) -> Look:
+    """The look whose bound is highest above the point that it tests, or least below it."""
+    return max(looks, key=lambda look: decimals.subtract(look.epsilon_lower, look.planned.point.epsilon))
+
+
 # ---- before the estimation part -------------------------------------------------------------------------------------
 
 
@@ -93,7 +109,7 @@ def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction)
     sizes = len(left), len(right)
     pool = list(candidates(left, right))
     found: list[tuple[float, Event, Direction, Point]] = [
-        (*_at_the_point(pool, direction, target.point, sizes), direction, target.point) for direction in Direction
+        (*best_event(pool, direction, target.point, sizes), direction, target.point) for direction in Direction
     ]
     if target.knots:
         for direction in Direction:
@@ -106,7 +122,7 @@ def plan_looks(left: Outcomes, right: Outcomes, target: Target, alpha: Fraction)
     )
 
 
-def _at_the_point(
+def best_event(
     pool: Sequence[Candidates], direction: Direction, point: Point, sizes: tuple[int, int]
 ) -> tuple[float, Event]:
     """The event that should give the best bound; if that would not refute the claim, and another breaks it by more
@@ -154,6 +170,14 @@ def _margin_score(likelier: Scores, rarer: Scores, n: int, m: int, point: Point)
     spread = np.sqrt(p * (1 - p) / n + growth * q * (growth * (1 - q) / m))
     scores: Scores = (p - growth * q - float(point.delta)) / spread
     return scores
+
+
+def margin_of(left: int, right: int, direction: Direction, point: Point, sizes: tuple[int, int]) -> float:
+    """By how many standard deviations an event with these counts seems to break the point."""
+    (likelier, n), (rarer, m) = (left, sizes[0]), (right, sizes[1])
+    if direction is Direction.RIGHT:
+        (likelier, n), (rarer, m) = (rarer, m), (likelier, n)
+    return float(_margin_score(np.array([float(likelier)]), np.array([float(rarer)]), n, m, point)[0])
 
 
 def _wilson(hits: Scores, runs: int, z: float) -> Scores:

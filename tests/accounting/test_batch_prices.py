@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 
 from amplification_oracles import allocated, randomised_response, shuffled
-from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -26,10 +25,11 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.kinds import JointGaussian
 from dpledger.accounting.laws.draws import Poisson, Shuffle
+from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 from price_oracles import Real, discrete_laplace, mp, randomized_response, real, renyi

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting import floating
+from dpledger.accounting.arithmetic import floating
+from dpledger.accounting.arithmetic.floating import ULPS, UNIT
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.floating import ULPS, UNIT
 from dpledger.accounting.kinds.leaf_rules import written
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dpledger.accounting import drawn, kinds
+from dpledger.accounting import kinds
 from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -32,6 +32,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import EVERY_KIND, JointGaussian
 from dpledger.accounting.kinds.leaf_rules import never_fails
+from dpledger.accounting.pricing import drawn
 from leaf_conformance import (
     Example,
     LeafConformance,

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting import batches
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled
-from dpledger.accounting.costs import priced
-from dpledger.accounting.drawn import Drawn
-from dpledger.accounting.floating import Array
 from dpledger.accounting.kinds.leaf_rules import Divergences
 from dpledger.accounting.laws import sampled_price
 from dpledger.accounting.laws.law import excess
 from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergences_upper
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
+from dpledger.accounting.pricing import batches
+from dpledger.accounting.pricing.costs import priced
+from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.relations import Relation
 from price_oracles import Real, mp, real
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -16,7 +17,6 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.laws.subsampled import rdp_both_ways
-from dpledger.accounting.prices import Cost
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

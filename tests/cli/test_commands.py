@@ -337,6 +337,43 @@ def test_a_function_that_always_gives_the_same_does_not_pass_a_gate(run: Run, tm
     assert json.loads(told.stdout)["constant"] is True
 
 
+LOSING = """
+def release(data, rng):  # a published coin takes a fair answer, or the bit itself nine times in ten
+    dear = bool(rng.random() < 0.2)
+    return (dear, (rng.random() < (0.9 if dear else 0.5)) == bool(data))
+
+def too_little(output):
+    return 0.5 if output[0] else 0
+
+def enough(output):
+    return 2.2 if output[0] else 0
+"""
+
+
+@pytest.mark.parametrize(("loss", "code"), [("too_little", 1), ("enough", 0)])
+def test_a_realised_loss_is_audited_stratum_by_stratum(run: Run, tmp_path: Path, loss: str, code: int) -> None:
+    (tmp_path / "my_losing_release.py").write_text(LOSING)
+    sys.modules.pop("my_losing_release", None)
+    words = ("--left", "0", "--right", "1", "--trials", "6000", "--seed", "3", "--plot", "a.svg")
+    done = run("audit", "my_losing_release:release", "--loss", f"my_losing_release:{loss}", *words)
+    assert done.exit_code == code, done.stderr
+    assert "claimed loss 0: epsilon at least" in done.stdout
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+def test_a_realised_loss_is_one_claim_and_can_be_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_losing_release.py").write_text(LOSING)
+    for words in (("--epsilon", "1"), ()):
+        done = run(
+            "audit", "my_losing_release:release", "--loss", "nowhere:loss", *words, "--left", "0", "--right", "1"
+        )
+        assert done.exit_code == 2
+        assert done.stderr.startswith("dpledger: loss: expected")
+    done = run("audit", "my_losing_release:release", "--loss", "recorded", "--left", "0", "--right", "1")
+    assert done.exit_code == 2
+    assert "a Release" in done.stderr
+
+
 @pytest.mark.parametrize("plot", ["a.xyz", "a", "missing/a.png"])
 def test_a_plot_that_cannot_be_written_is_bad_input_before_the_audit_runs(
     run: Run, tmp_path: Path, plot: str, monkeypatch: pytest.MonkeyPatch

@@ -16,15 +16,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, GaussianLaw, Group, Leaf, PoissonSampled, Repeated, Shuffled
-from dpledger.accounting.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
-from dpledger.accounting.costs import cost
-from dpledger.accounting.drawn import Drawn, losses_of
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import Poisson
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.outcomes import certain, planned
-from dpledger.accounting.prices import Cost
+from dpledger.accounting.pricing.costs import cost
+from dpledger.accounting.pricing.drawn import Drawn, losses_of
+from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import compose
 from dpledger.accounting.reading import read_losses
 from dpledger.errors import CannotCertify

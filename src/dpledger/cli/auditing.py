@@ -17,11 +17,13 @@ from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
+    from dpledger.audit import ExPostClaim
 
 __all__ = ["audit"]
 
 REFUTED = 1
 UNUSABLE = 2
+RECORDED = "recorded"  # of --loss
 
 
 def audit(
@@ -36,7 +38,14 @@ def audit(
     epsilon: Annotated[
         str | None, typer.Option(help="The claimed epsilon (default: the mechanism's own claim).")
     ] = None,
-    delta: Annotated[str, typer.Option(help="The claimed delta, with --epsilon.")] = "0",
+    delta: Annotated[str, typer.Option(help="The claimed delta, with --epsilon or --loss.")] = "0",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="An ex-post claim, tested stratum by stratum: module:name of a function of an output that says what "
+            "it lost at most, or 'recorded', for what the record of each run says."
+        ),
+    ] = None,
     trials: Annotated[int, typer.Option(help="Runs on each side.")] = 200_000,
     confidence: Annotated[str, typer.Option(help="Of the verdict and of the lower bound.")] = "0.95",
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
@@ -46,16 +55,12 @@ def audit(
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
     the same output; a pass proves nothing."""
     with speaking(as_json) as voice, _current_folder_first():
-        from dpledger.accounting.guarantees import ApproxDP, PureDP
         from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
 
         if plot is not None:
             check_destination(plot)
-        claim: Guarantee | None = None
-        if epsilon is not None:
-            approximate = ApproxDP(epsilon, delta)
-            claim = approximate if approximate.delta else PureDP(epsilon)
+        claim = _claim(epsilon, delta, loss)
         subject = _subject(target, left, right)
         result = audit_mechanism(
             subject.mechanism,
@@ -83,6 +88,24 @@ def audit(
         raise typer.Exit(REFUTED)
 
 
+def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExPostClaim | None:
+    """The claim that was named; None: the mechanism's own."""
+    from dpledger.accounting.guarantees import ApproxDP, PureDP
+    from dpledger.audit import ExPostClaim
+
+    if epsilon is not None and loss is not None:
+        raise ParameterError("loss", loss, "one claim: either --epsilon or --loss")
+    if epsilon is not None:
+        approximate = ApproxDP(epsilon, delta)
+        return approximate if approximate.delta else PureDP(epsilon)
+    if loss == RECORDED:
+        return ExPostClaim(delta=None if delta == "0" else delta)
+    if loss is not None:
+        module, _, name = loss.partition(":")
+        return ExPostClaim(_imported("loss", module, name, loss), delta)
+    return None
+
+
 @contextmanager
 def _current_folder_first() -> Iterator[None]:
     """Modules of the current folder are found, and found first, as `python -m` does it."""
@@ -101,7 +124,7 @@ class _Subject:
     mechanism: Any
     left: object
     right: object
-    claim: Guarantee | None = None
+    claim: Guarantee | ExPostClaim | None = None
     batched: bool = False
 
 
@@ -114,16 +137,16 @@ def _subject(target: str, left: str | None, right: str | None) -> _Subject:
         return _Subject(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
     if left is None or right is None:
         raise ParameterError("left, right", "nothing", "two neighbouring datasets as JSON, like --left 0 --right 1")
-    return _Subject(_imported(module, name, target), _dataset("left", left), _dataset("right", right))
+    return _Subject(_imported("target", module, name, target), _dataset("left", left), _dataset("right", right))
 
 
-def _imported(module: str, name: str, target: str) -> object:
+def _imported(field: str, module: str, name: str, target: str) -> Any:
     """What the person at the command line named. Never called with a name found in data."""
     try:
         return getattr(import_module(module), name)
     except Exception as error:  # whatever the module does as it is loaded
         reason = f"{type(error).__name__}: {error}"
-        raise ParameterError("target", target, f"module:name of something that can be imported ({reason})") from None
+        raise ParameterError(field, target, f"module:name of something that can be imported ({reason})") from None
 
 
 def _dataset(field: str, text: str) -> object:
