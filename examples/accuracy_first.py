@@ -32,7 +32,7 @@ from accuracy_data import SEED, solved, task, zero_excess  # noqa: E402
 from scipy import stats  # noqa: E402
 
 import dpledger as dpl  # noqa: E402
-from dpledger.accounting.costs import cost  # noqa: E402
+from dpledger.accounting.pricing.costs import cost  # noqa: E402
 from dpledger.errors import InfeasiblePlan  # noqa: E402
 from dpledger.mechanisms.entropy import seeded  # noqa: E402
 from dpledger.mechanisms.refinement.planning import calibrated, theories  # noqa: E402

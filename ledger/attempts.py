@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
 from dpledger.ledger.entries.bodies import Aborted, Body, Progress, Started
 from dpledger.ledger.entries.entry import Entry

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import asking, certified, filters, outcomes
+from dpledger.accounting import certified, filters
+from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
     AlreadySpent,

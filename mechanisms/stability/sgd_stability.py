@@ -26,7 +26,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Exacts, Number, Positive, Whole, multiply, read, round_up, total, whole
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.mechanisms.stability.on_average import MOST_SAMPLES, FirstMoment, MeanSquare

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.sparse_vectors.scales import MODES

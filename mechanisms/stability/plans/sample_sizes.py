@@ -28,7 +28,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, add, multiply, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 

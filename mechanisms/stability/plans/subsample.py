@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
