@@ -38,7 +38,7 @@ from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.pricing.outcomes import steps
 from dpledger.decimals import ZERO, read
-from dpledger.ledger.entries.bodies import LevelCharge
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules import settling
 from dpledger.ledger.rules.standing import Form, is_exclusive
 from dpledger.relations import Relation

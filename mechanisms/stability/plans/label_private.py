@@ -5,7 +5,7 @@ than a third of them err; on the others the label that the student sees is the t
 there, by a relative deviation bound which asks nothing of the labels on spoilt rows.
 
 >>> plan = label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6")
->>> plan.public_rows, plan.law.cutoff
+>>> plan.public_rows, plan.cutoff
 (2348, 79)
 """
 
@@ -17,15 +17,15 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.decimals import Number, add, multiply, read, round_down, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.stability.plans.answers import THIRD, Plan, open_unit
+from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit
 from dpledger.mechanisms.stability.plans.classifier import Learner, Regime, learner_of
 from dpledger.mechanisms.stability.plans.counting import divided, quantile
-from dpledger.mechanisms.stability.plans.distances import PlanMode, distance_of, law_of, read_mode, require_budget
+from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode
 from dpledger.mechanisms.stability.plans.sample_sizes import MOST_DIMENSION, log_sauer
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.stable_tests import StableMode
 
 __all__ = ["LabelPrivatePlan", "label_private_plan", "student_error"]
 
@@ -36,12 +36,11 @@ HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelPrivatePlan(Plan):
+class LabelPrivatePlan(PlanOfTests):
     """`public_rows` are labelled by `chunks` models of `chunk_size` private records, each within `accuracy` of the
     best; at most `spoilt` of the labels are wrong or coins. `error`: what the student's is at most. `needed`: private
     records; `terms`: parts of that error, in millionths."""
 
-    law: SparseVectorLaw
     public_rows: int
     chunks: int
     chunk_size: int
@@ -50,8 +49,6 @@ class LabelPrivatePlan(Plan):
     spoilt: int
     student_error: Decimal
     error: Decimal
-    required_distance: Decimal
-    beta: Decimal
 
     def words(self) -> str:
         """The plan in a few sentences."""
@@ -59,7 +56,7 @@ class LabelPrivatePlan(Plan):
             f"{self.public_rows} public rows, and {self.needed} private records in {self.chunks} chunks of "
             f"{self.chunk_size}: with probability at least 1 - {text(self.beta)} at most {self.spoilt} labels are "
             f"wrong or coins, and the student errs with probability at most {text(self.error)}, most of it for the "
-            f"{self.binding}. Tests are {self.law.mode} with cutoff {self.law.cutoff}. The student may be used without "
+            f"{self.binding}. {self.asked()}. The student may be used without "
             "limit; rows that are not of the records' distribution cost accuracy, not privacy."
         )
 
@@ -74,7 +71,7 @@ def label_private_plan(
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: PlanMode = "auto",
+    mode: StableMode = "auto",
 ) -> LabelPrivatePlan:
     """The public rows and private records with which a student of a class of VC dimension `vc` errs with probability at
     most alpha (agnostic: 7 gamma + alpha).
@@ -85,8 +82,7 @@ def label_private_plan(
     the bound is no bound. Source: docs/proofs/stability_utility.md, "Students"."""
     dimension = whole(vc, field="vc", least=1, most=MOST_DIMENSION)
     target, risk, best = open_unit(alpha, "alpha"), open_unit(beta, "beta"), read(gamma, field="gamma")
-    budget = read(epsilon, field="epsilon"), read(delta, field="delta")
-    require_budget(*budget)
+    budget = read_budget(epsilon, delta)
     if not best < 1:
         raise ParameterError("gamma", best, "a number in [0, 1)")
     size, way = learner_of(dimension, regime, best, learner), read_mode(mode)
@@ -99,8 +95,8 @@ def label_private_plan(
     allowed = add(multiply(best, 4), round_down(Fraction(target) * Fraction(3, 4)))
     rows, learnt = _rows(dimension, student, add(best, spoils), allowed)
     spoilt = quantile(rows, spoils, share)
-    law = law_of(*budget, spoilt + 1, rows, way)
-    distance = distance_of(way, law, rows, share)
+    tests = planned_tests(budget, spoilt + 1, rows, way)
+    distance = distance_of(tests, rows, share)
     chunks = chunks_for(distance, THIRD)
     samples = size.needed(accuracy, divided(share, chunks))
     return LabelPrivatePlan(
@@ -111,7 +107,8 @@ def label_private_plan(
             for name, part in (("teacher", Fraction(spoils)), ("student", Fraction(learnt)))
         ),
         status="conservative",
-        law=law,
+        budget=budget,
+        tests=tests,
         public_rows=rows,
         chunks=chunks,
         chunk_size=samples,

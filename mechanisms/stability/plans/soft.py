@@ -20,14 +20,14 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.decimals import Number, add, multiply, read, round_up, text, whole
+from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.stability.on_average import radius
-from dpledger.mechanisms.stability.plans.answers import THIRD, Plan, open_unit
+from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, fewest_votes
-from dpledger.mechanisms.stability.plans.distances import PlanMode, distance_of, law_of, read_mode, require_budget
+from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.stable_tests import StableMode
 
 __all__ = ["SoftPlan", "bins_for", "soft_plan"]
 
@@ -37,12 +37,11 @@ HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoftPlan(Plan):
+class SoftPlan(PlanOfTests):
     """`chunks` models of `chunk_size` records answer `max_queries` queries to within `accuracy`, in `bins` bins.
     `failed_tests`: the cutoff; `radius`: how far a score strays from its mean; `required_gap`: the lead of a bin that
     is answered. `chosen` records, of which `needed` are used; `terms`: the chunks that each part asks for."""
 
-    law: SparseVectorLaw
     max_queries: int
     uncertain: int
     failed_tests: int
@@ -51,9 +50,7 @@ class SoftPlan(Plan):
     radius: Decimal
     bins: int
     accuracy: Decimal
-    required_distance: Decimal
-    required_gap: Decimal
-    beta: Decimal
+    required_gap: int
 
     def words(self) -> str:
         """The plan in a few sentences."""
@@ -61,7 +58,7 @@ class SoftPlan(Plan):
             f"{self.chunks} chunks of {self.chunk_size} records, decided by the {self.binding}; {self.bins} bins. With "
             f"probability at least 1 - {text(self.beta)} all of {self.max_queries} queries are answered to within "
             f"{text(self.accuracy)} of the learner's mean score, as long as at most {self.uncertain} of them have a "
-            f"mean score far from 0 and 1. Tests are {self.law.mode}; each chunk must hold equally many records."
+            f"mean score far from 0 and 1. {self.asked()}. Each chunk must hold equally many records."
         )
 
 
@@ -89,7 +86,7 @@ def soft_plan(
     epsilon: Number,
     delta: Number,
     beta: Number,
-    mode: PlanMode = "auto",
+    mode: StableMode = "auto",
 ) -> SoftPlan:
     """The precision that n records give. `mu(N)`: the learner's mean-square stability at N samples; `zeta`: a mean
     score within it of 0 or 1 is of weak quality; `uncertain`: how many queries at most lack it.
@@ -101,15 +98,14 @@ def soft_plan(
     records = whole(n, field="n", least=1, most=MOST_RECORDS)
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS)
     spoilt = whole(uncertain, field="uncertain", least=0, most=queries)
-    budget = read(epsilon, field="epsilon"), read(delta, field="delta")
-    require_budget(*budget)
-    quality, risk, way = read(zeta, field="zeta"), open_unit(beta, "beta"), read_mode(mode)
+    budget, way = read_budget(epsilon, delta), read_mode(mode, gaussian=False)
+    quality, risk = read(zeta, field="zeta"), open_unit(beta, "beta")
     if not quality < HALF:
         raise ParameterError("zeta", quality, "a number in [0, 0.5)")
     half, paper = multiply(risk, HALF), way == "paper"
     cutoff = 2 * (spoilt + 1) if paper else spoilt + 1
-    law = law_of(*budget, cutoff, 2 * queries, way)
-    distance = distance_of(way, law, 2 * queries, half)
+    tests = planned_tests(budget, cutoff, 2 * queries, way)
+    distance = distance_of(tests, 2 * queries, half)
     votes = _hoeffding(queries, risk) if paper else 3
     chunks = fewest_votes(
         queries, half, dissent=THIRD, least=max(chunks_for(distance, THIRD), votes), skips_thirds=True
@@ -130,17 +126,18 @@ def soft_plan(
             ("scores", max(votes, fewest_votes(queries, half, dissent=THIRD, least=3, skips_thirds=True))),
         ),
         status="conservative" if paper else "proved",
-        law=law,
+        budget=budget,
+        tests=tests,
         max_queries=queries,
         uncertain=spoilt,
-        failed_tests=law.cutoff,
+        failed_tests=min(cutoff, 2 * queries),
         chunks=chunks,
         chunk_size=samples,
         radius=stray,
         bins=bins,
         accuracy=round_up(Fraction(3, 4 * bins)),
         required_distance=distance,
-        required_gap=multiply(add(distance, Decimal(1)), Decimal(2)),
+        required_gap=2 * (distance + 1),
         beta=risk,
     )
 
