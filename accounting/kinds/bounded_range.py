@@ -85,7 +85,7 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
         renyi=None,
         range=eta,
         copies=None,
-        batch_divergence=None,
+        batch_divergences=None,
         reason=_REASON,
     )
 

@@ -96,6 +96,6 @@ DISCRETE_LAPLACE = LeafRules(
     renyi=None,
     range=None,
     copies=_copies,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

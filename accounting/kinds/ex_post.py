@@ -79,6 +79,6 @@ EX_POST_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -80,6 +80,6 @@ LAPLACE = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

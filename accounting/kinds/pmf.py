@@ -82,6 +82,6 @@ PMF = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf == law else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

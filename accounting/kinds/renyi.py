@@ -82,7 +82,7 @@ ZCDP_RULES = LeafRules(
     renyi=_zcdp_curve,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=_REASON,
 )
 
@@ -109,6 +109,6 @@ RDP_RULES = LeafRules(
     renyi=_rdp_curve,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=_REASON,
 )

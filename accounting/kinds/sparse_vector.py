@@ -85,6 +85,6 @@ SPARSE_VECTOR = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

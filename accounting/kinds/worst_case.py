@@ -118,7 +118,7 @@ PURE_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 
@@ -151,6 +151,6 @@ APPROX_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

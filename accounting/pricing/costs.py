@@ -250,7 +250,7 @@ def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, ord
     if leaf is None:
         return price
     drawn = Drawn(leaf, how)
-    rdp = {order: batch_rdp(drawn, relation, order) for order in orders}
+    rdp = batch_rdp(drawn, relation, orders)
     return price.or_better(Cost(pure=None, rho=batch_rho(drawn, relation), mu_squared=None, rdp=rdp))
 
 

@@ -1,7 +1,7 @@
 """Tests of distances by Gaussian noise, each for itself: no threshold is drawn, none is charged more than another.
 
 A value at distance d is released if d + N(0, sigma^2), on the integers, is above the threshold; there are `max_queries`
-tests whatever they answer. docs/proofs/stability.md, section 4.
+tests whatever they answer. Source: docs/proofs/stability.md, section 4.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from dpledger.accounting import outward
-from dpledger.accounting.calibration import LEAST, MOST, least_that, meets
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.asking.calibration import LEAST, MOST, least_that, meets
 from dpledger.accounting.composition import DiscreteGaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve
 from dpledger.decimals import ZERO, in_own_context, multiply, round_down

@@ -120,6 +120,8 @@ def far_or(distance: object) -> int:
     """A distance as a whole number from 0 to FAR. TypeError or ValueError for what is none."""
     if not isinstance(distance, (int, float, Fraction, Decimal, np.integer, np.floating)):
         raise TypeError("a distance is a number")
+    if isinstance(distance, np.floating):
+        distance = float(distance)
     if distance < 0 or distance != distance:
         raise ValueError("a distance is 0 or more")
     if distance >= FAR:
@@ -141,8 +143,8 @@ def _steps_of_all(distances: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         return np.minimum(distances.astype(np.uint64), np.uint64(FAR)).astype(np.int64)
     if kind == "i":
         return np.minimum(distances.astype(np.int64), FAR)
-    if (distances != np.trunc(distances)).any():
-        raise ValueError("distances are whole")
     floats = distances.astype(np.float64)
+    if (floats != np.trunc(floats)).any():
+        raise ValueError("distances are whole")
     near = floats < 2.0**62
     return np.where(near, np.where(near, floats, 0).astype(np.int64), FAR)

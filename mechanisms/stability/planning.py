@@ -19,10 +19,12 @@ from dpledger.accounting.sparse_vectors.scales import MODES
 from dpledger.decimals import ZERO, Number, read, text, total, whole
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
+from dpledger.schema import one_of
 
 __all__ = ["Alternative", "StablePlan", "stable_plan"]
 
 _COMPARED: tuple[StableMode, ...] = (*MODES, "gaussian")
+_MODES = ("auto", "paper", *_COMPARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ def stable_plan(
         raise ParameterError("epsilon", epsilon, "a number above 0")
     if not 0 < failing < 1:
         raise ParameterError("beta", beta, "a number in (0, 1)")
+    one_of(mode, _MODES, field="mode")
     tests = stable_tests(*budget, charged, mode, max_queries=queries, delta_split=split)
     others = {
         other: needed

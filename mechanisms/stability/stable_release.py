@@ -37,7 +37,7 @@ from dpledger.accounting.stability.releases import (
     release_distance,
     release_probability,
 )
-from dpledger.decimals import multiply
+from dpledger.decimals import Number, multiply, read
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, happens
@@ -127,11 +127,12 @@ class StableRelease:
         result: dict[str, Plain] = plain(values)
         return result
 
-    def released_from(self, beta: Decimal) -> int:
+    def released_from(self, beta: Number) -> int:
         """The least distance at which a value is released with probability at least 1 - beta."""
+        missed = read(beta, field="beta")
         if self.mode == "optimal":
-            return release_distance(self.epsilon, self.delta, beta)
-        return noisy_distance(self._noisy(), beta)
+            return release_distance(self.epsilon, self.delta, missed)
+        return noisy_distance(self._noisy(), missed)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless the data are a pair."""

@@ -336,9 +336,7 @@ LIES: dict[str, tuple[type, Callable[[Any], dict[str, Any]]]] = {
     "a narrow range": (BoundedRange, lambda rules: {"range": lambda leaf: leaf.eta / 2}),
     "a batch at half its divergence": (
         GaussianLaw,
-        lambda rules: {
-            "batch_divergence": lambda leaf, how, at, order: rules.batch_divergence(leaf, how, at, order) / 2
-        },
+        lambda rules: {"batch_divergences": lambda *asked: tuple(one / 2 for one in rules.batch_divergences(*asked))},
     ),
     "no outcome": (SparseVectorLaw, lambda _: {"outcome": None}),
     "an outcome that lost nothing": (

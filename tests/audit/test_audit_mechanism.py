@@ -16,6 +16,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.zoo import ZOO, exhibit
+from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
 from dpledger.audit.zoo.twins import HalfNoiseLaplace
 from dpledger.errors import ParameterError, RelationError
@@ -45,7 +46,7 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", list(ZOO))
+@pytest.mark.parametrize("name", list(CLAIMED))
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     shown = ZOO[name]
     result = audit_mechanism(

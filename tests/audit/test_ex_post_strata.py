@@ -7,6 +7,7 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ def searched(values: list[float], rng: Rng) -> Release[Any]:
     asked = 0
     for place in range(len(values)):
         asked += 1
-        if run.ask(lambda data, place=place: data[place]).name == "ABOVE":
+        if run.ask(itemgetter(place)).name == "ABOVE":
             break
     closed = run.close()
     return Release(value=asked, parts=closed.parts)

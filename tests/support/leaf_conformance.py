@@ -318,11 +318,10 @@ class LeafConformance:
                 assert max(divergence(shown, float(order)) / float(order) for order in ORDERS) <= float(price.rho)
 
     def test_what_it_says_of_a_batch_is_above_what_a_mixture_shows(self, example: Example) -> None:
-        said = rules_of(example.leaf).batch_divergence
+        said = rules_of(example.leaf).batch_divergences
         if said is None:
             return
-        for order in ORDERS:
-            found = said(example.leaf, Poisson(RATE), ADD, order)
+        for order, found in zip(ORDERS, said(example.leaf, Poisson(RATE), ADD, ORDERS), strict=True):
             assert found is not None
             for direction in DIRECTIONS:
                 shown = turned(mixed(example.pair(1), float(RATE)), direction)

@@ -154,7 +154,7 @@ BIT = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 ''',
@@ -247,7 +247,7 @@ COUNTED = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 ''',
