@@ -11,7 +11,7 @@ A query is a whole distance to a dataset of another value, 0 where a neighbour h
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -19,8 +19,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
+from dpledger.accounting.sparse_vectors.accuracy import Noise, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, composition_delta
 from dpledger.accounting.sparse_vectors.scales import (
     AUTO_BETA,
@@ -34,7 +35,7 @@ from dpledger.accounting.sparse_vectors.stability import stability_delta
 from dpledger.decimals import ZERO, add, multiply, round_down, round_up, subtract
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 
-__all__ = ["required_distance", "stable_law"]
+__all__ = ["published_law", "required_distance", "stable_law"]
 
 Array = npt.NDArray[np.float64]
 MOST_STEPS = 2**53 - 1  # a threshold is below it
@@ -79,12 +80,35 @@ def stable_law(
     return min(found, key=lambda law: required_distance(law, queries, AUTO_BETA))
 
 
-def required_distance(law: SparseVectorLaw, max_queries: int, beta: Decimal) -> Decimal:
+def required_distance(law: SparseVectorLaw, max_queries: int, beta: Decimal, *, noise: Noise = "laplace") -> Decimal:
     """The distance from which on every value is released, for all of `max_queries` queries at once: `stable_at` and
     `svt_alpha` above it.
 
-    Claim: with probability at least 1 - beta, as long as fewer queries than the cutoff are nearer."""
-    return add(Decimal(law.stable_at or 0), svt_alpha(law, max_queries, beta))
+    Claim: with probability at least 1 - beta, for noise of this kind, as long as fewer queries than the cutoff are
+    nearer."""
+    return add(Decimal(law.stable_at or 0), svt_alpha(law, max_queries, beta, noise=noise))
+
+
+@lru_cache(maxsize=256)
+def published_law(epsilon: Decimal, delta: Decimal, cutoff: int, max_queries: int) -> SparseVectorLaw:
+    """The scales and the threshold of Bassily-Thakkar-Thakurta 2018, Algorithm 3: lambda = sqrt(32 T log(2/delta))
+    / epsilon (on queries twice that), w = 2 lambda log(2m/delta).
+
+    Claim: `certify` accepts the result. The published argument for w does not hold, the guarantee does
+    (docs/proofs/sparse_vector.md, "Released values"). Raises as `stable_law`.
+    """
+    if not 0 < delta < HALF:
+        raise ParameterError("delta", delta, "a number in (0, 0.5): values are released with some probability")
+    cutoff = min(cutoff, max_queries)
+    law = sparse_vector_law(epsilon, round_down(multiply(delta, HALF)), cutoff, "dr14")
+    with localcontext(outward.context(delta)):
+        threshold = law.query_scale * outward.ln(2 * max_queries / delta)
+        at = int(threshold.to_integral_value(rounding=ROUND_CEILING))
+    if at > MOST_STEPS:
+        raise InfeasiblePlan(f"the published threshold for {max_queries} queries is 2^53 or more")
+    law = replace(law, delta=delta, stable_at=at)
+    certify(law)
+    return law
 
 
 def _of_mode(

@@ -12,13 +12,8 @@ if TYPE_CHECKING:
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
-    from dpledger.accounting.allotting import (
-        Allowance as Allowance,
-    )
-    from dpledger.accounting.calibration import (
-        calibrate as calibrate,
-        calibrate_count as calibrate_count,
-    )
+    from dpledger.accounting.asking.allotting import Allowance as Allowance
+    from dpledger.accounting.asking.calibration import calibrate as calibrate, calibrate_count as calibrate_count
     from dpledger.accounting.composition import (
         AllowanceFilter as AllowanceFilter,
         Chain as Chain,
@@ -130,6 +125,30 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.mean import (
         GradualMean as GradualMean,
     )
+    from dpledger.mechanisms.stability.answers import (
+        UNSTABLE as UNSTABLE,
+        SideBySide as SideBySide,
+    )
+    from dpledger.mechanisms.stability.ensembles.chunkers import (
+        Hashed as Hashed,
+    )
+    from dpledger.mechanisms.stability.ensembles.ensemble import (
+        Ensemble as Ensemble,
+    )
+    from dpledger.mechanisms.stability.planning import (
+        StablePlan as StablePlan,
+        stable_plan as stable_plan,
+    )
+    from dpledger.mechanisms.stability.stable_queries import (
+        StableQueries as StableQueries,
+    )
+    from dpledger.mechanisms.stability.stable_release import (
+        StableRelease as StableRelease,
+    )
+    from dpledger.mechanisms.stability.voting import (
+        PrivateClassifier as PrivateClassifier,
+        SampleAndAggregate as SampleAndAggregate,
+    )
     from dpledger.mechanisms.threshold.above_threshold import (
         AboveThreshold as AboveThreshold,
     )
@@ -163,8 +182,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "dpledger.accounting.allotting": ("Allowance",),
-    "dpledger.accounting.calibration": (
+    "dpledger.accounting.asking.allotting": ("Allowance",),
+    "dpledger.accounting.asking.calibration": (
         "calibrate",
         "calibrate_count",
     ),
@@ -262,6 +281,22 @@ _HOME = {
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.stability.answers": (
+        "UNSTABLE",
+        "SideBySide",
+    ),
+    "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
+    "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
+    "dpledger.mechanisms.stability.planning": (
+        "StablePlan",
+        "stable_plan",
+    ),
+    "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
+    "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
+    "dpledger.mechanisms.stability.voting": (
+        "PrivateClassifier",
+        "SampleAndAggregate",
+    ),
     "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),

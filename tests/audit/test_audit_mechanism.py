@@ -39,6 +39,10 @@ TRIALS = {
     "gaussian_levels_fresh": 100_000,
     "laplace_noise_by_l2": 100_000,
     "brownian_levels_narrow_bridge": 100_000,
+    "voted_answers": 100_000,
+    "voted_answers_whole_gap": 100_000,
+    "voted_answers_overlap_of_two": 200_000,
+    "classifier_half_count": 100_000,
 }
 
 

@@ -20,7 +20,9 @@ from dpledger.errors import ContractViolation, ForkedProcess, Halted, ParameterE
 from dpledger.mechanisms.entropy import Entropy, Words, seeded, system
 from dpledger.mechanisms.noise import DiscreteLaplace, recording
 from dpledger.mechanisms.protocol import AnswersMany, Release
-from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector, SparseVectorRun, run as runs
+from dpledger.mechanisms.threshold import Counts, Outcome, SparseVector, SparseVectorRun, epochs, run as runs
+from dpledger.mechanisms.threshold.epochs import Epochs
+from dpledger.mechanisms.threshold.sparse_vector import thresholding
 from forking import in_child
 from ledger_mechanisms import stream, training
 from tapes import declared
@@ -84,7 +86,7 @@ def law_of(ask: Ask, tests: SparseVector, monkeypatch: pytest.MonkeyPatch) -> di
     tape: list[int] = []
     while True:
         door = Door(tape)
-        monkeypatch.setattr(runs, "draw", door)
+        monkeypatch.setattr(epochs, "draw", door)
         run, answers = tests.open(None, entropy=seeded(0)), []
         try:
             for answer in ask(run, VALUES):
@@ -116,7 +118,7 @@ def test_batches_have_the_law_of_asking_one_by_one(
         assert law_of(ask, tests, monkeypatch) == exact
 
 
-class Careless(SparseVectorRun):
+class Careless(Epochs):
     """A twin that keeps one threshold through a batch of a mode that renews it."""
 
     def _failed(self, noisy: Any, charges: int) -> Any:
@@ -126,7 +128,7 @@ class Careless(SparseVectorRun):
 def test_a_batch_that_renews_no_threshold_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = SparseVector(epsilon=1, cutoff=2, threshold=10, grid=1, mode="basic")
     exact = law_of(one_by_one, tests, monkeypatch)
-    monkeypatch.setattr("dpledger.mechanisms.threshold.sparse_vector.SparseVectorRun", Careless)
+    monkeypatch.setattr(runs, "Epochs", Careless)
     assert law_of(at_once, tests, monkeypatch) != exact
 
 
@@ -215,7 +217,7 @@ def test_every_kind_of_number_counts_as_when_it_is_asked_alone(values: Any, chan
             run.ask(value)
     with recording() as together_:
         tests.open(None, entropy=seeded(2)).ask_many(values)
-    law = tests.open(None, entropy=seeded(0))._tests.query_noise
+    law = thresholding(tests).query_noise
     singles = [draw.value for draw in alone if draw.law == law]
     (batch,) = (draw.value for draw in together_ if draw.law == law)
     assert isinstance(batch, np.ndarray)

@@ -23,10 +23,11 @@ from typer.testing import CliRunner
 
 import ledger_golden
 from dpledger import decimals
-from dpledger.accounting import certified, conversions, costs, filters, outward, prices, rules
-from dpledger.accounting.adding import together
-from dpledger.accounting.allotting import Allowance, allotted
-from dpledger.accounting.calibration import calibrate, calibrate_count
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic import conversions, outward, prices
+from dpledger.accounting.arithmetic.adding import together
+from dpledger.accounting.asking.allotting import Allowance, allotted
+from dpledger.accounting.asking.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -51,19 +52,31 @@ from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.accounting.sparse_vectors.stability import stability_delta
-from dpledger.accounting.sparse_vectors.stable_scales import required_distance, stable_law
+from dpledger.accounting.sparse_vectors.stable_scales import published_law, required_distance, stable_law
+from dpledger.accounting.stability.gaussian_tests import gaussian_distance, gaussian_tests
+from dpledger.accounting.stability.releases import (
+    grouped_noisy,
+    noisy_distance,
+    noisy_release,
+    release_distance,
+    release_probability,
+    sure_distance,
+)
 from dpledger.cli import app
-from dpledger.ledger import bundle, readings
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import accounts
+from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.stability.stable_release import StableRelease
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -242,7 +255,26 @@ def _stable_vectors() -> dict[str, Answer]:
         return found, stability_delta(found), delta_by_cause(found), required_distance(found, 9, Decimal("0.05"))
 
     modes = ("single_threshold", "target_charging", "basic", "kov", "auto")
-    return {f"stable vector {mode}": partial(law, mode) for mode in modes}
+    laws: dict[str, Answer] = {f"stable vector {mode}": partial(law, mode) for mode in modes}
+    return {**laws, "stable vector paper": lambda: published_law(THIRD, SMALL, 5, 1000)}
+
+
+def _stable_releases() -> dict[str, Answer]:
+    beta = Decimal("0.05")
+
+    def best() -> object:
+        distances = (0, 7, 30, sure_distance(THIRD, SMALL) - 1)
+        return [release_probability(THIRD, SMALL, d) for d in distances], release_distance(THIRD, SMALL, beta)
+
+    def noisy() -> object:
+        found = noisy_release(THIRD, SMALL)
+        return found, noisy_distance(found, beta), grouped_noisy(THIRD, found)
+
+    def gaussian() -> object:
+        found = gaussian_tests(THIRD, SMALL, 50)
+        return found, gaussian_distance(found, beta)
+
+    return {"stable release": best, "stable release with noise": noisy, "gaussian stable tests": gaussian}
 
 
 def _sparse_vectors() -> dict[str, Answer]:
@@ -344,6 +376,9 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "stable release drawn": lambda: str(
+            StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
+        ),
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
@@ -410,6 +445,7 @@ def quick() -> dict[str, str]:
             **_filters(),
             **_sparse_vectors(),
             **_stable_vectors(),
+            **_stable_releases(),
             **_ex_post(),
         }
     )

@@ -16,6 +16,9 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
+from dpledger.mechanisms.stability.ensembles.forms import Form
+from learners import majority
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
@@ -49,6 +52,9 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+FITTED = Fitted((None,) * 3, Form(None, None, (), 0.0), "slots", 2, False, False)
+VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
+SIDES = {"values": "values are data", "distances": "distances are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 INJECTED = "a part that tests and stores put in, typed by a protocol"
@@ -226,6 +232,32 @@ DOORS: dict[str, Door] = {
     "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
+    "Hashed": Door(dpl.Hashed, {"salt": "a text"}),
+    "Ensemble.fit": Door(
+        dpl.Ensemble.fit,
+        {
+            "learner": majority,
+            "units": (np.zeros((9, 2)), [0] * 9),
+            "chunks": 3,
+            "chunker": "slots",
+            "relation": None,
+            "ids": None,
+            "words": (),
+            "unsafe_entropy": None,
+        },
+        {"ids": "ids|units|chunker", "units": "units|data|chunks", "relation": "relation|slots"},
+        {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
+    ),
+    "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
+    "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
+    "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
+    "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
+    "StableQueries": Door(dpl.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}),
+    "StableRelease": Door(dpl.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
+    "StableRelease.released_from": Door(of(lambda: dpl.StableRelease(1, "1e-6"), "released_from"), {"beta": "0.05"}),
+    "stable_plan": Door(
+        dpl.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
+    ),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
     "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
     "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
@@ -353,12 +385,17 @@ DOORS: dict[str, Door] = {
     "report": Door(dpl.report, {"book": kept()}),
 }
 
-WORDS: dict[str, str] = {"__version__": "text", "Composition": "a union of types, for annotations"}
+WORDS: dict[str, str] = {
+    "__version__": "text",
+    "UNSTABLE": "an answer",
+    "Composition": "a union of types, for annotations",
+}
 """Public names that are no door."""
 
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "StablePlan": "dpledger makes it",
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"
@@ -366,6 +403,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    "SideBySide.first": "between a batch of queries and its run",
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",

@@ -1,4 +1,4 @@
-"""Faulty twins of the sparse vector: each is a run that breaks one rule, priced and claimed as the correct one.
+"""Faulty twins of the sparse vector: each is tests that break one rule, priced and claimed as the correct one.
 
 `TWINS` names them; `open_twin` opens one in place of the correct run.
 """
@@ -11,37 +11,38 @@ from collections.abc import Mapping
 from dpledger.decimals import multiply
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace
-from dpledger.mechanisms.threshold import Outcome, SparseVector, SparseVectorRun
+from dpledger.mechanisms.threshold import SparseVector, SparseVectorRun
+from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
 from dpledger.mechanisms.threshold.run import Thresholding
 from dpledger.mechanisms.threshold.sparse_vector import thresholding
 
 __all__ = ["TWINS", "open_twin"]
 
 
-class NoQueryNoise(SparseVectorRun):
+class NoQueryNoise(Epochs):
     """SVT-B1: the queries get no noise. Infinite loss: an order of the two noisy comparisons becomes impossible."""
 
-    def _test(self, steps: int) -> Outcome:
-        return self._answered(steps > self._threshold())
+    def test(self, steps: int) -> bool:
+        return self._counted(steps > self._threshold())
 
 
-class HalfQueryNoise(SparseVectorRun):
+class HalfQueryNoise(Epochs):
     """SVT-B2: the query noise has the scale of the threshold noise. True epsilon 3 / threshold_scale an epoch."""
 
-    def __init__(self, tests: Thresholding, data: object, entropy: Entropy) -> None:
-        assert tests.threshold_noise is not None
-        super().__init__(dataclasses.replace(tests, query_noise=tests.threshold_noise), data, entropy)
+    def __init__(self, plan: EpochPlan, entropy: Entropy) -> None:
+        assert plan.threshold_noise is not None
+        super().__init__(dataclasses.replace(plan, query_noise=plan.threshold_noise), entropy)
 
 
-class OneMore(SparseVectorRun):
+class OneMore(Epochs):
     """SVT-B3: halts after cutoff + 1 charged answers, with noise set for the cutoff."""
 
     @property
     def halted(self) -> bool:
-        return len(self._closed_epochs) == self._tests.law.cutoff + 1
+        return self.charged == self._plan.law.cutoff + 1
 
 
-class NeverHalts(SparseVectorRun):
+class NeverHalts(Epochs):
     """SVT-B4: the cutoff is ignored."""
 
     @property
@@ -49,37 +50,45 @@ class NeverHalts(SparseVectorRun):
         return False
 
 
-class FreshThreshold(SparseVectorRun):
+class FreshThreshold(Epochs):
     """SVT-B5: the threshold noise is redrawn for every query, so that free answers are no longer free."""
 
-    def _test(self, steps: int) -> Outcome:
+    def test(self, steps: int) -> bool:
         self._noisy_threshold = None
-        return super()._test(steps)
+        return super().test(steps)
 
 
-class NoiseOfOneCharge(SparseVectorRun):
+class NoiseOfOneCharge(Epochs):
     """SVT-B6: the noise is set for a cutoff of one. True epsilon: cutoff times the claim."""
 
-    def __init__(self, tests: Thresholding, data: object, entropy: Entropy) -> None:
-        assert tests.threshold_noise is not None
-        cutoff = tests.law.cutoff
-        smaller = (DiscreteLaplace(noise.scale / cutoff) for noise in (tests.threshold_noise, tests.query_noise))
+    def __init__(self, plan: EpochPlan, entropy: Entropy) -> None:
+        assert plan.threshold_noise is not None
+        cutoff = plan.law.cutoff
+        smaller = (DiscreteLaplace(noise.scale / cutoff) for noise in (plan.threshold_noise, plan.query_noise))
         threshold_noise, query_noise = smaller
-        right = dataclasses.replace(tests, threshold_noise=threshold_noise, query_noise=query_noise)
-        super().__init__(right, data, entropy)
+        wrong = dataclasses.replace(plan, threshold_noise=threshold_noise, query_noise=query_noise)
+        super().__init__(wrong, entropy)
 
 
-class ChargesAsCalls(SparseVectorRun):
+class ChargesAsCalls(Epochs):
     """TCT-B1: target charging composed over the cutoff instead of the calls: noise of cutoff / epsilon on a query. The
     loss grows with the length of the run."""
 
-    def __init__(self, tests: Thresholding, data: object, entropy: Entropy) -> None:
-        law = tests.law
-        scale = multiply(tests.sensitivity.value, law.cutoff) / law.epsilon
-        super().__init__(dataclasses.replace(tests, query_noise=DiscreteLaplace(scale)), data, entropy)
+    def __init__(self, plan: EpochPlan, entropy: Entropy) -> None:
+        law = plan.law
+        scale = multiply(plan.sensitivity.value, law.cutoff) / law.epsilon
+        super().__init__(dataclasses.replace(plan, query_noise=DiscreteLaplace(scale)), entropy)
 
 
-TWINS: Mapping[str, type[SparseVectorRun]] = {
+class _Faulty(SparseVectorRun):
+    """The run whose tests are those of a twin."""
+
+    def __init__(self, twin: type[Epochs], plan: Thresholding, data: object, entropy: Entropy) -> None:
+        super().__init__(plan, data, entropy)
+        self._tests = twin(plan, entropy)
+
+
+TWINS: Mapping[str, type[Epochs]] = {
     "SVT-B1": NoQueryNoise,
     "SVT-B2": HalfQueryNoise,
     "SVT-B3": OneMore,
@@ -92,4 +101,4 @@ TWINS: Mapping[str, type[SparseVectorRun]] = {
 
 def open_twin(name: str, mechanism: SparseVector, data: object, *, entropy: Entropy) -> SparseVectorRun:
     """The faulty run `name` in place of the mechanism's own."""
-    return TWINS[name](thresholding(mechanism), data, entropy)
+    return _Faulty(TWINS[name], thresholding(mechanism), data, entropy)

@@ -1,0 +1,122 @@
+"""Tests of distances by Gaussian noise, each for itself: no threshold is drawn, none is charged more than another.
+
+A value at distance d is released if d + N(0, sigma^2), on the integers, is above the threshold; there are `max_queries`
+tests whatever they answer. Source: docs/proofs/stability.md, section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.asking.calibration import LEAST, MOST, least_that, meets
+from dpledger.accounting.composition import DiscreteGaussianLaw, Repeated, Sequence
+from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve
+from dpledger.decimals import ZERO, in_own_context, multiply, round_down
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.relations import Relation
+
+__all__ = ["GaussianTestsLaw", "gaussian_distance", "gaussian_tests", "gaussian_tests_parts"]
+
+HALF = Decimal("0.5")
+DIGITS = 6  # of sigma
+MOST_STEPS = 2**53 - 1  # a threshold is below it
+LEAST_TAIL = Decimal("1e-60")  # of a probability that can be written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianTestsLaw:
+    """`delta_stability`: the chance that one of the tests releases a value at distance 0."""
+
+    sigma: Decimal
+    threshold: int
+    max_queries: int
+    delta_stability: Decimal
+
+
+@lru_cache(maxsize=64)
+def gaussian_tests(
+    epsilon: Decimal, delta: Decimal, max_queries: int, *, delta_split: Decimal = HALF
+) -> GaussianTestsLaw:
+    """The tests with the least noise, and then the least threshold, that keep (epsilon, delta); `delta_split` of delta
+    is for composing them.
+
+    Claim: `gaussian_tests_parts` of the result are (epsilon, delta)-DP under every relation. Source: the engine, and
+    docs/proofs/stability.md, section 4. InfeasiblePlan where no noise or no threshold does that can be written.
+    """
+    if not 0 < delta < HALF:
+        raise ParameterError("delta", delta, "a number in (0, 0.5): values are released with some probability")
+    if not 0 < delta_split < 1:
+        raise ParameterError("delta_split", delta_split, "a number in (0, 1)")
+    composed = round_down(multiply(delta, delta_split))
+    target = ApproxDP(epsilon, composed)
+
+    def enough(sigma: Decimal) -> bool:
+        return meets(Repeated(DiscreteGaussianLaw(sigma, 1), max_queries), target, relation=Relation.ADD_REMOVE)
+
+    sigma = least_that(enough, within=(LEAST, MOST), digits=DIGITS) if composed else None
+    if sigma is None:
+        raise InfeasiblePlan(f"no Gaussian noise keeps epsilon {epsilon} and delta {composed} for {max_queries} tests")
+    threshold = _threshold(sigma, max_queries, round_down(Fraction(delta) - Fraction(composed)))
+    law = GaussianTestsLaw(
+        sigma=sigma,
+        threshold=threshold,
+        max_queries=max_queries,
+        delta_stability=_stability(sigma, threshold, max_queries),
+    )
+    if not meets(gaussian_tests_parts(law), ApproxDP(epsilon, delta), relation=Relation.ADD_REMOVE):
+        raise InfeasiblePlan(f"epsilon {epsilon} and delta {delta} leave no room for what the tests cost together")
+    return law
+
+
+def gaussian_tests_parts(law: GaussianTestsLaw) -> Sequence:
+    """What the tests are made of.
+
+    Claim: the run is dominated by it, test by test. Source: docs/proofs/stability.md, section 4: which says, too, why
+    the second part is stated as a curve, of which no group is known."""
+    tests = Repeated(DiscreteGaussianLaw(law.sigma, 1), law.max_queries)
+    return Sequence((tests, PrivacyCurve((ZERO,), (law.delta_stability,))))
+
+
+def gaussian_distance(law: GaussianTestsLaw, beta: Decimal) -> int:
+    """The distance from which on every value is released, for all tests at once, with probability at least 1 - beta.
+
+    Claim: P(noise <= threshold - result) <= beta / max_queries. Source: docs/proofs/stability.md, section 4."""
+    if not 0 < beta < 1:
+        raise ParameterError("beta", beta, "a number in (0, 1)")
+    with localcontext(outward.context(law.sigma)):
+        each = beta / law.max_queries
+        return law.threshold + 1 + (_reach(law.sigma, each) if each < HALF else 0)
+
+
+def _threshold(sigma: Decimal, tests: int, stability: Decimal) -> int:
+    """The least threshold with at most this `_stability`."""
+    with localcontext(outward.context(stability)):
+        high = _reach(sigma, min(stability / tests, HALF))
+    while _stability(sigma, high, tests) > stability:
+        high += 1
+    while high > 1 and _stability(sigma, high - 1, tests) <= stability:
+        high -= 1
+    if high > MOST_STEPS:
+        raise InfeasiblePlan(f"a delta of {stability} for {tests} values needs a threshold of 2^53 or more")
+    return high
+
+
+@in_own_context
+def _reach(sigma: Decimal, tail: Decimal) -> int:
+    """Steps whose normal tail is at most this."""
+    return int((sigma * outward.tail_quantile(-outward.ln(tail))).to_integral_value(rounding=ROUND_CEILING))
+
+
+@lru_cache(maxsize=1024)
+def _stability(sigma: Decimal, threshold: int, tests: int) -> Decimal:
+    """1 - (1 - p)^tests from above, p the chance that noise on the integers is above the threshold.
+
+    Source: Canonne-Kamath-Steinke 2020, Proposition 25: p is at most the normal tail at the threshold."""
+    with localcontext(outward.context(sigma, digits=120)):
+        tail = max(outward.normal_tail(threshold / sigma)[1], LEAST_TAIL)
+    with localcontext(outward.context(tail)):
+        return outward.above(-outward.expm1(tests * outward.ln1p(-tail)))

@@ -1,0 +1,1 @@
+"""Values released where they are stable: no unit near enough decides which."""

@@ -1,0 +1,194 @@
+"""A learner on one chunk: a fresh copy, public coins, no word to anybody, and no vote where it fails.
+
+A learner is an estimator with `fit` and `predict`, of which each chunk gets a copy that was never fitted, or a function
+`fit(X, y) -> predict`. Its coins are a function of the public number of the chunk: what is left of a shared generator
+by one chunk would tell the next one of it. An exception depends on the chunk's rows, so it is an abstention.
+
+>>> def most(rows, labels):
+...     top = int(np.bincount(labels).argmax())
+...     return lambda asked: [top] * len(asked)
+>>> form = Form.of(np.zeros((1, 1)), words=(), missing=0.0)
+>>> chunk = ([[0.5], [0.25], [2.0]], [1, 1, 7])
+>>> predict = trained(most, chunk, form=form, classes=2, number=0)
+>>> voted([predict, None], np.zeros((4, 1)), classes=2).tolist()
+[[1, 1, 1, 1], [-1, -1, -1, -1]]
+>>> trained(most, ([], []), form=form, classes=2, number=1) is None
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib
+import inspect
+import io
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of
+from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
+
+__all__ = ["Learner", "Predict", "apart", "check_learner", "packed", "trained", "voted"]
+
+Predict: TypeAlias = Callable[[Any], Any]
+"""What a learner returns: the classes of rows."""
+Learner: TypeAlias = Any
+"""An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
+
+_FAILS = (Exception, SystemExit)  # of the learner's code: what it raises depends on private rows
+_WORLD = threading.RLock()  # generators, filters and streams that all threads share
+
+
+def check_learner(learner: Learner) -> None:
+    """ParameterError for what is no learner."""
+    is_estimator = hasattr(learner, "fit") and hasattr(learner, "predict") and not isinstance(learner, type)
+    if not is_estimator and not callable(learner):
+        raise ParameterError(
+            "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"
+        )
+
+
+def trained(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> Predict | None:
+    """The model of a chunk, its rows (and their labels, if it has two columns); None where it has none: it is empty, or
+    the learner failed. Rows whose label is no class are left out. Raises for nothing that a chunk holds."""
+    try:
+        with apart(), _alone(number) as seed:
+            rows, labels = _examples(chunk, form, classes)
+            return _fitted(learner, rows, labels, seed) if len(rows) else None
+    except _FAILS:
+        return None
+
+
+def voted(models: Sequence[Predict | None], rows: Any, *, classes: int) -> npt.NDArray[Any]:
+    """The votes of the models of all chunks on queries, a row a model; abstentions where there is no model, or it fails
+    on them, or names no class."""
+    found = np.full((len(models), len(rows)), ABSTAINS, dtype=np.int16 if classes < 2**15 else np.int32)
+    with apart():
+        for number, predict in enumerate(models):
+            if predict is not None:
+                _vote(predict, rows, found[number], classes, number)
+    return found
+
+
+def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int, number: int) -> None:
+    try:
+        with _alone(number):
+            named = classes_of(predict(_own(rows)), classes)
+    except _FAILS:
+        return
+    if named.shape == votes.shape:
+        votes[:] = named
+
+
+def _own(rows: Any) -> Any:
+    """A copy for one model: what it alters, the next one does not see."""
+    is_flat = hasattr(rows, "iloc") or (isinstance(rows, np.ndarray) and rows.dtype != object)
+    return copy.copy(rows) if is_flat else copy.deepcopy(rows)
+
+
+def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> bytes | None:
+    """`trained`, as bytes from a worker process: a model that does not pickle is none."""
+    predict = trained(learner, chunk, form=form, classes=classes, number=number)
+    try:
+        return None if predict is None else _as_bytes(predict)
+    except _FAILS:
+        return None
+
+
+def _as_bytes(predict: Predict) -> bytes:
+    """Functions inside functions too: joblib brings what does it along, the older ones as a part of themselves."""
+    try:
+        dumps = importlib.import_module("cloudpickle").dumps
+    except ImportError:
+        dumps = importlib.import_module("joblib.externals.cloudpickle").dumps
+    found: bytes = dumps(predict)
+    return found
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Run learners' code, one thread at a time, and then put the generators back that belong to the whole process."""
+    with _WORLD:
+        ours, theirs = np.random.get_state(), random.getstate()
+        try:
+            yield
+        finally:
+            np.random.set_state(ours)
+            random.setstate(theirs)
+
+
+@contextlib.contextmanager
+def _alone(number: int) -> Iterator[int]:
+    """The code of one chunk, `apart`: generators start from its number, warnings and what it prints are dropped."""
+    seed = int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
+    np.random.seed(seed)
+    random.seed(seed)
+    with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield seed
+
+
+def _examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
+    """The rows of a chunk that have a class, and their labels; all rows, and no labels, where it has one column."""
+    rows = form.read(chunk[0])
+    if len(chunk) == 1:
+        return rows, None
+    labels = classes_of(chunk[1], classes)
+    kept = np.flatnonzero(labels >= 0)
+    if len(kept) == len(labels):
+        return rows, labels
+    return (rows.iloc[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]), labels[kept]
+
+
+def _fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
+    predict: Predict
+    if hasattr(learner, "fit"):
+        model = _unfitted(learner)
+        _seed(model, seed)
+        model.fit(rows) if labels is None else model.fit(rows, labels)
+        predict = model.predict
+    else:
+        own = copy.deepcopy(learner)
+        predict = own(rows, labels, seed=seed) if _takes_seed(own) else own(rows, labels)
+        if not callable(predict):
+            raise TypeError("a learner that returns no function")
+    return predict
+
+
+def _takes_seed(function: Any) -> bool:
+    try:
+        return "seed" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of some functions written in C nobody knows
+        return False
+
+
+def _unfitted(learner: Any) -> Any:
+    """A copy that was never fitted, as scikit-learn makes it; of what does not say its parameters, a deep copy."""
+    if isinstance(learner, type):
+        return learner
+    if hasattr(learner, "__sklearn_clone__"):
+        return learner.__sklearn_clone__()
+    if hasattr(learner, "get_params"):
+        parameters = learner.get_params(deep=False)
+        return type(learner)(**{name: _unfitted(value) for name, value in parameters.items()})
+    return copy.deepcopy(learner)
+
+
+def _seed(model: Any, seed: int) -> None:
+    """Fix each `random_state` that the caller left open, of nested estimators too."""
+    if hasattr(model, "get_params") and hasattr(model, "set_params"):
+        is_state = {
+            name: seed
+            for name, value in model.get_params(deep=True).items()
+            if value is None and name.rpartition("__")[2] == "random_state"
+        }
+        model.set_params(**is_state)
