@@ -268,8 +268,7 @@ class _Subject:
         aim = _aim(self.claim, self.parts if self.own else None, relation, delta)
         if not isinstance(aim, Stated):
             return aim
-        own = cost(self.parts, relation).delta if self.parts is not None else decimals.ZERO
-        return replace(aim, batched=isinstance(self.runner, Batched), own_delta=own)
+        return replace(aim, batched=isinstance(self.runner, Batched), parts=self.parts)
 
 
 def _aim(

@@ -380,7 +380,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
-    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
