@@ -46,8 +46,8 @@ from dpledger.accounting.leaves import (
     SparseVectorOutcome,
     Tally,
 )
-from dpledger.decimals import Rate, Whole
 from dpledger.errors import ParameterError
+from dpledger.number_fields import Rate, Whole
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Exacts, Number, OpenProbability, Probability, text
+from dpledger.decimals import Number, text
 from dpledger.errors import ImplausiblePromise, ParameterError
+from dpledger.number_fields import Exact, Exacts, OpenProbability, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = [

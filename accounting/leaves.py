@@ -20,7 +20,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpledger.decimals import Exact, Exacts, Noise, Positive, Probability, Whole, total
+from dpledger.decimals import total
+from dpledger.number_fields import Exact, Exacts, Noise, Positive, Probability, Whole
 from dpledger.schema import given, record, tag
 
 __all__ = [

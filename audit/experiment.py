@@ -28,8 +28,8 @@ from pydantic import TypeAdapter
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
@@ -39,7 +39,7 @@ from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import LIBRARY, MechanismNote, Power
+from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.progress import bar
 from dpledger.relations import Relation, Unit

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.costs import cost
+from dpledger.accounting.pricing.costs import cost
 from dpledger.audit.outcomes import Floats, Outcomes, Outputs, Raised, encode
 from dpledger.decimals import Number
 from dpledger.errors import CannotCertify, ParameterError

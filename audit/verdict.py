@@ -23,7 +23,8 @@ from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction, Look, most_telling
 from dpledger.audit.strata import Stratum
 from dpledger.errors import CannotCertify
-from dpledger.ledger.bodies import Audited, MechanismNote, Power, RefutedPoint, Step
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
 from dpledger.relations import Relation
 from dpledger.schema import plain
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import dpledger as dpl
-from dpledger.ledger import keys, merkle
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import keys, merkle
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.sqlite import SQLiteStore
 

@@ -29,10 +29,10 @@ from typing import Any
 import structlog
 
 from dpledger.errors import EvidenceError
-from dpledger.ledger.bodies import KINDS, Committed
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.keys import VerifyingKey
-from dpledger.ledger.standing import State
+from dpledger.ledger.entries.bodies import KINDS, Committed
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules.standing import State
+from dpledger.ledger.signed.keys import VerifyingKey
 
 __all__ = ["EVENTS", "FIELDS", "appended", "failures", "resumed"]
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
-from dpledger.ledger import gate, values
-from dpledger.ledger.bodies import Aborted, Body, Progress, Started, Step
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.standing import OpenCharge, State, next_steps
+from dpledger.ledger.entries.bodies import Aborted, Body, Progress, Started
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import Step
+from dpledger.ledger.handle import Handle
+from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.standing import OpenCharge, State, next_steps
+from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
 from dpledger.process import Home
-
-if TYPE_CHECKING:
-    from dpledger.ledger.ledger import Ledger
 
 __all__ = ["Attempt", "Receipt"]
 
@@ -55,7 +55,7 @@ class Attempt:
 
     Nothing comes back if the process was forked since: a copy of the run may have gone on, where nobody counts."""
 
-    def __init__(self, book: Ledger, charge: str, redeem: Redeem, kind: str) -> None:
+    def __init__(self, book: Handle, charge: str, redeem: Redeem, kind: str) -> None:
         self._book = book
         self._charge = charge
         self._redeem = redeem

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dpledger.files import path_of
-from dpledger.ledger.keyfiles import KeyFiles
-from dpledger.ledger.keys import SigningKey, VerifyingKey, new_ledger_id
+from dpledger.ledger.signed.keyfiles import KeyFiles
+from dpledger.ledger.signed.keys import SigningKey, VerifyingKey, new_ledger_id
 from dpledger.ledger.stores import sqlite, staging
 
 __all__ = ["Founded", "founded"]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, VerificationError
-from dpledger.ledger import checkpoint, merkle
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Body,
@@ -34,10 +33,11 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries import entry_of
-from dpledger.ledger.keys import Signer, VerifyingKey
-from dpledger.ledger.standing import EMPTY, State
-from dpledger.ledger.state import charged_scope, step
+from dpledger.ledger.entries.entry import entry_of
+from dpledger.ledger.rules.standing import EMPTY, State
+from dpledger.ledger.rules.state import charged_scope, step
+from dpledger.ledger.signed import checkpoint, merkle
+from dpledger.ledger.signed.keys import Signer, VerifyingKey
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import ChargeRow, Reader, Transaction
 

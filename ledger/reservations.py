@@ -9,7 +9,7 @@ from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
 
 from dpledger.errors import AlreadySpent
 from dpledger.ledger.attempts import Attempt, Receipt
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.entries.entry import Entry
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Mechanism, inspect
 from dpledger.process import Home

@@ -10,34 +10,35 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
-from dpledger.accounting import outcomes, rules
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
-from dpledger.ledger import gate, quotes, readings, recomposition, values, wire
+from dpledger.ledger import requests
+from dpledger.ledger.accounts import readings, recomposition
+from dpledger.ledger.accounts.tables import Table, releases_table
 from dpledger.ledger.attempts import Attempt, Receipt
-from dpledger.ledger.bodies import LIBRARY, Audited, Body, Closed, Declared, Lost, MechanismNote
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
-from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Lost
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.handle import Handle
+from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
+from dpledger.ledger.rules import gate, quotes
+from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
-from dpledger.ledger.standing import Form, ScopeState, State, next_steps
+from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import ChargeRow, Transaction
-from dpledger.ledger.tables import Table, releases_table
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, Steps, inspect
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
-
-if TYPE_CHECKING:
-    from dpledger.ledger.ledger import Ledger
 
 __all__ = ["Receipt", "Reservation", "Scope", "Session"]
 
@@ -45,9 +46,7 @@ Data = TypeVar("Data")
 Value = TypeVar("Value")
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
-AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
-TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 MOST_COUNTED = 10**9  # copies that `afford` counts
 POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
@@ -55,7 +54,7 @@ POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 class Scope:
     """A scope of a ledger. Made by `Ledger.scope`."""
 
-    def __init__(self, ledger: Ledger, name: str) -> None:
+    def __init__(self, ledger: Handle, name: str) -> None:
         self._ledger = ledger
         self.name = name
 
@@ -85,7 +84,7 @@ class Scope:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def spent(self, delta: Number) -> Bounds:
-        """What was spent so far, read at `delta`: see `ledger.readings`."""
+        """What was spent so far, read at `delta`: see `ledger.accounts.readings`."""
         return readings.spent(self._ledger.refresh().scope(self.name), delta)
 
     def account(self) -> recomposition.ScopeAccount:
@@ -96,7 +95,7 @@ class Scope:
 
     def releases(self) -> Table[recomposition.Admission]:
         """Every charge to this scope, in order, also from the scopes that are charged to it: open, settled or aborted.
-        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.tables` lists its columns)."""
+        Iterate over them, or take `to_frame()`, a pandas DataFrame (`ledger.accounts.tables` lists its columns)."""
         state = self._ledger.refresh()
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))
@@ -106,7 +105,7 @@ class Scope:
         after, and a cheaper way to ask where there is one. Records and spends nothing; raises as they do, but returns a
         refusal instead of raising BudgetRefused."""
         if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
-            raise ParameterError("mechanism", _kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
+            raise ParameterError("mechanism", requests.kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
         _, request = self._request(mechanism, None, tail_delta)
         state = self._ledger.refresh()
         decision = gate.decide(state, request, None)
@@ -126,7 +125,7 @@ class Scope:
             state.scope(self.name),
             self._tree(what),
             most=whole(most, field="most", least=1, most=MOST_COUNTED),
-            tail_delta=None if tail_delta is None else _below_one(tail_delta),
+            tail_delta=None if tail_delta is None else requests.below_one(tail_delta),
         )
 
     def _tree(self, what: object) -> Composition:
@@ -136,7 +135,7 @@ class Scope:
         if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
             return what.under(self.relation, self.unit).parts()
         if isinstance(what, type) or not hasattr(what, "kind"):
-            raise ParameterError("what", _kind_of(what), "a mechanism or a tree, or a pair of one and a count")
+            raise ParameterError("what", requests.kind_of(what), "a mechanism or a tree, or a pair of one and a count")
         return outcomes.planned(as_tree(what))
 
     def plan_training(
@@ -196,7 +195,7 @@ class Scope:
         noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
         contract: then the full charge stands."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once (else use `open`)")
+            raise ParameterError("mechanism", requests.kind_of(mechanism), "one that answers once (else use `open`)")
         seconds = float(read(wait, field="wait", infinite=True))
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
@@ -220,7 +219,7 @@ class Scope:
         of a training run that was granted no step. The answers of an interaction are not kept, so a used key is
         AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
-            raise ParameterError("mechanism", _kind_of(mechanism), "an interaction (else use `release`)")
+            raise ParameterError("mechanism", requests.kind_of(mechanism), "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
@@ -232,7 +231,7 @@ class Scope:
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, _steps(ready), ready if isinstance(ready, Refines) else None)
+            return Session(attempt, conversation, requests.steps(ready), ready if isinstance(ready, Refines) else None)
         raise attempt.give_up(failure)
 
     def reserve(
@@ -242,7 +241,7 @@ class Scope:
         back. It counts at its cap until then, also if the process dies. Raises as `release` does, and takes
         `tail_delta` as it does; a used key is AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", _kind_of(mechanism), "one that answers once")
+            raise ParameterError("mechanism", requests.kind_of(mechanism), "one that answers once")
         ready, request = self._request(mechanism, key, tail_delta)
         if isinstance(self._enter(request, wait=0.0), Replayed):
             raise AlreadySpent(
@@ -285,26 +284,7 @@ class Scope:
     def _request(
         self, mechanism: AnyMechanism, key: str | None, tail_delta: Number | None
     ) -> tuple[AnyMechanism, Request]:
-        """The mechanism as it will run here, checked against its own claim, and what is asked. Nothing is spent."""
-        scope = self._scope
-        ready = mechanism.under(scope.relation, scope.unit)
-        claim, parts = ready.claim(), ready.parts()
-        rules.check(claim, parts, scope.relation)
-        request = Request(
-            scope=self.name,
-            key=self._draw().hex() if key is None else wire.check_id(key, "key"),
-            charge=self._draw().hex(),
-            mechanism=MechanismNote(ready.kind, ready.parameters(), LIBRARY),
-            relation=scope.relation,
-            unit=scope.unit,
-            claim=claim,
-            parts=parts,
-            failures=ready.failures(),
-            form=_form(ready),
-            steps=_steps(ready),
-            tail_delta=None if tail_delta is None else _below_one(tail_delta),
-        )
-        return ready, request
+        return requests.asked(self._scope, mechanism, key, tail_delta, self._ledger.draw)
 
     def _enter(self, request: Request, wait: float) -> Admitted | Replayed:
         """Decide and reserve, durable when this returns; wait for another attempt with the key."""
@@ -374,34 +354,9 @@ class Scope:
         value: Any = values.restored(kept)
         return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
-    def _draw(self) -> bytes:
-        return self._ledger.draw(TOKEN_BYTES)
-
     def _redeem(self) -> Redeem:
         return Redeem(self._ledger.draw(REDEEM_BYTES))
 
 
 def _earlier(row: ChargeRow) -> Earlier:
     return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)
-
-
-def _below_one(tail_delta: Number) -> Decimal:
-    number = read(tail_delta, field="tail_delta")
-    if not number < 1:
-        raise ParameterError("tail_delta", tail_delta, "a number in [0, 1)")
-    return number
-
-
-def _kind_of(value: object) -> str:
-    return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
-
-
-def _steps(mechanism: Described) -> int | None:
-    """How many steps are to be granted; None of what is not run step by step."""
-    return mechanism.steps_to_grant() if isinstance(mechanism, Steps) else None
-
-
-def _form(mechanism: Described) -> Form:
-    if isinstance(mechanism, Steps):
-        return "training"
-    return "interaction" if isinstance(mechanism, Interactive) else "release"

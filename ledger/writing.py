@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from dpledger.errors import StoreBehind
-from dpledger.ledger import checkpoint, envelope, wire
-from dpledger.ledger.bodies import TIMELESS, Body
-from dpledger.ledger.entries import Entry, format_entry
+from dpledger.ledger.entries.bodies import TIMELESS, Body
+from dpledger.ledger.entries.entry import Entry, format_entry
 from dpledger.ledger.heads import Head, index_entry
-from dpledger.ledger.keys import Signer
+from dpledger.ledger.signed import checkpoint, envelope, wire
+from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import Transaction
 
 __all__ = ["Clock", "Writing", "utc_now"]

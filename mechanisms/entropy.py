@@ -57,6 +57,11 @@ class Keystream:
     def __reduce__(self) -> str:
         raise TypeError("an entropy source does not pickle: a copy would repeat its words")
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its key is from the operating system: nobody knows it."""
+        return self._system
+
     def _start(self, key: bytes, stream: int) -> None:
         nonce = struct.pack("<IIQ", 0, 0, stream)  # 4 bytes of block counter, 12 of nonce
         self._stream: CipherContext = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()

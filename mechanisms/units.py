@@ -58,23 +58,27 @@ class ByUnit:
     rows: object
     units: object
     groups: tuple[_Positions, ...] = field(init=False)
+    words: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         columns = _columns(self.rows)
         ids = _ids(self.units)
         if len(ids) != _length(columns[0]):
             raise ParameterError("units", "another number of ids than rows", "an id for each row")
-        object.__setattr__(self, "groups", _grouped(ids))
+        groups, words = _grouped(ids)
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "words", words)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Units:
-    """The units of a dataset, to be taken by position. Shows nothing of them. `groups`: the rows of each unit; None
-    where item i of each column is unit i."""
+    """The units of a dataset, to be taken by position. Shows nothing of them. `groups`: the rows of each unit, and
+    `words` its id; None where item i of each column is unit i."""
 
     columns: tuple[Any, ...]
     side_by_side: bool
     groups: tuple[_Positions, ...] | None = None
+    words: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, data: object) -> Units:
@@ -83,7 +87,7 @@ class Units:
         No message says how many units there are: under add_remove that is private.
         """
         if isinstance(data, ByUnit):
-            return cls(_columns(data.rows), isinstance(data.rows, tuple), data.groups)
+            return cls(_columns(data.rows), isinstance(data.rows, tuple), data.groups, data.words)
         return cls(_columns(data), isinstance(data, tuple))
 
     def __len__(self) -> int:
@@ -94,6 +98,13 @@ class Units:
         such, one for each unit, where units have groups of rows."""
         taken = tuple(self._items(column, positions) for column in self.columns)
         return taken if self.side_by_side else taken[0]
+
+    def rows(self, positions: _Positions) -> tuple[Any, ...]:
+        """The rows of the units at `positions`, one unit's after another's, of each column in its own form."""
+        if self.groups is not None:
+            groups = [self.groups[position] for position in positions.tolist()]
+            positions = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+        return tuple(_taken(column, positions) for column in self.columns)
 
     def _items(self, column: Any, positions: _Positions) -> Any:
         if self.groups is None:
@@ -154,13 +165,13 @@ def _ids(units: object) -> Sequence[object]:
     return list(array)
 
 
-def _grouped(ids: Sequence[object]) -> tuple[_Positions, ...]:
-    """The positions, rising, of the rows of each unit."""
+def _grouped(ids: Sequence[object]) -> tuple[tuple[_Positions, ...], tuple[str, ...]]:
+    """The positions, rising, of the rows of each unit, and the word that its id is."""
     places: dict[str, int] = {}
     of_row = np.array([_place(name, places) for name in ids], dtype=np.int64)
     order = np.argsort(of_row, kind="stable").astype(np.int64)
     starts = np.searchsorted(of_row[order], np.arange(len(places) + 1))
-    return tuple(order[start:stop] for start, stop in pairwise(starts))
+    return tuple(order[start:stop] for start, stop in pairwise(starts)), tuple(places)
 
 
 def _place(name: object, places: dict[str, int]) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.bodies import Audited, Refused
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.entries.bodies import Audited, Refused
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Fact, ReportModel, Section, visible

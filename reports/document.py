@@ -16,9 +16,9 @@ from pathlib import Path
 
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.bodies import Reported
+from dpledger.ledger.entries.bodies import Reported
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import html, jsonform, markdown
 from dpledger.reports.build import build
 from dpledger.reports.model import SCHEMA, ReportModel

@@ -14,7 +14,7 @@ import hashlib
 from decimal import Decimal
 
 from dpledger import decimals
-from dpledger.ledger import wire
+from dpledger.ledger.signed import wire
 from dpledger.reports.model import ReportModel
 from dpledger.schema import Plain
 

@@ -18,7 +18,6 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
-from dpledger.accounting.allowances import law_of
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Chain, Composition, PoissonSampled, Repeated, Sequence, children
 from dpledger.accounting.filters import (
@@ -35,14 +34,17 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.pricing.allowances import law_of
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
 from dpledger.schema import Plain, plain
 
 __all__ = [
+    "account",
     "allowance",
     "at_least",
     "at_most",
+    "by_account",
     "count",
     "filter_rule",
     "guarantee",
@@ -57,6 +59,16 @@ __all__ = [
     "variant",
 ]
 
+ACCOUNTS = {
+    "copies": "steps of the allowance",
+    "pure": "sum of epsilons",
+    "mixed": "mixed account",
+    "mixed_pure": "mixed account, as pure",
+    "mixed_rdp": "mixed account, as Rényi",
+    "rho": "sum of zCDP prices (ρ)",
+    "mu_squared": "sum of GDP prices (μ²)",
+    "delta": "sum of deltas",
+}
 SHORT = 400  # characters of parameters in a row; the rest stands in the entry
 SMALL = Decimal("0.001")  # below it a number is written with an exponent
 DIGITS = 4
@@ -252,6 +264,22 @@ def _mixed(rule: MixedFilter) -> str:
         f"{at_most(rule.epsilon)} less an offset of {at_most(rule.offset)}, with δ = "
         f"{at_most(rule.delta_boundary)} for its boundary and a sum of deltas of at most {at_most(rule.delta_sum)}"
     )
+
+
+def account(which: str) -> str:
+    """An account or coordinate of a filter, in words."""
+    family, _, place = which.rpartition("_")
+    if not place.isdecimal():
+        return ACCOUNTS.get(which, name(which))
+    if family == "rdp":
+        return f"sum of Rényi divergences, order {int(place) + 1} of the grid"
+    return f"{ACCOUNTS.get(family, name(family))}, boundary {int(place) + 1}"
+
+
+def by_account(amounts: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
+    """Amounts in the order of ACCOUNTS, others after them by name."""
+    place = {known: number for number, known in enumerate(ACCOUNTS)}
+    return sorted(amounts.items(), key=lambda pair: (place.get(pair[0], len(place)), pair[0]))
 
 
 def parameters(words: Mapping[str, Plain], *, without: Listed[str] = ("assumes",)) -> str:

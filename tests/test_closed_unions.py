@@ -17,7 +17,8 @@ from dpledger.accounting import chains, composition, guarantees, kinds
 from dpledger.accounting.filters import kinds as filter_kinds
 from dpledger.accounting.laws import draws
 from dpledger.audit import events
-from dpledger.ledger import bodies, gate
+from dpledger.ledger.entries import bodies
+from dpledger.ledger.rules import gate
 from dpledger.mechanisms.noise import laws as noise
 from dpledger.relations import Relation
 

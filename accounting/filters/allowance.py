@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from pydantic import model_validator
 
 from dpledger.accounting.leaves import Count
-from dpledger.decimals import INFINITY, ZERO, Exact, Probability, add
+from dpledger.decimals import INFINITY, ZERO, add
 from dpledger.errors import ParameterError
+from dpledger.number_fields import Exact, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = ["NAMES", "AllowanceFilter", "reading"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
-from dpledger.accounting.conversions import boundary_offset, zcdp_within
+from dpledger.accounting.arithmetic.conversions import boundary_offset, zcdp_within
 from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
@@ -20,19 +20,9 @@ from dpledger.accounting.guarantees import (
     one_epsilon_an_order,
     rising_orders,
 )
-from dpledger.decimals import (
-    ZERO,
-    Exact,
-    OpenProbability,
-    Positive,
-    Probability,
-    add,
-    round_down,
-    round_up,
-    text,
-    total,
-)
+from dpledger.decimals import ZERO, add, round_down, round_up, text, total
 from dpledger.errors import ParameterError
+from dpledger.number_fields import Exact, OpenProbability, Positive, Probability
 from dpledger.schema import given, record, tag
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.law import Loss
 
 __all__ = ["rho_of"]

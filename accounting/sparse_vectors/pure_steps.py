@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, in_own_context
 from dpledger.errors import WorkLimit
 
@@ -98,18 +98,6 @@ def _binomial_mass(n: int, log_odds: Fraction, wins: int) -> Decimal:
     """Bin(n, p)(wins) in the current context, with a relative error below 1e-20."""
     losing = outward.ln1p(outward.exp(Decimal(log_odds.numerator) / Decimal(log_odds.denominator)))
     gain = wins * (Decimal(log_odds.numerator) / Decimal(log_odds.denominator))
-    return outward.exp(_ln_factorial(n) - _ln_factorial(wins) - _ln_factorial(n - wins) + gain - n * losing)
-
-
-@in_own_context
-def _ln_factorial(n: int) -> Decimal:
-    """log n!, with an absolute error below 1e-28: exact below 100, then Stirling's series to n^-11."""
-    if n < 100:
-        return outward.ln(Decimal(math.factorial(n)))
-    x = Decimal(n)
-    series = sum((Decimal(a) / b / x**k for a, b, k in _STIRLING), start=ZERO)
-    return x * outward.ln(x) - x + (outward.ln(x) + outward.LN_2_PI) / 2 + series
-
-
-_STIRLING = ((1, 12, 1), (-1, 360, 3), (1, 1260, 5), (-1, 1680, 7), (1, 1188, 9), (-691, 360360, 11))
-"""Stirling's series B_2k/(2k(2k-1)) n^(1-2k): (numerator, denominator, 2k-1); the error is below the next term."""
+    return outward.exp(
+        outward.ln_factorial(n) - outward.ln_factorial(wins) - outward.ln_factorial(n - wins) + gain - n * losing
+    )

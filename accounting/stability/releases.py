@@ -19,7 +19,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.sparse_vectors.accuracy import difference_tail
 from dpledger.decimals import ZERO, in_own_context, multiply, round_up, subtract
 from dpledger.errors import InfeasiblePlan, ParameterError

@@ -21,8 +21,9 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, StringConstraints
 
-from dpledger.decimals import Number, Positive, Whole, exact, read, subtract
+from dpledger.decimals import Number, exact, read, subtract
 from dpledger.errors import ParameterError
+from dpledger.number_fields import Positive, Whole
 from dpledger.schema import record, tag
 
 __all__ = [

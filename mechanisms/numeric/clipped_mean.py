@@ -22,18 +22,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import (
-    Number,
-    OptionalPositive,
-    OptionalSigned,
-    Positive,
-    Signed,
-    add,
-    multiply,
-    read,
-    round_up,
-    subtract,
-)
+from dpledger.decimals import Number, add, multiply, read, round_up, subtract
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.distances import Distances, check_range
@@ -46,6 +35,7 @@ from dpledger.mechanisms.numeric.rows import (
     rows_of,
 )
 from dpledger.mechanisms.protocol import Release
+from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.guarantees import GDP
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_down, round_up
+from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import (
@@ -40,6 +40,7 @@ from dpledger.mechanisms.numeric.grid import (
 )
 from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -19,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dpledger.accounting.arithmetic.prices import gaussian_mu_squared
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import ZCDP, PureDP
-from dpledger.accounting.prices import gaussian_mu_squared
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_down, round_up
+from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
 from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

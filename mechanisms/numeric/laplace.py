@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, round_up
+from dpledger.decimals import Number, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import (
@@ -39,6 +39,7 @@ from dpledger.mechanisms.numeric.grid import (
 )
 from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.number_fields import OptionalPositive, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -21,11 +21,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import (
-    Number,
-    OptionalSignedNumbers,
-    Positive,
-)
+from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, half_width
@@ -43,6 +39,7 @@ from dpledger.mechanisms.numeric.rows import (
     word_positions,
 )
 from dpledger.mechanisms.protocol import Release
+from dpledger.number_fields import OptionalSignedNumbers, Positive
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -32,17 +32,7 @@ from pydantic import Field, StringConstraints
 
 from dpledger.accounting.composition import Chain, Composition, LaplaceLaw, Sequence, SparseVectorLaw
 from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
-from dpledger.decimals import (
-    Number,
-    OpenProbability,
-    OptionalPositive,
-    Positive,
-    Whole,
-    add,
-    negative,
-    read,
-    round_up,
-)
+from dpledger.decimals import Number, add, negative, read, round_up
 from dpledger.errors import InfeasiblePlan, ParameterError, RelationError
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import Entropy
@@ -54,6 +44,7 @@ from dpledger.mechanisms.refinement.examples import Shape, bounded, check_exampl
 from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, calibrated, level, theories
 from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun, Thresholding
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
+from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

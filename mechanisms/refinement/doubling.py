@@ -26,7 +26,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import OptionalPositive, Positive, Signed, Whole, add, multiply, read, text, total
+from dpledger.decimals import add, multiply, read, text, total
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity, draw
@@ -46,6 +46,7 @@ from dpledger.mechanisms.refinement.laplace import LaplacePlan, laplace_plan
 from dpledger.mechanisms.refinement.run import Answer
 from dpledger.mechanisms.threshold.run import Number, Outcome
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -87,7 +88,8 @@ class Doubling(Vouched):
     answer is accepted if its error is below that, up to noise; an error that is no number is above. `check`:
     "above_threshold" tests all rounds with one threshold, at `check_epsilon` in total, and what was not started comes
     back; "laplace" adds fresh noise at `check_epsilon` for each check, and the full plan stays charged: nothing in its
-    record tells how many rounds were started. `grid`, `bound`, `missing`: as of `GradualRelease`.
+    record tells how many rounds were started. `share`: of `check_epsilon`, what the one threshold gets; None: the best.
+    `grid`, `bound`, `missing`: as of `GradualRelease`.
     """
 
     first: Positive
@@ -95,6 +97,7 @@ class Doubling(Vouched):
     accepts: Signed
     check_epsilon: Positive
     check: Literal["above_threshold", "laplace"] = given(default="above_threshold")
+    share: OptionalPositive = given(default=None)
     sensitivity: Positive = given(default=1)
     error_sensitivity: Positive = given(default=1)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
@@ -112,6 +115,10 @@ class Doubling(Vouched):
             for epsilon in levels:
                 plan.noise(epsilon)
         check_map(plan.grid, self.bound, self.missing)
+        if self.share is not None and self.check == "laplace":
+            raise ParameterError("share", text(self.share), "None: each check has noise of its own and no threshold")
+        if self.share is not None and not self.share < 1:
+            raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
         with _named("check_epsilon", self.check_epsilon):
             self._checks()
         self.claim()
@@ -151,6 +158,7 @@ class Doubling(Vouched):
             "rounds": self.rounds,
             "accepts": self.accepts,
             "check": self.check,
+            "share": self.share,
             "checks": self._checks().parameters(),
             "sensitivity": self.sensitivity,
             "error_sensitivity": self.error_sensitivity,
@@ -234,6 +242,7 @@ class Doubling(Vouched):
                     threshold=self.accepts,
                     mode="single_threshold",
                     max_queries=self.rounds,
+                    share=self.share,
                     missing="above",
                 )
             case "laplace":

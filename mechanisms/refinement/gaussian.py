@@ -28,16 +28,17 @@ from pydantic import Field
 
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.composition import GaussianLaw
-from dpledger.accounting.costs import cost
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import GDP, ApproxDP, Failure, PrivacyFailure
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, multiply, round_up
+from dpledger.accounting.pricing.costs import cost
+from dpledger.decimals import Number, multiply, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid, to_floats
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.mechanisms.refinement.run import Answer, GradualStatistic
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

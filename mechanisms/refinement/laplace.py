@@ -27,7 +27,7 @@ from pydantic import Field
 from dpledger.accounting.chains import Chain, ChainLaw
 from dpledger.accounting.composition import DiscreteLaplaceLaw, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, OptionalPositive, Positive, Signed, Whole, is_whole, round_up, text
+from dpledger.decimals import Number, is_whole, round_up, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, chain, half_width
@@ -36,6 +36,7 @@ from dpledger.mechanisms.numeric.integers import geometric_scale
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.mechanisms.refinement.run import Answer, GradualStatistic
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -22,17 +22,7 @@ import numpy.typing as npt
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.composition import LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import (
-    OptionalPositive,
-    OptionalSigned,
-    Positive,
-    Signed,
-    add,
-    multiply,
-    round_up,
-    subtract,
-    text,
-)
+from dpledger.decimals import add, multiply, round_up, subtract, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, chain
@@ -41,6 +31,7 @@ from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
 from dpledger.mechanisms.refinement.run import Answer, Gradual
+from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -34,7 +34,6 @@ from pydantic import Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Failure
-from dpledger.decimals import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
@@ -48,6 +47,7 @@ from dpledger.mechanisms.stability.distances import (
 )
 from dpledger.mechanisms.stability.run import QueriesOn, StableQuery, StableRun
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
+from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

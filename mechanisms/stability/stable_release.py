@@ -37,13 +37,14 @@ from dpledger.accounting.stability.releases import (
     release_distance,
     release_probability,
 )
-from dpledger.decimals import Number, OpenProbability, Positive, multiply, read
+from dpledger.decimals import Number, multiply, read
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, happens
 from dpledger.mechanisms.protocol import UNSAID, Release, check_declared, fixed
 from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer, pair_of, unstable
 from dpledger.mechanisms.stability.distances import Justification, grouped, grouped_claim, steps_between
+from dpledger.number_fields import OpenProbability, Positive
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -42,13 +42,14 @@ from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.accounting.guarantees import ApproxDP, Failure, PureDP
 from dpledger.accounting.sparse_vectors import delta_by_cause
 from dpledger.accounting.sparse_vectors.scales import SparseVectorMode, auto_mode, sparse_vector_law
-from dpledger.decimals import OptionalPositive, Positive, Probability, Signed, Whole, multiply, read
+from dpledger.decimals import multiply, read
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
 from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, steps_of
+from dpledger.number_fields import OptionalPositive, Positive, Probability, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -39,7 +39,7 @@ from pydantic import Field
 from dpledger.accounting import rules
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import RDP, Failure
-from dpledger.decimals import Noise, OptionalPositive, Positive, Rate, Whole, multiply, read, round_up
+from dpledger.decimals import multiply, read, round_up
 from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
@@ -49,6 +49,7 @@ from dpledger.mechanisms.training.clipping import LARGEST_CLIP_STEPS
 from dpledger.mechanisms.training.gradients import Gradients, probe
 from dpledger.mechanisms.training.run import Step, TrainingRun
 from dpledger.mechanisms.units import Units, check_whole_units
+from dpledger.number_fields import Noise, OptionalPositive, Positive, Rate, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpledger.ledger.bodies import Audited, Reserved
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.certified import Engine, curve_of_guarantee
 from dpledger.reports.grouping import Group, grouped, indices

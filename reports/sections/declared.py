@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dpledger.ledger.bodies import Declared
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.entries.bodies import Declared
+from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, indices
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
@@ -98,7 +98,7 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
-"""The fixed list, in the order in which it is printed: the same items as `ledger.declarations.ITEMS`."""
+"""The fixed list, in the order in which it is printed: the same items as `ledger.entries.declarations.ITEMS`."""
 
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 

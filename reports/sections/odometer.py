@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.recomposition import ScopeAccount
+from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.reports import words
 from dpledger.reports.model import Item, Items, Prose, Section
 

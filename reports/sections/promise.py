@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from dpledger import decimals
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, PoissonSampled, children
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import AllowanceFilter
-from dpledger.accounting.outcomes import planned
-from dpledger.ledger.recomposition import ScopeAccount
-from dpledger.ledger.state import ScopeState
+from dpledger.accounting.pricing.outcomes import planned
+from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.rules.state import ScopeState
 from dpledger.reports import explain, words
 from dpledger.reports.certified import Engine, curve_of_guarantee
 from dpledger.reports.model import (
@@ -31,7 +31,6 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
-from dpledger.reports.sections.runs import account_name
 
 __all__ = ["bounds_of", "meaning", "promised"]
 
@@ -201,7 +200,7 @@ def _rules(account: ScopeAccount, scope: ScopeState, prefix: str) -> tuple[Item,
 def _carried(account: ScopeAccount) -> str:
     """Which account carries the scope: the one in which the last charge that stands was admitted."""
     standing = [one for one in account.admissions if one.status != "aborted"]
-    return f"; carried now by the {account_name(standing[-1].account)}" if standing else ""
+    return f"; carried now by the {words.account(standing[-1].account)}" if standing else ""
 
 
 def _allowance(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:

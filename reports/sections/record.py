@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Committed,
     Declared,
@@ -17,8 +17,8 @@ from dpledger.ledger.bodies import (
     Reserved,
     ScopeOpened,
 )
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.grouping import indices
 from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Table, unknown

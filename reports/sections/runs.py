@@ -6,40 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting import composition as trees, filters, guarantees as promises, outcomes
-from dpledger.accounting.conversions import boundary_offset
-from dpledger.accounting.filters import (
-    AdvancedFilter,
-    AllowanceFilter,
-    BasicFilter,
-    EitherFilter,
-    GDPFilter,
-    MixedFilter,
-    PureFilter,
-    RDPFilter,
-    ZCDPFilter,
-)
-from dpledger.decimals import ZERO, multiply, negative, round_up, subtract, total
-from dpledger.ledger.recomposition import Admission, Refusal, ScopeAccount, attested
+from dpledger.accounting import composition as trees, guarantees as promises
+from dpledger.accounting.pricing import outcomes
+from dpledger.decimals import ZERO, round_up
+from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.grouping import Group, grouped, indices, span
-from dpledger.reports.model import Bar, BarChart, Cell, Column, Picture, Table, visible
+from dpledger.reports.model import Cell, Column, Table, visible
 from dpledger.schema import plain
 
-__all__ = ["account_name", "admissions", "contributions", "leaves", "open_charges", "refusals"]
+__all__ = ["admissions", "leaves", "open_charges", "refusals"]
 
-ACCOUNTS = {
-    "copies": "steps of the allowance",
-    "pure": "sum of epsilons",
-    "mixed": "mixed account",
-    "mixed_pure": "mixed account, as pure",
-    "mixed_rdp": "mixed account, as Rényi",
-    "rho": "sum of zCDP prices (ρ)",
-    "mu_squared": "sum of GDP prices (μ²)",
-    "delta": "sum of deltas",
-}
 RULES = {
     "cap": "stands at its cap",
     "ex_post": "fell to its realised loss",
@@ -47,21 +26,10 @@ RULES = {
 }
 STATED = "; the mechanism's own word"  # of a loss that an attested leaf states
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
-MOST_BARS = 12
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
 Admitted = Group[Admission]
-
-
-def account_name(account: str) -> str:
-    """An account or coordinate of a filter, in words."""
-    name, _, place = account.rpartition("_")
-    if not place.isdecimal():
-        return ACCOUNTS.get(account, words.name(account))
-    if name == "rdp":
-        return f"sum of Rényi divergences, order {int(place) + 1} of the grid"
-    return f"{ACCOUNTS.get(name, words.name(name))}, boundary {int(place) + 1}"
 
 
 # ---- admissions -----------------------------------------------------------------------------------------------------
@@ -123,7 +91,7 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
-        _price([member.reserved.get(member.account) for member in group.members], note=account_name(first.account)),
+        _price([member.reserved.get(member.account) for member in group.members], note=words.account(first.account)),
         _price([_charged(member) for member in group.members], note=_refund(first)),
         _status(group),
         _basis(group),
@@ -268,7 +236,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
-            Cell(account_name(group.first.account), group.first.account),
+            Cell(words.account(group.first.account), group.first.account),
             _price([member.reserved.get(member.account) for member in group.members]),
         )
         for group in found
@@ -326,128 +294,10 @@ def _texts(amounts: Mapping[str, Decimal]) -> str:
 
 def _asked(amounts: Mapping[str, Decimal]) -> str:
     return "; ".join(
-        f"{account_name(name)} {'no price' if amount.is_infinite() else words.at_most(amount)}"
-        for name, amount in _in_order(amounts)
+        f"{words.account(name)} {'no price' if amount.is_infinite() else words.at_most(amount)}"
+        for name, amount in words.by_account(amounts)
     )
 
 
 def _left(amounts: Mapping[str, Decimal]) -> str:
-    return "; ".join(f"{account_name(name)} {words.at_least(amount)}" for name, amount in _in_order(amounts))
-
-
-def _in_order(amounts: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
-    """Accounts in the order of ACCOUNTS, others after them by name."""
-    place = {name: number for number, name in enumerate(ACCOUNTS)}
-    return sorted(amounts.items(), key=lambda pair: (place.get(pair[0], len(place)), pair[0]))
-
-
-# ---- what each mechanism contributes --------------------------------------------------------------------------------
-
-
-def contributions(account: ScopeAccount, prefix: str) -> Picture | None:
-    """What each kind of mechanism is charged in the account that carries the scope now; None where nothing ran."""
-    standing = [one for one in account.admissions if one.status != "aborted"]
-    if not standing:
-        return None
-    carrier = standing[-1].account
-    side = _side(account, carrier)
-    bars = _bars(standing, side)
-    limit = _limit(account, carrier)
-    mixed = carrier.startswith("mixed")
-    named = _mixed_name(account, carrier) if mixed else account_name(carrier)
-    return Picture(
-        id=f"{prefix}/contributions",
-        title=f"What each mechanism contributes to {account.scope}",
-        description=f"The {named}, which carries the last admission, may reach {words.at_least(limit)}"
-        + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")
-        + ". "
-        + "; ".join(_bar_words(bar) for bar in bars)
-        + ".",
-        chart=BarChart(bars=bars, limit=limit),
-    )
-
-
-def _bars(standing: Sequence[Admission], side: Sequence[str]) -> tuple[Bar, ...]:
-    kinds: dict[str, list[Admission]] = {}
-    for one in standing:
-        kinds.setdefault(words.tag(one.mechanism.kind), []).append(one)
-    bars = []
-    for kind, members in kinds.items():
-        reserved = total(member.reserved.get(name, ZERO) for member in members for name in side)
-        charged = total(member.charged.get(name, ZERO) for member in members for name in side)
-        label = kind if len(members) == 1 else f"{kind} × {len(members):,}"
-        bars.append(Bar(label, charged, subtract(reserved, charged)))
-    bars.sort(key=lambda bar: (negative(bar.charged), bar.label))
-    if len(bars) <= MOST_BARS:
-        return tuple(bars)
-    rest = bars[MOST_BARS - 1 :]
-    others = Bar(f"{len(rest)} other kinds", total(bar.charged for bar in rest), total(bar.returned for bar in rest))
-    return (*bars[: MOST_BARS - 1], others)
-
-
-def _bar_words(bar: Bar) -> str:
-    back = f", {words.at_least(bar.returned)} came back" if bar.returned else ""
-    return f"{bar.label}: {words.at_most(bar.charged)} charged{back}"
-
-
-def _side(account: ScopeAccount, carrier: str) -> tuple[str, ...]:
-    """The coordinates that the account of `carrier` adds up."""
-    match account.filter:
-        case MixedFilter():
-            return ("mixed_pure", "mixed_rdp")
-        case EitherFilter() as rule:
-            return (carrier,) if carrier == "pure" else filters.mixed_names(rule)[_place(carrier)]
-        case RDPFilter():
-            return ("pure", _order_of(account, carrier))
-        case PureFilter() | BasicFilter() | ZCDPFilter() | AdvancedFilter() | GDPFilter() | AllowanceFilter():
-            return (carrier,)
-        case rule:
-            assert_never(rule)
-
-
-def _place(carrier: str) -> int:
-    return int(carrier.rpartition("_")[2])
-
-
-def _mixed_name(account: ScopeAccount, carrier: str) -> str:
-    if isinstance(account.filter, EitherFilter):
-        more = account.filter.boundaries[_place(carrier)].order_minus_one
-        return f"mixed account of order 1 + {words.at_most(more)}"
-    return account_name("mixed")
-
-
-def _order_of(account: ScopeAccount, carrier: str) -> str:
-    """Of a Renyi grid, the order that is told: the carrier's, or for a pure charge the fullest one."""
-    assert isinstance(account.filter, RDPFilter)
-    return filters.fullest(account.filter, account.sums) if carrier == "pure" else carrier
-
-
-def _offset(account: ScopeAccount, carrier: str) -> Decimal:
-    """What the boundary of the mixed account costs by itself, beside what is charged in it."""
-    match account.filter:
-        case MixedFilter(offset=offset):
-            return offset
-        case EitherFilter(boundaries=boundaries):
-            own = boundaries[_place(carrier)]
-            return round_up(boundary_offset(own.order_minus_one, own.delta_boundary))
-        case rule:
-            raise AssertionError(f"{rule.kind} has no mixed account")
-
-
-def _limit(account: ScopeAccount, carrier: str) -> Decimal:
-    """What the account may reach by itself: in a mixed account epsilon, less the offset of its boundary."""
-    match account.filter:
-        case MixedFilter(epsilon=epsilon) | EitherFilter(epsilon=epsilon):
-            return epsilon if carrier == "pure" else max(ZERO, subtract(epsilon, _offset(account, carrier)))
-        case PureFilter(epsilon=epsilon) | BasicFilter(epsilon=epsilon):
-            return epsilon
-        case ZCDPFilter(rho=rho) | AdvancedFilter(rho=rho):
-            return rho
-        case GDPFilter(mu=mu):
-            return multiply(mu, mu)
-        case RDPFilter(epsilons=epsilons) as rule:
-            return epsilons[filters.names(rule).index(_order_of(account, carrier)) - 1]
-        case AllowanceFilter(steps=steps, epsilon_rest=epsilon):
-            return Decimal(steps) if carrier == "copies" else epsilon
-        case rule:
-            assert_never(rule)
+    return "; ".join(f"{words.account(name)} {words.at_least(amount)}" for name, amount in words.by_account(amounts))

@@ -6,17 +6,18 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger import decimals
-from dpledger.ledger.people import same_people
-from dpledger.ledger.recomposition import ScopeAccount, accounts
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.odometer import odometer
 from dpledger.reports.sections.people import people
 from dpledger.reports.sections.promise import bounds_of, meaning, promised
-from dpledger.reports.sections.runs import admissions, contributions, open_charges, refusals
+from dpledger.reports.sections.runs import admissions, open_charges, refusals
 from dpledger.reports.sections.spending import Histories, contradicted, spending, upper
 
 __all__ = ["Scopes"]

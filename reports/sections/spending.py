@@ -9,12 +9,13 @@ from typing import TypeVar, assert_never
 
 from dpledger import decimals
 from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
-from dpledger.ledger import readings
-from dpledger.ledger.bodies import (
+from dpledger.ledger.accounts import readings
+from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Closed,
@@ -24,7 +25,6 @@ from dpledger.ledger.bodies import (
     KeyRevoked,
     KeyRotated,
     LedgerOpened,
-    LevelCharge,
     Lost,
     PlanRegistered,
     PolicyChanged,
@@ -36,9 +36,9 @@ from dpledger.ledger.bodies import (
     Snapshot,
     Started,
 )
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.recomposition import ScopeAccount
-from dpledger.ledger.state import ScopeState, State
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import LevelCharge
+from dpledger.ledger.rules.state import ScopeState, State
 from dpledger.reports import words
 from dpledger.reports.model import (
     Cell,
@@ -53,7 +53,6 @@ from dpledger.reports.model import (
     Table,
     visible,
 )
-from dpledger.reports.sections.runs import account_name
 
 __all__ = ["Histories", "spending", "upper"]
 
@@ -261,7 +260,7 @@ def _accounts(account: ScopeAccount, prefix: str) -> Table:
         held, left = account.held_by_account[name], account.left_by_account[name]
         rows.append(
             (
-                Cell(account_name(name), name),
+                Cell(words.account(name), name),
                 Cell(_up(spent), spent),
                 Cell(_up(held), held),
                 Cell(words.at_least(decimals.parse(left)), left),

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from decimal import (
     MAX_EMAX,
     MIN_EMIN,
@@ -44,7 +44,7 @@ from decimal import (
 )
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpledger.errors import ParameterError
 
@@ -54,19 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INFINITY",
     "ZERO",
-    "Exact",
-    "Exacts",
-    "Noise",
     "Number",
-    "OpenProbability",
-    "OptionalPositive",
-    "OptionalSigned",
-    "OptionalSignedNumbers",
-    "Positive",
-    "Probability",
-    "Rate",
-    "Signed",
-    "Whole",
     "add",
     "exact",
     "float_down",
@@ -85,6 +73,7 @@ __all__ = [
     "text",
     "total",
     "whole",
+    "whole_or_none",
 ]
 
 Number: TypeAlias = "Decimal | str | int | float | Fraction | np.integer[Any] | np.floating[Any]"
@@ -205,7 +194,7 @@ def _ratio(value: Real) -> tuple[int, int]:
 def whole(value: object, *, field: str = "number", least: int = 0, most: int | None = None) -> int:
     """`value` as Python's own int: an int or a whole number of numpy's. ParameterError, naming `field`, for any other
     type (a float is none, even where its value is whole), and unless least <= value <= most."""
-    number = _index(value)
+    number = whole_or_none(value)
     if number is None or number < least or (most is not None and number > most):
         raise ParameterError(
             field, value, f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}"
@@ -213,7 +202,8 @@ def whole(value: object, *, field: str = "number", least: int = 0, most: int | N
     return number
 
 
-def _index(value: object) -> int | None:
+def whole_or_none(value: object) -> int | None:
+    """`value` as Python's own int where it is a whole number of Python's or numpy's; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         return None
     try:
@@ -340,80 +330,3 @@ def float_down(number: Decimal) -> float:
     if Decimal.from_float(nearest) <= number:
         return nearest
     return math.nextafter(nearest, -math.inf)
-
-
-if TYPE_CHECKING:
-
-    class Exact:
-        """A field that holds a Decimal and takes whatever `read` takes."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> Exact: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> Decimal: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: Number) -> None: ...
-
-    class Exacts:
-        """A field that holds a tuple of Decimals and takes a sequence of whatever `read` takes."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> Exacts: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...]: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: Sequence[Number]) -> None: ...
-
-    class OptionalExact:
-        """A field that holds a Decimal or None and takes whatever `read` takes, or None."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> OptionalExact: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> Decimal | None: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: Number | None) -> None: ...
-
-    class OptionalExacts:
-        """A field that holds a tuple of Decimals or None."""
-
-        @overload
-        def __get__(self, instance: None, owner: type) -> OptionalExacts: ...
-        @overload
-        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...] | None: ...
-        def __get__(self, instance: object | None, owner: type) -> Any: ...
-        def __set__(self, instance: object, value: Sequence[Number] | None) -> None: ...
-
-    OptionalPositive: TypeAlias = OptionalExact
-    OptionalSigned: TypeAlias = OptionalExact
-    OptionalSignedNumbers: TypeAlias = OptionalExacts
-    Signed: TypeAlias = Exact
-    Positive: TypeAlias = Exact
-    Noise: TypeAlias = Exact
-    Rate: TypeAlias = Exact
-    Probability: TypeAlias = Exact
-    OpenProbability: TypeAlias = Exact
-    Whole: TypeAlias = int
-else:
-    from pydantic import AfterValidator, BeforeValidator
-
-    def _checked(inside, expected):
-        def check(number):
-            if not inside(number):
-                raise ValueError(expected)
-            return number
-
-        return AfterValidator(check)
-
-    Exact = Annotated[Decimal, BeforeValidator(read)]
-    Signed = Annotated[Decimal, BeforeValidator(lambda value: read(value, signed=True))]
-    Exacts = tuple[Exact, ...]
-    Positive = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0")]
-    Noise = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0 (without noise, epsilon is infinite)")]
-    OptionalPositive = Positive | None
-    OptionalSigned = Signed | None
-    OptionalSignedNumbers = tuple[Signed, ...] | None
-    Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
-    Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
-    OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]
-    Whole = Annotated[int, BeforeValidator(lambda value: value if (number := _index(value)) is None else number)]

@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 
 from amplification_oracles import allocated, randomised_response, shuffled
-from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -26,16 +25,18 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.kinds import JointGaussian
 from dpledger.accounting.laws.draws import Poisson, Shuffle
+from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.pricing.drawn import Drawn
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 from price_oracles import Real, discrete_laplace, mp, randomized_response, real, renyi
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 ORDERS = (Decimal("1.2"), Decimal(2), Decimal("5.5"), Decimal(40))
+TWO = (Decimal(2),)
 Pair = tuple[list[Real], list[Real]]
 
 
@@ -166,6 +167,7 @@ def test_what_has_no_price_of_its_own() -> None:
     for leaf in (ZCDP("0.1"), RDP((2,), ("0.1",))):
         assert one_leaf(leaf, ADD) is None
     unknown = Drawn(ApproxDP(1, "1e-6"), Poisson(Decimal("0.1")))
-    assert (batch_rdp(unknown, ADD, Decimal(2)), batch_rho(unknown, ADD)) == (None, None)
-    assert batch_rdp(Drawn(GaussianLaw(1), Shuffle(10)), REPLACE, Decimal(2)) is None
-    assert batch_rdp(Drawn(PureDP(50), Shuffle(10)), REPLACE, Decimal(2)) is None  # beyond what clones are listed for
+    assert (batch_rdp(unknown, ADD, TWO), batch_rho(unknown, ADD)) == ({Decimal(2): None}, None)
+    assert batch_rdp(Drawn(GaussianLaw(1), Shuffle(10)), REPLACE, TWO) == {Decimal(2): None}
+    beyond = Drawn(PureDP(50), Shuffle(10))  # what clones are listed for
+    assert batch_rdp(beyond, REPLACE, TWO) == {Decimal(2): None}

@@ -30,6 +30,7 @@ from scipy import stats
 
 import dpledger as dpl
 from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.composition import (
     Chain,
     ExPostDP,
@@ -41,17 +42,16 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     Repeated,
 )
-from dpledger.accounting.conversions import boundary_offset
-from dpledger.accounting.costs import charge, cost, settled
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.filters import AdvancedFilter, BasicFilter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.rules import check
 from dpledger.audit import audit_mechanism
 from dpledger.decimals import ZERO, round_up
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError, ScopeError
-from dpledger.ledger.recomposition import attested
+from dpledger.ledger.accounts.recomposition import attested
 from dpledger.relations import Relation
 from finite_mechanisms import integrated_delta
 

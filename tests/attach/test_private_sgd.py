@@ -12,7 +12,7 @@ from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation, Halted, ParameterError, RelationError
-from dpledger.ledger.bodies import Committed, Progress, Reserved
+from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded

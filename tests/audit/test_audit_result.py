@@ -20,7 +20,7 @@ from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.plots import claimed_ceiling
 from dpledger.audit.zoo import ZOO
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import Step
+from dpledger.ledger.entries.members import Step
 from dpledger.schema import plain
 
 

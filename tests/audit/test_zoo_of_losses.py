@@ -13,8 +13,8 @@ import pytest
 
 from above_threshold_oracle import Run
 from dpledger.accounting.composition import Chain, LaplaceLaw, Sequence
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.audit import ExPostClaim, audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.ex_post import EX_POST

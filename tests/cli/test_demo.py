@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dpledger as dpl
-from dpledger.ledger import bundle
-from dpledger.ledger.keyfiles import read_public_key
+from dpledger.ledger.signed.keyfiles import read_public_key
+from dpledger.ledger.verifying import bundle
 
 
 @pytest.fixture(scope="module")

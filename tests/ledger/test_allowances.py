@@ -15,11 +15,12 @@ from dpledger.accounting.composition import Composition, Filtered
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.errors import BudgetRefused, CannotCertify, ParameterError, ScopeError, VerificationError
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Reserved, ScopeOpened
-from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.entries.bodies import Body, Committed, Reserved, ScopeOpened
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.verification import verify
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.verifying.verification import verify
 from dpledger.reports.document import report
 from ledger_forger import forged
 from ledger_mechanisms import Once, laplace, stream, training

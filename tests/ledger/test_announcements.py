@@ -25,8 +25,8 @@ import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ContractViolation, ForeignLedger, StoreBehind
 from dpledger.ledger import announcing
-from dpledger.ledger.bodies import KINDS
-from dpledger.ledger.entries import format_entry
+from dpledger.ledger.entries.bodies import KINDS
+from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.sqlite import SQLiteStore

@@ -13,9 +13,10 @@ from dpledger.accounting.guarantees import GDP, ApproxDP, Guarantee, PrivacyCurv
 from dpledger.audit import audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
 from dpledger.errors import ParameterError
-from dpledger.ledger.bodies import Audited, MechanismNote, RefutedPoint, Reserved
+from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.notes import check
+from dpledger.ledger.rules.notes import check
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
 from ledger_mechanisms import laplace
@@ -85,7 +86,9 @@ def test_an_audit_that_follows_from_its_numbers_is_written_and_verifies(changes:
 def test_an_audit_is_about_a_charge_of_its_scopes() -> None:
     scope = a_scope()
     scope.release(laplace(), 1)
-    other = scope._ledger.scope("other", unit="patient", relation="add_remove", budget=PureDP(3))
+    book = scope._ledger
+    assert isinstance(book, Ledger)
+    other = book.scope("other", unit="patient", relation="add_remove", budget=PureDP(3))
     charge = next(entry.body.charge for entry in scope._ledger.entries() if isinstance(entry.body, Reserved))
     scope.record(replace(AUDIT, charge=charge))
     with pytest.raises(ParameterError, match="scopes that the charge is charged to: s"):

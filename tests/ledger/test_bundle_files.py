@@ -13,10 +13,11 @@ import pytest
 import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ForeignLedger, ParameterError, StoreFailure, VerificationError
-from dpledger.ledger import bundle, policy
-from dpledger.ledger.keyfiles import KeyFiles, read_public_key
-from dpledger.ledger.keys import VerifyingKey
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed import policy
+from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.verifying import bundle
 from ledger_mechanisms import laplace
 
 KEY = ledger_golden.KEY.public

@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 import merkle_oracle
 import naive_signing as naive
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import checkpoint
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.keys import SigningKey, VerifyingKey
+from dpledger.ledger.signed import checkpoint
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import SigningKey, VerifyingKey
 
 KEY = SigningKey.from_seed(naive.NAME, naive.SEED)
 WITNESS = naive.OTHER_SEED

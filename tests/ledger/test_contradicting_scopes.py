@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
 from dpledger.errors import Contradiction
-from dpledger.ledger import readings, recomposition
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Reserved
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.accounts import readings, recomposition
+from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
+from dpledger.ledger.entries.bodies import Body, Committed, Reserved
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import ScopeAccount, accounts
-from dpledger.ledger.state import State, fold
+from dpledger.ledger.rules.state import State, fold
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
 from ledger_mechanisms import laplace

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 import naive_signing as naive
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import envelope
-from dpledger.ledger.keys import SigningKey, VerifyingKey
+from dpledger.ledger.signed import envelope
+from dpledger.ledger.signed.keys import SigningKey, VerifyingKey
 
 KEY = SigningKey.from_seed(naive.NAME, naive.SEED)
 OTHER_KEY = SigningKey.from_seed(naive.NAME, naive.OTHER_SEED)

@@ -24,7 +24,7 @@ import pytest
 from dpledger.accounting.composition import GaussianLaw, Repeated
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, StoreFailure
-from dpledger.ledger.bodies import Committed, Progress, Refused, Reserved
+from dpledger.ledger.entries.bodies import Committed, Progress, Refused, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Receipt, Scope
 from dpledger.mechanisms.numeric import Gaussian
@@ -173,6 +173,7 @@ def test_threads_grant_the_budget_exactly(scope: Scope) -> None:
 def test_threads_draw_their_noise_from_one_ledger(scope: Scope) -> None:
     mechanism = Gaussian(noise_multiplier=100, dimension=20_000)
     book, data = scope._ledger, np.zeros(20_000)
+    assert isinstance(book, Ledger)
     other = book.scope("vectors", unit="patient", relation="add_remove", budget=GDP(1))
     results = in_threads(2, lambda _: [np.sum(other.release(mechanism, data).value) for _ in range(10)])
     assert len({total for result in results if isinstance(result, list) for total in result}) == 20
@@ -307,6 +308,7 @@ def test_no_data_is_read_before_the_reservation_is_durable(scope: Scope, monkeyp
 
 def test_no_step_runs_before_its_grant_is_durable(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     book = scope._ledger
+    assert isinstance(book, Ledger)
     steps = book.scope("steps", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
     run = steps.open(training(40), None)
     with monkeypatch.context() as broken:
@@ -321,6 +323,7 @@ def test_no_step_runs_before_its_grant_is_durable(scope: Scope, monkeypatch: pyt
 def test_a_step_that_a_step_starts_is_granted_before_it_runs(scope: Scope) -> None:
     """The caller's code asks again before it returns: five steps have begun, and none of them has ended."""
     book = scope._ledger
+    assert isinstance(book, Ledger)
     steps = book.scope("steps", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
     granted: list[int] = []
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dpledger.errors import ForeignLedger, StoreBehind, StoreFailure
-from dpledger.ledger.bodies import Body, Declared
+from dpledger.ledger.entries.bodies import Body, Declared
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.stores.sqlite import SQLiteStore

@@ -19,9 +19,9 @@ import pytest
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
 from dpledger.errors import Halted
-from dpledger.ledger.checkpoint import parse_unverified
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.sessions import Session
+from dpledger.ledger.signed.checkpoint import parse_unverified
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold import SparseVector
 from forking import DONE, HUNG, heard, held_by_another_thread, ignores_fork_warnings, in_child, open_files, started

@@ -20,25 +20,15 @@ from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.errors import AlreadySpent, BudgetRefused, ChargeInProgress, KeyReused, PolicyError, VerificationError
-from dpledger.ledger import gate, verification
-from dpledger.ledger.bodies import (
-    FORMAT,
-    Aborted,
-    Body,
-    LedgerOpened,
-    LevelCharge,
-    MechanismNote,
-    Progress,
-    ScopeOpened,
-    Started,
-    Step,
-    UnitNote,
-)
-from dpledger.ledger.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.entries.bodies import FORMAT, Aborted, Body, LedgerOpened, Progress, ScopeOpened, Started
+from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Step, UnitNote
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.redeems import REDEEM_BYTES, Redeem
-from dpledger.ledger.standing import EMPTY, State, is_exclusive, next_steps
-from dpledger.ledger.state import fold, step
+from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.rules.standing import EMPTY, State, is_exclusive, next_steps
+from dpledger.ledger.rules.state import fold, step
+from dpledger.ledger.verifying import verification
 from dpledger.relations import Relation, Unit
 from ledger_forger import forged
 from ledger_mechanisms import Told, laplace, stream, training

@@ -12,11 +12,12 @@ import pytest
 import ledger_golden
 import ledger_spec
 from dpledger.errors import NewerThanVerifier, VerificationError
-from dpledger.ledger import bundle, wire
-from dpledger.ledger.bodies import KINDS
-from dpledger.ledger.entries import entry_of, format_entry, parse_entry
-from dpledger.ledger.standing import state_digest
-from dpledger.ledger.state import EMPTY, step
+from dpledger.ledger.entries.bodies import KINDS
+from dpledger.ledger.entries.entry import entry_of, format_entry, parse_entry
+from dpledger.ledger.rules.standing import state_digest
+from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.signed import wire
+from dpledger.ledger.verifying import bundle
 from dpledger.schema import Plain
 
 BOOK = ledger_golden.build()

@@ -22,12 +22,13 @@ from dpledger import bounded
 from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
 from dpledger.errors import EvidenceError, ForeignLedger, ParameterError, VerificationError
-from dpledger.ledger import bundle, checkpoint, envelope, sources, verification
-from dpledger.ledger.keyfiles import read_public_key
-from dpledger.ledger.keys import SigningKey
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed import checkpoint, envelope
+from dpledger.ledger.signed.keyfiles import read_public_key
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores import layout
 from dpledger.ledger.stores.sqlite import SQLiteStore
+from dpledger.ledger.verifying import bundle, sources, verification
 from ledger_forger import signed_head
 from ledger_mechanisms import laplace
 
@@ -36,7 +37,8 @@ SECONDS = 30
 
 CONFINED = """
 import json, resource, sys
-import dpledger.ledger.verification, dpledger.ledger.sources, dpledger.reports, dpledger.accounting.profile
+import dpledger.ledger.verifying.verification, dpledger.ledger.verifying.sources
+import dpledger.reports, dpledger.accounting.profile
 from typer.testing import CliRunner
 from dpledger.cli import app
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

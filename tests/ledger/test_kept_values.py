@@ -14,13 +14,13 @@ from hypothesis import given, strategies as st
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import AlreadySpent, VerificationError
-from dpledger.ledger import envelope, values
-from dpledger.ledger.bodies import Committed
-from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import envelope, values
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.signed.values import Origin
 from dpledger.ledger.stores.memory import MemoryStore
-from dpledger.ledger.values import Origin
 from ledger_mechanisms import laplace
 
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove", "budget": PureDP(5)}
@@ -89,7 +89,9 @@ def test_what_was_kept_is_answered_after_the_ledger_was_opened_again(scope: Scop
 
 
 def test_a_backup_answers_too(scope: Scope, path: Path, tmp_path: Path) -> None:
-    scope._ledger.backup(tmp_path / "copy.ledger")
+    book = scope._ledger
+    assert isinstance(book, Ledger)
+    book.backup(tmp_path / "copy.ledger")
     with Ledger.open(tmp_path / "copy.ledger", key=path.with_name("clinic.ledger.key")) as copy:
         assert copy.scope("s").release(laplace(), 0, key="k1").value == OUTPUTS["k1"]
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 
 import naive_signing as naive
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import keys, wire
-from dpledger.ledger.keys import SigningKey, VerifyingKey, new_ledger_id
+from dpledger.ledger.signed import keys, wire
+from dpledger.ledger.signed.keys import SigningKey, VerifyingKey, new_ledger_id
 
 KEY = SigningKey.from_seed(naive.NAME, naive.SEED)
 SEEDS = st.binary(min_size=32, max_size=32)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.cli import app
 from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
-from dpledger.ledger import bundle, declarations, verification, wire
-from dpledger.ledger.bodies import KINDS, Body
-from dpledger.ledger.entries import format_entry, parse_entry
+from dpledger.ledger.entries import declarations
+from dpledger.ledger.entries.bodies import KINDS, Body
+from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.state import EMPTY, step
+from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.signed import wire
 from dpledger.ledger.stores.sqlite import SQLiteStore
+from dpledger.ledger.verifying import bundle, verification
 from ledger_forger import forged_payloads
 
 BOOK = ledger_golden.build_kinds()
@@ -78,6 +81,32 @@ def test_there_is_an_example_of_every_tree_and_a_scope_of_every_filter() -> None
     assert set(golden_kinds.FILTERS) == {spec_kinds.kind_of(record) for record in spec_kinds.members(Filter)}
     shown = {payload["parts"]["kind"] for payload in PAYLOADS if payload["kind"] == "reserved"}
     assert shown >= set(golden_kinds.EXAMPLES)
+
+
+RUN = ("outcome", "done", "reached")  # what a run adds to its plan
+
+
+def test_every_member_that_a_tree_may_lack_stands_in_a_golden_entry_and_what_a_run_adds_in_a_commit() -> None:
+    for record in spec_kinds.members(Composition):
+        kind = spec_kinds.kind_of(record)
+        optional = {field.name for field in fields(record) if field.default is None}
+        assert optional <= members_of(kind, "reserved", "committed"), kind
+        if optional.intersection(RUN):
+            assert optional <= members_of(kind, "committed"), kind
+
+
+def members_of(kind: str, *entries: str) -> set[str]:
+    """The members with which trees of this kind stand in golden entries of those kinds."""
+    trees = (tree for payload in PAYLOADS if payload["kind"] in entries for tree in records_in(payload["parts"]))
+    return {name for tree in trees if tree["kind"] == kind for name in tree}
+
+
+def records_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Everything in a payload that has a kind."""
+    if isinstance(value, dict) and "kind" in value:
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from records_in(item)
 
 
 def test_a_kind_that_a_list_lacks_would_be_seen() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import ledger_vectors
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import checkpoint, envelope, merkle, wire
-from dpledger.ledger.keys import SigningKey, VerifyingKey
+from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
+from dpledger.ledger.signed.keys import SigningKey, VerifyingKey
 from golden import Vector, content_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import merkle_oracle
 from dpledger.errors import DpledgerError, ParameterError, VerificationError
-from dpledger.ledger import merkle
+from dpledger.ledger.signed import merkle
 
 LARGEST = 40
 CONTENTS = [bytes([n]) * (n % 5) for n in range(LARGEST)]

@@ -12,7 +12,7 @@ from dpledger.accounting.filters import PureFilter, ZCDPFilter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.rules import cost
 from dpledger.errors import ContractViolation, NewerThanVerifier, ParameterError, ScopeError, VerificationError
-from dpledger.ledger.entries import format_entry, parse_entry
+from dpledger.ledger.entries.entry import format_entry, parse_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
@@ -118,6 +118,7 @@ def test_deltas_beyond_what_it_lets_fail_leave_nothing_known() -> None:
 
 def test_it_is_fixed_when_the_scope_opens() -> None:
     book = opened()._ledger
+    assert isinstance(book, Ledger)
     assert book.scope("s").name == book.scope("s", odometer=ODOMETER).name
     with pytest.raises(ScopeError, match="another odometer"):
         book.scope("s", odometer=Odometer("linear", tuning=1, delta_boundary="0.1"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.ledger.persistent import DEEPEST, LEAF_ITEMS, WIDTH, PersistentMap
+from dpledger.ledger.rules.persistent import DEEPEST, LEAF_ITEMS, WIDTH, PersistentMap
 
 KEYS = st.integers(0, 200).map(str)
 CHANGES = st.lists(st.tuples(st.booleans(), KEYS, st.integers()), max_size=400)

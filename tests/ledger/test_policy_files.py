@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 import naive_signing as naive
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import policy
-from dpledger.ledger.keys import VerifyingKey
-from dpledger.ledger.policy import Policy
+from dpledger.ledger.signed import policy
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.ledger.signed.policy import Policy
 
 TEXT = naive.vkey(naive.NAME, naive.public(naive.SEED))
 OTHER_TEXT = naive.vkey(naive.OTHER_NAME, naive.public(naive.OTHER_SEED))

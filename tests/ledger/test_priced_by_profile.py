@@ -15,11 +15,12 @@ import ledger_golden
 from dpledger.accounting.filters import BasicFilter, ZCDPFilter
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PrivacyFailure, PureDP
 from dpledger.errors import BudgetRefused, CannotCertify, KeyReused, ParameterError, VerificationError
-from dpledger.ledger import verification
-from dpledger.ledger.bodies import Body, Committed, LevelCharge, Priced, Reserved
+from dpledger.ledger.entries.bodies import Body, Committed, Reserved
+from dpledger.ledger.entries.members import LevelCharge, Priced
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
+from dpledger.ledger.verifying import verification
 from dpledger.mechanisms.protocol import Release
 from ledger_forger import forged
 from ledger_mechanisms import Once, Training, TrainingRun, laplace, stream, training
@@ -190,11 +191,11 @@ def test_a_run_without_a_step_costs_nothing(book: Ledger) -> None:
 def test_a_run_that_says_it_took_no_step_pays_for_those_granted(book: Ledger) -> None:
     class Silent(TrainingRun):
         def close(self) -> Release[int]:
-            return Release(value=0, parts=dpl.Repeated(self.plan.of, times=self.plan.times, done=0))
+            return Release(value=0, parts=self.plan.recorded(0))
 
     class Liar(Training):
         def open(self, data: Any, *, entropy: Any) -> TrainingRun:
-            return Silent(self.made_of)  # type: ignore[arg-type]
+            return Silent(self.made_of)
 
     honest = run()
     scope = scope_of(book)

@@ -13,9 +13,9 @@ import ledger_golden
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.errors import PolicyError, VerificationError
 from dpledger.ledger.attempts import Attempt
-from dpledger.ledger.bodies import Committed, Progress, Reserved, Started
+from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.redeems import Redeem
+from dpledger.ledger.rules.redeems import Redeem
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.mechanisms.protocol import Release

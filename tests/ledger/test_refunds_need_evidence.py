@@ -30,13 +30,14 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import ContractViolation, Halted, VerificationError
-from dpledger.ledger.bodies import Body, Committed, LevelCharge
+from dpledger.ledger.entries.bodies import Body, Committed
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules.state import fold
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.state import fold
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation

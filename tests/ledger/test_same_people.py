@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.errors import UnrelatedScopes
+from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.people import SamePeople
 from dpledger.relations import Unit
 
 MILLIONTH, ONE = "0.000001", PureDP(1)

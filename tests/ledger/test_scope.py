@@ -28,10 +28,11 @@ from dpledger.errors import (
     ScopeBusy,
     ScopeError,
 )
-from dpledger.ledger import values
-from dpledger.ledger.bodies import Audited, Committed, Heartbeat, MechanismNote, Reserved
+from dpledger.ledger.entries.bodies import Audited, Committed, Heartbeat, Reserved
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
+from dpledger.ledger.signed import values
 from dpledger.mechanisms.numeric import ClippedMean, Count, Laplace
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit
@@ -75,6 +76,7 @@ def last(scope: Scope) -> Committed:
 )
 def test_a_scope_that_is_there_has_the_rules_it_was_opened_with(scope: Scope, other: dict[str, Any], what: str) -> None:
     book = scope._ledger
+    assert isinstance(book, Ledger)
     with pytest.raises(ScopeError, match=what):
         book.scope("s", **other)
     assert book.scope("s", budget=PureDP(2), keep="value", **RULES).budget == PureDP(2)
@@ -237,7 +239,9 @@ def test_a_key_stands_for_one_request(scope: Scope) -> None:
     assert scope.release(laplace(), 6, key="k") == first
     with pytest.raises(KeyReused):
         scope.release(laplace("0.2"), 5, key="k")
-    other = scope._ledger.scope("t", budget=PureDP(1), **RULES)
+    book = scope._ledger
+    assert isinstance(book, Ledger)
+    other = book.scope("t", budget=PureDP(1), **RULES)
     assert other.release(laplace("0.2"), 6, key="k").value == 6
     with scope.reserve(laplace(), key="gone"):
         pass

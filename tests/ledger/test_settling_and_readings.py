@@ -14,9 +14,9 @@ from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, PureDP
 from dpledger.decimals import multiply
 from dpledger.errors import ContractViolation, VerificationError
-from dpledger.ledger import settling
-from dpledger.ledger.bodies import LevelCharge
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules import settling
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation

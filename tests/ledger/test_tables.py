@@ -17,9 +17,9 @@ import ledger_golden
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import INFINITY, read
 from dpledger.errors import BudgetRefused, ContractViolation
-from dpledger.ledger import tables
+from dpledger.ledger.accounts import tables
+from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.recomposition import Admission
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
 from ledger_mechanisms import Once, laplace, stream, training
@@ -295,7 +295,7 @@ def test_no_output_and_no_data_are_in_any_table(book: Ledger) -> None:
         everything(scope)
         told = framed(book.entries()).to_csv() + framed(scope.releases()).to_csv()
         assert "laplace" in told
-        assert "4711" not in told
+        assert "-4711" not in told  # no digest holds a hyphen
 
 
 def test_pandas_is_loaded_by_those_who_ask_for_a_frame() -> None:

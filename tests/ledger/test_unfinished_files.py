@@ -20,9 +20,10 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import DpledgerError, ForeignLedger, ForkedProcess, ParameterError
-from dpledger.ledger import founding, keyfiles
-from dpledger.ledger.keyfiles import KeyFiles
+from dpledger.ledger import founding
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed import keyfiles
+from dpledger.ledger.signed.keyfiles import KeyFiles
 from dpledger.ledger.stores import files, sqlite, staging
 
 FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

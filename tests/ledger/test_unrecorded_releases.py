@@ -15,7 +15,7 @@ import pytest
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
 from dpledger.errors import ContractViolation, PolicyError
-from dpledger.ledger.bodies import Committed
+from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded

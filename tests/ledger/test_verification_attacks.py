@@ -19,27 +19,25 @@ import ledger_golden
 from dpledger.accounting.composition import LaplaceLaw, Repeated
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
 from dpledger.errors import DpledgerError, VerificationError
-from dpledger.ledger import bundle, verification
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Aborted,
     Audited,
     Body,
     Committed,
     Heartbeat,
     LedgerOpened,
-    LevelCharge,
     Lost,
     Progress,
     Refused,
-    RefutedPoint,
     Reserved,
     ScopeOpened,
     Snapshot,
     Started,
-    Step,
 )
-from dpledger.ledger.keys import SigningKey
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.entries.members import LevelCharge, RefutedPoint, Step
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.verifying import bundle, verification
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.relations import Relation
 from ledger_forger import forged, head_of, signed_head
 from ledger_mechanisms import laplace

@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 import ledger_golden
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import bundle, envelope, merkle, verification, wire
-from dpledger.ledger.entries import format_entry, parse_entry
+from dpledger.ledger.entries.entry import format_entry, parse_entry
+from dpledger.ledger.signed import envelope, merkle, wire
+from dpledger.ledger.verifying import bundle, verification
 from dpledger.schema import Plain
 from ledger_forger import signed_head
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 import dpledger as dpl
 from dpledger.errors import AlreadySpent
-from dpledger.ledger import bundle, recomposition
-from dpledger.ledger.bodies import Committed
-from dpledger.ledger.keyfiles import read_public_key
+from dpledger.ledger.accounts import recomposition
+from dpledger.ledger.entries.bodies import Committed
+from dpledger.ledger.signed.keyfiles import read_public_key
+from dpledger.ledger.verifying import bundle
 from ledger_mechanisms import stream, training
 
 AGES: NDArray[np.float64] = np.array([31.0, 45.0, 52.0, 38.0, 29.0, 61.0])

@@ -22,7 +22,7 @@ import ledger_workers
 from dpledger import process
 from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.ledger.bodies import Committed
+from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.protocol import Release
 from dpledger.process import Home

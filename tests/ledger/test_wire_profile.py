@@ -15,7 +15,7 @@ import rfc8785
 from hypothesis import assume, given, settings, strategies as st
 
 from dpledger.errors import ParameterError, VerificationError
-from dpledger.ledger import wire
+from dpledger.ledger.signed import wire
 from dpledger.schema import Plain
 
 KEYS = st.builds(str.__add__, st.sampled_from("abz"), st.text("az09_", max_size=4))

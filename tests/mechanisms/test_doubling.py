@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import Chain, LaplaceLaw, Repeated, Sequence, SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -69,6 +69,7 @@ class _Conformance(MechanismConformance):
         *({"sensitivity": value} for value in (0, -1, NAN)),
         *({"error_sensitivity": value} for value in (0, -1, NAN)),
         *({"grid": value} for value in (0, 3, "0.3")),
+        *({"share": value} for value in (0, 1, 2, NAN, "x")),
         *({"first": value} for value in ("1e17", "1e-50")),
         *({"check_epsilon": value} for value in ("1e17", "1e-30")),
         {"missing": 5, "bound": 4},
@@ -213,6 +214,21 @@ def test_with_one_threshold_the_rounds_that_were_not_started_come_back() -> None
     checked = cost(ran, Relation.ADD_REMOVE).pure
     assert checked is not None
     assert paid == checked + Decimal("0.07")
+
+
+@pytest.mark.parametrize("share", ["0.2", "0.5"])
+def test_the_threshold_gets_its_share(share: str) -> None:
+    """1 / threshold_scale + 2 / query_scale = check_epsilon, of which the first is the share."""
+    law = search(share=share)._checks().parts()
+    assert isinstance(law, SparseVectorLaw)
+    assert law.threshold_scale is not None
+    assert 1 / float(law.threshold_scale) == pytest.approx(2 * float(share))
+    assert 2 / float(law.query_scale) == pytest.approx(2 * (1 - float(share)))
+
+
+def test_checks_with_fresh_noise_have_no_threshold_to_share_with() -> None:
+    with pytest.raises(ParameterError, match="share"):
+        search(check="laplace", share="0.5")
 
 
 def test_with_fresh_noise_for_each_check_the_plan_stays_charged() -> None:

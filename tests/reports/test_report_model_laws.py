@@ -13,7 +13,7 @@ import pytest
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ParameterError
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.reports import Report
 from dpledger.reports.build import build

@@ -8,7 +8,8 @@ import pytest
 
 import dpledger as dpl
 from dpledger.errors import BudgetRefused, VerificationError
-from dpledger.ledger import verification, wire
+from dpledger.ledger.signed import wire
+from dpledger.ledger.verifying import verification
 from dpledger.mechanisms.entropy import seeded
 from dpledger.reports.model import Items, Table, blocks
 

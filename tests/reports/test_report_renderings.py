@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 from markdown_it import MarkdownIt
 
-from dpledger.ledger import wire
+from dpledger.ledger.signed import wire
 from dpledger.reports import Report
 from dpledger.reports.markdown import escaped
 from dpledger.reports.model import Items, Picture, Prose, Section, Table, blocks, visible

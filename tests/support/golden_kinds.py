@@ -6,19 +6,23 @@ a claim in every kind of guarantee. What a kind means is said elsewhere; here it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
+    LaplaceLaw,
+    Sequence as Steps,
     SparseVectorLaw,
     parse_tree,
 )
+from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AllowanceFilter,
@@ -46,12 +50,14 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
-from dpledger.ledger.bodies import Audited, MechanismNote, RefutedPoint
+from dpledger.ledger.entries.bodies import Audited
+from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.mechanisms.protocol import Release
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.protocol import Interactive, Release
 from dpledger.relations import Relation
 from dpledger.schema import JsonValue
-from ledger_mechanisms import Once, stream
+from ledger_mechanisms import Once, Refining, Stream, Training, stream
 
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}
 GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "10"}
@@ -141,6 +147,48 @@ EXAMPLES: Mapping[str, Example] = {
 }
 """By the kind of the tree's top. What has an outcome is run, so that it is recorded too."""
 
+BOUNDED_CHAIN = Chain(GaussianLaw(10), boundary=LinearBoundary("0.01", "0.000001"))
+PLAYS: Mapping[str, tuple[Interactive[Any, Any, Any, Any], Sequence[Any]]] = {
+    "first-steps": (
+        Training(
+            claimed=PureDP("0.75"),
+            made_of=Steps((LaplaceLaw("0.125"), LaplaceLaw("0.25"), LaplaceLaw("0.375"))),
+            kind="training",
+            planned_steps=3,
+        ),
+        (1, 2),
+    ),
+    "refined": (
+        Refining(
+            claimed=ApproxDP("0.6", "0.000001"),
+            made_of=BOUNDED_CHAIN,
+            causes=(PrivacyFailure("0.000001", "time_uniform_boundary"),),
+        ),
+        (GaussianLaw(40), GaussianLaw(20)),
+    ),
+    "never-refined": (Refining(claimed=QUARTER, made_of=Chain(LaplaceLaw("0.25"))), ()),
+    "stable": (
+        Stream(
+            claimed=ApproxDP(2, "0.0001"),
+            made_of=SparseVectorLaw("single_threshold", 2, 2, "0.0001", 1, 2, stable_at=40, monotone=True),
+            kind="sparse_vector",
+            causes=(PrivacyFailure("0.0001", "stability"),),
+        ),
+        (True, False, True),
+    ),
+    "target-charging": (
+        Stream(
+            claimed=ApproxDP(2, "0.00001"),
+            made_of=SparseVectorLaw("target_charging", 2, 2, "0.00001", 0, "9.5", calls=25),
+            kind="sparse_vector",
+            causes=(PrivacyFailure("0.00001", "composition"),),
+        ),
+        (False, True, False),
+    ),
+}
+"""By key: interactions that are closed before their end, and the queries of each. With them every member that a tree
+may have stands in an entry, also of what was committed."""
+
 
 def tree_of(kind: str, example: Example) -> Composition:
     """The tree of an example."""
@@ -151,14 +199,14 @@ def tree_of(kind: str, example: Example) -> Composition:
 
 def build(book: Ledger) -> Ledger:
     """Fill an empty ledger with all examples."""
-    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
         for name, rule in FILTERS.items():
             book.scope(name, unit="patient", relation="add_remove", budget=rule)
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)
         for kind, example in EXAMPLES.items():
             _record(book, kind, example)
         _price(book)
-        book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER)
+        _play(book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER))
         _note(book)
         book.end("every kind was shown")
     return book
@@ -186,6 +234,13 @@ def _price(book: Ledger) -> None:
     """A plan that is priced from its profile."""
     plan = Once(claimed=ZCDP("0.02"), made_of=tree_of("repeated", EXAMPLES["repeated"]), kind="told", run=_nothing)
     book.scope("either").reserve(plan, key="priced", tail_delta="0.0000001")
+
+
+def _play(scope: Scope) -> None:
+    for key, (mechanism, queries) in PLAYS.items():
+        with scope.open(mechanism, None, key=key, tail_delta=0) as run:
+            for query in queries:
+                run.ask(query)
 
 
 def _note(book: Ledger) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ForeignLedger, NewerThanVerifier, ParameterError, StoreBehind
-from dpledger.ledger.entries import entry_of, format_entry
-from dpledger.ledger.keys import SigningKey, new_ledger_id
+from dpledger.ledger.entries.entry import entry_of, format_entry
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.protocol import Store
 from forking import ignores_fork_warnings, in_child
 from ledger_forger import forged_payloads

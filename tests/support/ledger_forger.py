@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dpledger.ledger import checkpoint, envelope, merkle, wire
-from dpledger.ledger.bodies import TIMELESS, Body
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.entries import Entry, format_entry
-from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.entries.bodies import TIMELESS, Body
+from dpledger.ledger.entries.entry import Entry, format_entry
+from dpledger.ledger.signed import checkpoint, envelope, merkle, wire
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.schema import Plain
 
 TIME = "2026-11-21T12:00:00Z"

@@ -19,25 +19,23 @@ import golden_kinds
 import ledger_spec
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import BudgetRefused, ContractViolation
-from dpledger.ledger import wire
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     Audited,
     Body,
     Heartbeat,
     KeyRevoked,
     KeyRotated,
-    MechanismNote,
     PlanRegistered,
     PolicyChanged,
-    Power,
     Reported,
-    Step,
 )
-from dpledger.ledger.entries import Entry, format_entry
-from dpledger.ledger.keys import SigningKey
+from dpledger.ledger.entries.entry import Entry, format_entry
+from dpledger.ledger.entries.members import MechanismNote, Power, Step
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.standing import state_payload
-from dpledger.ledger.state import EMPTY, step
+from dpledger.ledger.rules.standing import state_payload
+from dpledger.ledger.rules.state import EMPTY, step
+from dpledger.ledger.signed import wire
+from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Store
 from dpledger.mechanisms.entropy import seeded
@@ -82,7 +80,7 @@ def begin(store: Store | None = None) -> Ledger:
 
 def build() -> Ledger:
     """The golden ledger. The version of the library is part of it, and is fixed here."""
-    with patch("dpledger.ledger.scope.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
         book = begin()
         _open_scopes(book)
         _release(book)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Self
 
+from dpledger.accounting.chains import ChainLaw, Level, finer
 from dpledger.accounting.composition import (
+    Chain,
     Composition,
     GaussianLaw,
     LaplaceLaw,
@@ -16,6 +18,7 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.guarantees import ZCDP, Failure, Guarantee, PureDP
+from dpledger.accounting.pricing.outcomes import steps
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import Entropy
@@ -131,15 +134,16 @@ class Training(Told):
         return self.planned_steps
 
     def open(self, data: Any, *, entropy: Entropy) -> TrainingRun:
-        assert isinstance(self.made_of, Repeated)
         return TrainingRun(self.made_of)
 
 
 class TrainingRun:
     """The conversation of a `Training`."""
 
-    def __init__(self, plan: Repeated) -> None:
-        self.plan = plan
+    def __init__(self, plan: Composition) -> None:
+        counted = steps(plan)
+        assert counted is not None
+        self.plan = counted
         self.done = 0
 
     def ask(self, query: object, /) -> int:
@@ -147,4 +151,31 @@ class TrainingRun:
         return self.done
 
     def close(self) -> Release[int]:
-        return Release(value=self.done, parts=Repeated(self.plan.of, times=self.plan.times, done=self.done))
+        return Release(value=self.done, parts=self.plan.recorded(self.done))
+
+
+@dataclass(frozen=True)
+class Refining(Told):
+    """An interaction about a chain: each query is a level, and its own answer."""
+
+    def level_of(self, query: ChainLaw, /) -> ChainLaw:
+        return query
+
+    def open(self, data: Any, *, entropy: Entropy) -> RefiningRun:
+        assert isinstance(self.made_of, Chain)
+        return RefiningRun(self.made_of)
+
+
+class RefiningRun:
+    """The conversation of a `Refining`."""
+
+    def __init__(self, plan: Chain) -> None:
+        self.plan = plan
+        self.reached: Level = PureDP(0)
+
+    def ask(self, query: ChainLaw, /) -> ChainLaw:
+        self.reached = finer(self.reached, query)
+        return query
+
+    def close(self) -> Release[None]:
+        return Release(value=None, parts=replace(self.plan, reached=self.reached))

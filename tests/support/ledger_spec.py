@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import spec_kinds
-from dpledger.ledger import bundle, envelope
+from dpledger.ledger.signed import envelope
+from dpledger.ledger.verifying import bundle
 
 SPEC = Path(__file__).parents[2] / "ledger" / "SPEC.md"
 _EXAMPLE = re.compile(

@@ -11,8 +11,9 @@ from dpledger.accounting.filters import Filter, Sums
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify
-from dpledger.ledger.bodies import Aborted, Committed, LevelCharge, Reserved, ScopeOpened
-from dpledger.ledger.entries import Entry
+from dpledger.ledger.entries.bodies import Aborted, Committed, Reserved, ScopeOpened
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import LevelCharge
 from dpledger.relations import Relation
 
 

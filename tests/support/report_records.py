@@ -14,8 +14,7 @@ from dpledger import decimals
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Composition, Repeated, SparseVectorLaw, SparseVectorOutcome
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.ledger import gate
-from dpledger.ledger.bodies import (
+from dpledger.ledger.entries.bodies import (
     FORMAT,
     TIMELESS,
     Aborted,
@@ -24,21 +23,19 @@ from dpledger.ledger.bodies import (
     Declared,
     LedgerOpened,
     Lost,
-    MechanismNote,
-    Power,
     Progress,
     Reported,
     ScopeOpened,
-    Step,
-    UnitNote,
 )
-from dpledger.ledger.checkpoint import Checkpoint
-from dpledger.ledger.entries import Entry
-from dpledger.ledger.gate import Admitted, RefusedRequest, Request
-from dpledger.ledger.keys import SigningKey
-from dpledger.ledger.redeems import Redeem
-from dpledger.ledger.state import EMPTY, next_steps, step
-from dpledger.ledger.verification import Verified
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import MechanismNote, Power, Step, UnitNote
+from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.gate import Admitted, RefusedRequest, Request
+from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.state import EMPTY, next_steps, step
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.ledger.signed.keys import SigningKey
+from dpledger.ledger.verifying.verification import Verified
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.protocol import Described

@@ -14,7 +14,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Failure, Guarantee
-from dpledger.ledger import declarations
+from dpledger.ledger.entries import declarations
 
 _BLOCK = re.compile(r"(?P<mark><!-- generated: (?P<name>[a-z ]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member

@@ -16,16 +16,16 @@ import numpy as np
 import dpledger as dpl
 from dpledger import decimals
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import best_order_minus_one
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one
 from dpledger.cli import demo_data
 from dpledger.cli.speaking import Voice, bounds_in_words, number
 from dpledger.errors import BudgetRefused, ParameterError, VerificationError
-from dpledger.ledger import bundle
-from dpledger.ledger.keyfiles import read_public_key
+from dpledger.ledger.signed.keyfiles import read_public_key
+from dpledger.ledger.verifying import bundle
 
 if TYPE_CHECKING:
     from dpledger.audit.verdict import AuditResult
-    from dpledger.ledger.recomposition import Admission
+    from dpledger.ledger.accounts.recomposition import Admission
 
 __all__ = ["Walk"]
 

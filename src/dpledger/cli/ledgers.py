@@ -13,12 +13,12 @@ import typer
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
 
 if TYPE_CHECKING:
-    from dpledger.ledger.checkpoint import Checkpoint
-    from dpledger.ledger.entries import Entry
-    from dpledger.ledger.keys import VerifyingKey
-    from dpledger.ledger.people import Together
-    from dpledger.ledger.recomposition import ScopeAccount
-    from dpledger.ledger.verification import Verified
+    from dpledger.ledger.accounts.people import Together
+    from dpledger.ledger.accounts.recomposition import ScopeAccount
+    from dpledger.ledger.entries.entry import Entry
+    from dpledger.ledger.signed.checkpoint import Checkpoint
+    from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
 
@@ -34,8 +34,8 @@ def init(
 ) -> None:
     """Create a ledger and its keys."""
     with speaking(as_json) as voice:
-        from dpledger.ledger.keyfiles import KeyFiles
         from dpledger.ledger.ledger import Ledger
+        from dpledger.ledger.signed.keyfiles import KeyFiles
 
         with Ledger.create(ledger, name=name) as book:
             files = KeyFiles.beside(ledger)
@@ -51,8 +51,8 @@ def init(
 def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
     """List the scopes of a ledger: whom each protects, its budget, what was spent."""
     with speaking(as_json) as voice:
+        from dpledger.ledger.accounts.recomposition import accounts
         from dpledger.ledger.ledger import Ledger
-        from dpledger.ledger.recomposition import accounts
 
         with Ledger.look(ledger) as book:
             people = book.people()
@@ -118,7 +118,7 @@ def show(
         import json
 
         from dpledger.errors import ParameterError
-        from dpledger.ledger.entries import format_entry
+        from dpledger.ledger.entries.entry import format_entry
         from dpledger.ledger.ledger import Ledger
 
         with Ledger.look(ledger) as book:
@@ -144,8 +144,9 @@ def verify(
 ) -> None:
     """Verify a ledger or a bundle offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
-        from dpledger.ledger import checkpoint, sources, verification
-        from dpledger.ledger.keyfiles import read_public_key
+        from dpledger.ledger.signed import checkpoint
+        from dpledger.ledger.signed.keyfiles import read_public_key
+        from dpledger.ledger.verifying import sources, verification
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
@@ -211,7 +212,7 @@ def backup(
 def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
     from dpledger import bounded
     from dpledger.errors import ParameterError, VerificationError
-    from dpledger.ledger import checkpoint
+    from dpledger.ledger.signed import checkpoint
 
     try:
         return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
@@ -317,7 +318,7 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> str:
-    from dpledger.ledger.bodies import (
+    from dpledger.ledger.entries.bodies import (
         Aborted,
         Audited,
         Closed,

@@ -24,8 +24,9 @@ def report(
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
     with speaking(as_json) as voice:
-        from dpledger.ledger import checkpoint, sources, verification
-        from dpledger.ledger.keyfiles import KeyFiles, read_public_key
+        from dpledger.ledger.signed import checkpoint
+        from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+        from dpledger.ledger.verifying import sources, verification
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 

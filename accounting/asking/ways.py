@@ -1,0 +1,211 @@
+"""Ways of asking, and what they come to: the price of the parts, or of the certified profile at some `tail_delta`.
+
+A request is admitted or refused as it is asked (`filters`, `certified`). Here is what could be asked: each way, how
+many copies of a tree would go through, and the least noise with which a plan would. Nothing is kept: the levels are
+given, the charged scope first and what stands above it, each with its sums.
+
+>>> from dpledger.accounting.composition import GaussianLaw, PoissonSampled
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> rule = filters.opened_by(ApproxDP(3, "1e-6"))
+>>> empty = (Level(rule, Relation.ADD_REMOVE, filters.opening(rule)),)
+>>> step = PoissonSampled(GaussianLaw(1), rate="0.01")
+>>> 1900 < planned_copies(empty, step, most=10**6) < 2061
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting import certified, filters
+from dpledger.accounting.asking.calibration import least_that, most_that
+from dpledger.accounting.composition import Composition, Repeated
+from dpledger.accounting.filters import Coordinates, Filter, Sums
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.decimals import ZERO, round_down, subtract
+from dpledger.errors import CannotCertify
+from dpledger.relations import Relation
+
+__all__ = [
+    "Least",
+    "Level",
+    "Levels",
+    "admits",
+    "after",
+    "charge",
+    "chosen_tail_delta",
+    "copies_one_by_one",
+    "least",
+    "planned_copies",
+    "used",
+    "ways",
+]
+
+HALVINGS = 6
+"""Of what is left of delta: the parts of it that are tried as a tail_delta."""
+PARTS = ZERO
+"""The tail_delta of a request that is priced from its parts."""
+WORST = Fraction(10**18)
+DIGITS_OF_OTHERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A scope as its gate sees it: the rule, the relation, the sums of all that was admitted."""
+
+    filter: Filter
+    relation: Relation
+    sums: Sums
+
+    @property
+    def delta_left(self) -> Decimal:
+        """What a request may still take as its tail_delta; 0 where the filter takes none."""
+        budget = filters.tail_budget(self.filter)
+        spent, unpriced = self.sums.get("delta", (ZERO, 0))
+        return ZERO if budget is None or unpriced else max(ZERO, subtract(budget, spent))
+
+
+Levels = tuple[Level, ...]
+"""The scope that is charged, then those above it."""
+
+
+def charge(level: Level, tree: Composition, tail_delta: Decimal) -> Coordinates:
+    """What the level charges for a planned tree: `certified.charge`."""
+    return certified.charge(level.filter, tree, level.relation, tail_delta)
+
+
+def after(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> Levels:
+    """The levels once so many of a tree were charged, admitted or not. Raises as `certified.charge`."""
+    return tuple(
+        replace(level, sums=filters.with_charge(level.filter, level.sums, charge(level, tree, tail_delta), times=times))
+        for level in levels
+    )
+
+
+def admits(levels: Levels, tree: Composition, tail_delta: Decimal, *, times: int = 1) -> bool:
+    """Whether each level admits so many of a tree, asked one by one in this way."""
+    try:
+        charged = after(levels, tree, tail_delta, times=times)
+    except CannotCertify:
+        return False
+    return all(filters.admits(level.filter, level.sums) for level in charged)
+
+
+def chosen_tail_delta(levels: Levels, tree: Composition) -> Decimal:
+    """The tail_delta of a request that leaves it to the scope: a sixteenth of what is left, in the level that has
+    least, for what `certified.wants_profile`; else 0, the price of the parts."""
+    own = levels[0]
+    if filters.tail_budget(own.filter) is None or not certified.wants_profile(tree, own.relation):
+        return PARTS
+    taking = [level for level in levels if filters.tail_budget(level.filter) is not None]
+    chosen = min(certified.default_tail_delta(level.filter, level.delta_left) for level in taking)
+    try:
+        return chosen if chosen and charge(own, tree, chosen) else PARTS
+    except CannotCertify:  # more may fail at every epsilon, or it is too much work
+        return PARTS
+
+
+def ways(levels: Levels, tree: Composition) -> tuple[Decimal, ...]:
+    """The tail_deltas that are worth a try, 0 for the price of the parts: first the one that the scope would choose,
+    then all of delta that is left, its halves, and the parts."""
+    left = min((level.delta_left for level in levels if filters.tail_budget(level.filter) is not None), default=ZERO)
+    if filters.tail_budget(levels[0].filter) is None or not left:
+        return (PARTS,)
+    pieces = (round_down(Fraction(left) / 2**power) for power in range(HALVINGS + 1))
+    return tuple(dict.fromkeys((chosen_tail_delta(levels, tree), *pieces, PARTS)))
+
+
+def used(levels: Levels) -> Fraction:
+    """What is used of the level that has used most: its reading at the budget's own delta, as a share of its epsilon.
+    For comparing ways; what has no reading there is worse than everything."""
+    return max(map(_used, levels))
+
+
+def _used(level: Level) -> Fraction:
+    budget = filters.budget_guarantee(level.filter)
+    if not isinstance(budget, ApproxDP):
+        return Fraction(0)  # it takes no tail_delta, so that all ways cost the same in it
+    epsilon = filters.reading(level.filter, level.sums, budget.delta)
+    return WORST if epsilon.is_infinite() else Fraction(epsilon) / Fraction(budget.epsilon)
+
+
+# ---- how many, how little -------------------------------------------------------------------------------------------
+
+
+def copies_one_by_one(levels: Levels, tree: Composition, *, most: int, tail_delta: Decimal | None = None) -> int:
+    """How many requests for a tree would be admitted now, one after another, at most `most`; each at the tail_delta
+    that the scope would choose for it then, or at the one that is given."""
+    counted = 0
+    while counted < most:
+        way = chosen_tail_delta(levels, tree) if tail_delta is None else tail_delta
+
+        def goes_on(more: int, levels: Levels = levels, way: Decimal = way) -> bool:
+            """Whether so many go through, each asked in this way."""
+            if not admits(levels, tree, way, times=more):
+                return False
+            return tail_delta is not None or chosen_tail_delta(after(levels, tree, way, times=more - 1), tree) == way
+
+        more = most_that(goes_on, most=most - counted)
+        if not more:
+            break
+        counted += more
+        levels = after(levels, tree, way, times=more)
+    return counted
+
+
+def planned_copies(levels: Levels, tree: Composition, *, most: int) -> int:
+    """How many copies of a tree one request may hold, at most `most`, asked in the best of `ways`."""
+    best = 0
+    for way in _by_promise(ways(levels, tree)):
+
+        def fits(count: int, way: Decimal = way) -> bool:
+            return admits(levels, Repeated(tree, times=count), way)
+
+        if best < most and fits(best + 1):
+            best = most_that(fits, most=most, known=best + 1)
+    return best
+
+
+def _by_promise(tried: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    """The largest tail_delta first: in an empty scope it is mostly the best."""
+    return tuple(sorted(tried, reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least value that is admitted, and the tail_delta to ask with. `others`: what other ways would need, to three
+    digits: the way that the scope would choose, all of delta that is left, the parts; None where no value does."""
+
+    value: Decimal
+    tail_delta: Decimal
+    others: tuple[tuple[Decimal, Decimal | None], ...]
+
+
+def least(
+    levels: Levels, make: Callable[[Decimal], Composition], *, within: tuple[Decimal, Decimal], digits: int
+) -> Least | None:
+    """The least value, to so many digits, for which the levels admit `make(value)`, in the best of `ways`: the one that
+    the scope would choose, where no other needs less; None where no value within is admitted in any.
+
+    Claim: `admits(levels, make(result.value), result.tail_delta)`. Assumes, for least alone: a greater value never
+    costs more."""
+    tried = ways(levels, make(within[1]))
+
+    def found(way: Decimal, within: tuple[Decimal, Decimal], digits: int) -> Decimal | None:
+        return least_that(lambda value: admits(levels, make(value), way), within=within, digits=digits)
+
+    best: tuple[Decimal, Decimal] | None = None
+    for way in _by_promise(tried):
+        value = found(way, within if best is None else (within[0], best[0]), digits)
+        if value is not None and (best is None or value < best[0]):
+            best = value, way
+    if best is None:
+        return None
+    if admits(levels, make(best[0]), tried[0]):  # what the scope would choose needs no more: it keeps delta for others
+        best = best[0], tried[0]
+    compared = (way for way in dict.fromkeys((*tried[:2], tried[-1])) if way != best[1])
+    others = tuple((way, found(way, (best[0], within[1]), DIGITS_OF_OTHERS)) for way in compared)
+    return Least(*best, others)

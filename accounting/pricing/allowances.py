@@ -1,0 +1,156 @@
+"""What an allowance (F9) counts of a tree: draws of its law, by structure, and what is left to price beside them.
+
+A leaf that so many draws of the law dominate counts as these *copies*; a sequence, a repetition and what is computed
+from outputs count what their parts do. Every other node is left whole, and several leaves on one batch: a group of two
+costs a Gaussian four copies, not two. Which leaves a law dominates is said by its kind (`LeafRules.copies`).
+
+>>> from dpledger.accounting.composition import GaussianLaw, LaplaceLaw
+>>> law = PoissonSampled(GaussianLaw(1), rate="0.01")
+>>> copies, rest = split(law, Sequence((Repeated(law, times=100), LaplaceLaw("0.1"))))
+>>> copies, rest == Sequence((LaplaceLaw("0.1"),))
+(100, True)
+>>> split(GaussianLaw(10), GaussianLaw(3))
+(12, None)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import assert_never
+
+from dpledger.accounting.composition import (
+    Chain,
+    Composition,
+    Converted,
+    Filtered,
+    Group,
+    Leaf,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
+    RandomAllocation,
+    Repeated,
+    SampledWithoutReplacement,
+    Sequence,
+    Shuffled,
+)
+from dpledger.accounting.filters import Coordinates, Filter, budget_guarantee
+from dpledger.accounting.filters.allowance import AllowanceFilter
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.kinds import EVERY_KIND, rules_of
+from dpledger.accounting.pricing.outcomes import planned, steps
+from dpledger.errors import ParameterError
+
+__all__ = ["counted", "law_of", "promised", "require_law", "split"]
+
+ALL = Decimal(1)
+LAWS = ", ".join(str(rules.kind.__dataclass_fields__["kind"].default) for rules in EVERY_KIND.values() if rules.copies)
+
+
+def counted(filter_: Filter, tree: Composition) -> tuple[Coordinates, Composition | None]:
+    """What the filter counts of `tree`, and what of it remains to be priced: all of it, but under an allowance."""
+    if not isinstance(filter_, AllowanceFilter):
+        return {}, tree
+    copies, rest = split(law_of(filter_), tree)
+    return {"copies": Decimal(copies)}, rest
+
+
+def promised(filter_: Filter) -> Composition:
+    """A tree of which everything that the filter admits is a post-processing, in every currency that it is priced in.
+
+    Of an allowance that of its draws and its rest, whatever epsilon_law says; of any other its budget.
+    Source: docs/proofs/allowances.md, "One tree"; docs/proofs/filters.md."""
+    if not isinstance(filter_, AllowanceFilter):
+        return budget_guarantee(filter_)
+    rest = ApproxDP(filter_.epsilon_rest, filter_.delta_rest)
+    return Sequence((Repeated(law_of(filter_), times=filter_.steps), rest))
+
+
+def law_of(filter_: AllowanceFilter) -> Composition:
+    """The law of an allowance. ParameterError for a tree that is none."""
+    return require_law(filter_.law)
+
+
+def require_law(tree: object) -> Composition:
+    """The tree as a law: one draw of noise, alone or on a Poisson sample. ParameterError for one that is none."""
+    law = _law(tree)
+    return law.leaf if law.rate == ALL else PoissonSampled(law.leaf, law.rate)
+
+
+def split(law: Composition, tree: Composition) -> tuple[int, Composition | None]:
+    """How many copies of `law` are counted for `tree`, and what is left of it to be priced, if anything is.
+
+    Claim: under every relation, what is counted is a post-processing of so many independent draws of the law's pair.
+    Steps of a plan that were never granted are not counted, once that is known. Source: docs/proofs/allowances.md.
+    Raises ParameterError for a law that is no draw: see `law_of`."""
+    return _split(_law(law), tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """One draw of a leaf: of everyone, or of a secret Poisson sample of a rate below 1."""
+
+    leaf: Leaf
+    rate: Decimal
+
+
+def _law(tree: object) -> _Draw:
+    found = _draw(tree)
+    if found is None or rules_of(found.leaf).copies is None:
+        kind = getattr(tree, "kind", type(tree).__name__)
+        raise ParameterError("law", kind, f"one draw of noise ({LAWS}), alone or poisson_sampled")
+    return found
+
+
+def _draw(tree: object) -> _Draw | None:
+    """A leaf, alone or on a Poisson sample; None of anything else, and of several on one batch."""
+    if isinstance(tree, Leaf):
+        return _Draw(tree, ALL)
+    if isinstance(tree, PostProcessed):
+        return _draw(tree.of)
+    if isinstance(tree, PoissonSampled):
+        inner = _draw(tree.of)
+        return _Draw(inner.leaf, tree.rate) if inner is not None and inner.rate == ALL else None
+    return None
+
+
+def _split(law: _Draw, tree: Composition) -> tuple[int, Composition | None]:
+    copies = _copies(law, tree)
+    if copies is not None:
+        return copies, None
+    if isinstance(tree, Leaf):
+        return 0, tree
+    counted_ = steps(tree)
+    if counted_ is not None and counted_.started is not None:
+        ran = counted_.run_of(counted_.started)
+        return (0, None) if ran is None else _split(law, ran)
+    match tree:
+        case Sequence(of=parts):
+            found = [_split(law, part) for part in parts]
+            left = tuple(rest for _, rest in found if rest is not None)
+            return sum(copies for copies, _ in found), Sequence(left) if left else None
+        case Repeated(of=of, times=times):
+            copies, rest = _split(law, planned(of))  # one outcome says nothing of the other runs
+            return copies * times, None if rest is None else Repeated(rest, times=times)
+        case PostProcessed(of=of):
+            return _split(law, of)
+        case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Group():
+            return 0, tree
+        case Parallel() | Converted() | Filtered() | Chain():
+            return 0, tree
+        case _:
+            assert_never(tree)
+
+
+def _copies(law: _Draw, tree: Composition) -> int | None:
+    """Of how many draws of the law `tree` is a post-processing; None where none is known to do, or it is no draw.
+
+    A leaf on a sample costs no more than the leaf; under a law on a sample it has one of at most the law's rate."""
+    found, of_kind = _draw(tree), rules_of(law.leaf).copies
+    if found is None or type(found.leaf) is not type(law.leaf) or of_kind is None:
+        return None
+    copies = of_kind(law.leaf, found.leaf)
+    if law.rate == ALL:
+        return copies
+    return copies if copies == 1 and found.rate <= law.rate else None

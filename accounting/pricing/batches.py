@@ -1,0 +1,130 @@
+"""The Renyi and zCDP prices of one leaf on a secret batch, or in a shuffle.
+
+    D_a = K(a - 1)/(a - 1), the larger of both directions        where the losses of its pair are bounded
+    rho = sup_a D_a / a                                           the same, over all orders
+    what its kind says (`batch_divergences`)                      Gaussian noise, whose losses are not
+
+None where nothing better than the price of the whole is known: a batch never costs more. All orders that are asked for
+are priced in one call, and kept by law and order: claim, check and gate ask for the same. docs/proofs/amplification.md,
+sections 6 and 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import assert_never
+
+import numpy as np
+
+from dpledger.accounting.composition import (
+    Chain,
+    Composition,
+    Converted,
+    Filtered,
+    Group,
+    Leaf,
+    Parallel,
+    PoissonSampled,
+    PostProcessed,
+    RandomAllocation,
+    Repeated,
+    SampledWithoutReplacement,
+    Sequence,
+    Shuffled,
+)
+from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
+from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
+from dpledger.accounting.laws.concentration import rho_of
+from dpledger.accounting.laws.draws import Allocation
+from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.pricing.drawn import Drawn, losses_of
+from dpledger.errors import CannotCertify, WorkLimit
+from dpledger.relations import Relation
+
+__all__ = ["batch_rdp", "batch_rho", "one_leaf"]
+
+MOST_KEPT = 1024  # orders of one law
+
+
+def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
+    """What runs on the batch, where it is one leaf with a pair; several Gaussians are one."""
+    if isinstance(part, Leaf):
+        return part if rules_of(part).renyi is None else None
+    match part:
+        case PostProcessed(of=of) | Chain(of=of):
+            return one_leaf(of, relation)
+        case Repeated(of=of, times=times):
+            leaf = one_leaf(of, relation)
+            return _joint(leaf, times, relation) if times > 1 else leaf
+        case Sequence(of=parts):
+            leaves = [one_leaf(one, relation) for one in parts]
+            if len(leaves) == 1:
+                return leaves[0]
+            squares = [_joint(leaf, 1, relation) for leaf in leaves]
+            known = [square.mu_squared for square in squares if square is not None]
+            return JointGaussian(sum(known, Fraction(0))) if len(known) == len(leaves) else None
+        case Parallel() | PoissonSampled() | SampledWithoutReplacement() | Shuffled() | RandomAllocation():
+            return None
+        case Group() | Converted() | Filtered():
+            return None
+        case _:
+            assert_never(part)
+
+
+def _joint(leaf: AnyLeaf | None, times: int, relation: Relation) -> JointGaussian | None:
+    gaussian = None if leaf is None else rules_of(leaf).gaussian
+    return None if gaussian is None else JointGaussian(times * Fraction(*gaussian(leaf, relation)))
+
+
+def batch_rdp(drawn: Drawn, relation: Relation, orders: Orders) -> dict[Decimal, Decimal | None]:
+    """The Renyi divergences of these orders, in both directions; None where only the price of the whole is known.
+
+    Claim: (order, result)-RDP at each, a function of its own order alone. Source: module.
+    """
+    kept = _kept(drawn, relation)
+    missing = tuple(order for order in dict.fromkeys(orders) if order not in kept)
+    found = dict(zip(missing, _divergences(drawn, relation, missing), strict=True)) if missing else {}
+    result = {order: found[order] if order in found else kept[order] for order in orders}
+    if len(kept) + len(found) <= MOST_KEPT:
+        kept.update(found)
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(_drawn: Drawn, _relation: Relation) -> dict[Decimal, Decimal | None]:
+    """What was priced of one law. It only grows, so that threads may share it."""
+    return {}
+
+
+def _divergences(drawn: Drawn, relation: Relation, orders: Orders) -> Divergences:
+    divergences = rules_of(drawn.leaf).batch_divergences
+    if divergences is not None:
+        return divergences(drawn.leaf, drawn.how, relation, orders)
+    each = [loss.rdp_upper(floats_up(orders)) for loss in _bounded(drawn, relation)]
+    return tuple(map(written, np.max(each, axis=0).tolist())) if each else (None,) * len(orders)
+
+
+@functools.lru_cache(maxsize=256)
+def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
+    """The zCDP price, where the losses are bounded; None where only the price of the whole is known.
+
+    Claim: result-zCDP. Source: module; `laws.concentration`.
+    """
+    if rules_of(drawn.leaf).batch_divergences is not None:
+        return None
+    if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
+        return None
+    return written(max(map(rho_of, _bounded(drawn, relation)), default=math.inf))
+
+
+def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:
+    """The losses of both directions; none where one may be infinite, or no pair is known."""
+    try:
+        both = [losses_of(drawn, relation, direction) for direction in ("add", "remove")]
+    except (CannotCertify, WorkLimit):
+        return ()
+    losses = tuple(one.above for one in both if one is not None)
+    return () if any(loss.infinite_mass > 0 or loss.largest == math.inf for loss in losses) else losses

@@ -1,0 +1,241 @@
+"""What a ledger holds, as rows: iterate over a `Table` for typed objects, or take `to_frame()`, a pandas DataFrame.
+
+Column names and dtypes are the same for every ledger, also where there is no row or no value in a column; rows are
+named by the index of their entry. Text is `string`, whole numbers that may be missing are `Int64`, kinds are
+`category` with all of their kinds, times are `datetime64[s, UTC]`. An amount stands twice: as the exact Decimal
+(`object`; infinite where there is no price), and as the least float that is not below it, `..._upper`. No column holds
+data or outputs: no entry does.
+
+`Ledger.entries()`, one row an entry; a member that its kind does not have is missing:
+
+    time                 datetime64[s, UTC]   missing where it would say how long a mechanism ran
+    kind                 category
+    scopes               string               the scopes that it is charged to or about, in id order, between spaces
+    key                  string               what was to happen once, in the caller's words
+    charge               string               the attempt
+    mechanism            string               its kind
+    form                 category             release, interaction, training
+    claim                string               the promised guarantee, as JSON with exact numbers
+    rule                 category             by which a charge was settled: cap, ex_post, steps
+    upto                 Int64                training steps granted so far
+    level                string               the scope that refused
+    item                 string               what is declared
+    verdict              string               of an audit: violation, not_refuted
+    previous             string               the leaf hash of the entry before
+
+`Scope.releases()`, one row a charge to the scope, by the index of the entry that reserved it:
+
+    time                 datetime64[s, UTC]   when it was reserved
+    scope                string               where it was asked for: this scope, or one that is charged to it as well
+    key                  string
+    charge               string
+    mechanism            string
+    form                 category
+    claim                string
+    status               category             reserved, started, committed, aborted
+    rule                 category             missing until it is committed
+    ended                Int64                the index of the entry that ended it
+    account              string               the coordinate of the scope's filter in which it was admitted
+    reserved             object               the price in that account
+    reserved_upper       float64
+    charged              object               what counts now: the price until it is settled, 0 once aborted
+    charged_upper        float64
+    reserved_delta       object               the price in failure probability
+    reserved_delta_upper float64
+    charged_delta        object
+    charged_delta_upper  float64
+    steps                Int64                of a training run: planned
+    granted              Int64                of a training run: granted, which counts as run
+    outside_guarantee    boolean              whether the run broke its conditions; missing until it is committed
+    warnings             string               missing where there is none
+
+>>> from dpledger.accounting.guarantees import PureDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> from dpledger.mechanisms.numeric import Laplace
+>>> scope = Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+>>> receipt = scope.release(Laplace(epsilon="0.3"), 1234, key="count")
+>>> scope.releases().to_frame()[["key", "status", "charged", "charged_upper"]].to_dict("index")
+{2: {'key': 'count', 'status': 'committed', 'charged': Decimal('0.3'), 'charged_upper': 0.30000000000000004}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.decimals import INFINITY, ZERO, float_up
+from dpledger.ledger.accounts.recomposition import Admission, Status
+from dpledger.ledger.entries.bodies import KINDS
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.rules.settling import Rule
+from dpledger.ledger.rules.standing import Form
+from dpledger.ledger.signed import wire
+from dpledger.schema import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Table", "entries_table", "releases_table"]
+
+Row = TypeVar("Row")
+
+TIME, TEXT, COUNT, FLAG, EXACT, UPPER = "datetime64[s, UTC]", "string", "Int64", "boolean", "object", "float64"
+FORMS, STATUSES, RULES = get_args(Form), get_args(Status), get_args(Rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column: its dtype, or all of its categories; and the value in a row, None where it is missing."""
+
+    name: str
+    dtype: str | tuple[str, ...]
+    value: Callable[[Row], object]
+
+
+class Table(Collection[Row]):
+    """Rows in the order of the ledger, as it was when the table was asked for. Each iteration reads them anew."""
+
+    def __init__(
+        self,
+        rows: Callable[[], Iterator[Row]],
+        size: int,
+        columns: tuple[Column[Row], ...],
+        index: Callable[[Row], int],
+    ) -> None:
+        self._rows = rows
+        self._size = size
+        self._columns = columns
+        self._index = index
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == other for other in self)
+
+    def __repr__(self) -> str:
+        return f"<Table of {self._size} rows: {', '.join(column.name for column in self._columns)}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The rows as a DataFrame: the module's docstring lists its columns. Its index is called `index`."""
+        import pandas as pd  # here, so that who wants no frame does not wait for pandas
+
+        numbers: list[int] = []
+        cells: list[list[Any]] = [[] for _ in self._columns]
+        for row in self:
+            numbers.append(self._index(row))
+            for column, values in zip(self._columns, cells, strict=True):
+                values.append(column.value(row))
+        index = pd.Index(numbers, dtype="int64", name="index")
+        return pd.DataFrame(
+            {
+                column.name: pd.Series(
+                    values,
+                    index=index,
+                    dtype=column.dtype if isinstance(column.dtype, str) else pd.CategoricalDtype(list(column.dtype)),
+                )
+                for column, values in zip(self._columns, cells, strict=True)
+            },
+            index=index,
+        )
+
+
+def entries_table(rows: Callable[[], Iterator[Entry]], size: int) -> Table[Entry]:
+    """The table of `size` entries, which `rows` reads."""
+    return Table(rows, size, _ENTRY, lambda entry: entry.index)
+
+
+def releases_table(admissions: tuple[Admission, ...]) -> Table[Admission]:
+    """The table of the charges of one scope."""
+    return Table(lambda: iter(admissions), len(admissions), _ADMISSION, lambda admission: admission.index)
+
+
+def _member(name: str) -> Callable[[Entry], object]:
+    return lambda entry: getattr(entry.body, name, None)
+
+
+def _mechanism(entry: Entry) -> object:
+    note = getattr(entry.body, "mechanism", None)
+    return None if note is None else note.kind
+
+
+def _scopes(entry: Entry) -> object:
+    return " ".join(level.scope for level in getattr(entry.body, "path", ())) or None
+
+
+def _claim(entry: Entry) -> object:
+    claim = getattr(entry.body, "claim", None)
+    return None if claim is None else _json(claim)
+
+
+def _json(claim: Guarantee) -> str:
+    return wire.dump(plain(claim)).decode()
+
+
+_ENTRY: tuple[Column[Entry], ...] = (
+    Column("time", TIME, lambda entry: entry.time),
+    Column("kind", tuple(sorted(KINDS)), lambda entry: entry.body.kind),
+    Column("scopes", TEXT, _scopes),
+    Column("key", TEXT, _member("key")),
+    Column("charge", TEXT, _member("charge")),
+    Column("mechanism", TEXT, _mechanism),
+    Column("form", FORMS, _member("form")),
+    Column("claim", TEXT, _claim),
+    Column("rule", RULES, _member("rule")),
+    Column("upto", COUNT, _member("upto")),
+    Column("level", TEXT, _member("level")),
+    Column("item", TEXT, _member("item")),
+    Column("verdict", TEXT, _member("verdict")),
+    Column("previous", TEXT, lambda entry: entry.previous),
+)
+
+
+def _reserved(one: Admission) -> Decimal:
+    return one.reserved.get(one.account, INFINITY)
+
+
+def _charged(one: Admission) -> Decimal:
+    return ZERO if one.status == "aborted" else one.charged.get(one.account, INFINITY)
+
+
+def _reserved_delta(one: Admission) -> Decimal:
+    """A filter without this coordinate admits no charge that has a delta."""
+    return one.reserved.get("delta", ZERO)
+
+
+def _charged_delta(one: Admission) -> Decimal:
+    return one.charged.get("delta", ZERO)
+
+
+def _both(name: str, amount: Callable[[Admission], Decimal]) -> tuple[Column[Admission], Column[Admission]]:
+    """An amount, exactly, and as a float that is not below it."""
+    return Column(name, EXACT, amount), Column(f"{name}_upper", UPPER, lambda one: float_up(amount(one)))
+
+
+_ADMISSION: tuple[Column[Admission], ...] = (
+    Column("time", TIME, lambda one: one.time),
+    Column("scope", TEXT, lambda one: one.scope),
+    Column("key", TEXT, lambda one: one.key),
+    Column("charge", TEXT, lambda one: one.charge),
+    Column("mechanism", TEXT, lambda one: one.mechanism.kind),
+    Column("form", FORMS, lambda one: one.form),
+    Column("claim", TEXT, lambda one: _json(one.claim)),
+    Column("status", STATUSES, lambda one: one.status),
+    Column("rule", RULES, lambda one: one.rule),
+    Column("ended", COUNT, lambda one: one.ended),
+    Column("account", TEXT, lambda one: one.account),
+    *_both("reserved", _reserved),
+    *_both("charged", _charged),
+    *_both("reserved_delta", _reserved_delta),
+    *_both("charged_delta", _charged_delta),
+    Column("steps", COUNT, lambda one: one.steps),
+    Column("granted", COUNT, lambda one: None if one.steps is None else one.granted),
+    Column("outside_guarantee", FLAG, lambda one: one.outside_guarantee if one.status == "committed" else None),
+    Column("warnings", TEXT, lambda one: "; ".join(one.warnings) or None),
+)

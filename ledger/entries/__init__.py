@@ -1,0 +1,1 @@
+"""What a ledger says: the kinds of bodies, what they are made of, and the place that an entry gives each."""

@@ -1,0 +1,114 @@
+"""Entries: a body at its place in the ledger, and its one form on the wire.
+
+An entry stamps a body with its ledger, its index, the leaf hash of the entry before and, for people, a time; entries
+are made by the ledger alone. On the wire an entry is one flat JSON object in the byte profile of `signed.wire`: the
+members of the stamp and of the body side by side; empty lists are left out.
+
+>>> from dpledger.ledger.entries.bodies import Heartbeat
+>>> ledger_id, time = "clinic-" + "0" * 32, "2026-11-21T10:00:00Z"
+>>> entry = Entry(ledger=ledger_id, index=1, previous="0" * 64, body=Heartbeat(), time=time)
+>>> parse_entry(format_entry(entry)) == entry
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pydantic import TypeAdapter
+
+from dpledger.errors import NewerThanVerifier, ParameterError, UnknownWord, VerificationError
+from dpledger.ledger.entries.bodies import KINDS, TIMELESS, Body
+from dpledger.ledger.entries.members import Hash, Index, LedgerId, Time
+from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed.keys import VerifyingKey
+from dpledger.schema import Plain, given, plain, record, validated
+
+__all__ = ["Entry", "entry_of", "format_entry", "parse_entry", "signed_entry"]
+
+_STAMP = ("ledger", "index", "previous", "time")
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
+VERSION = 1  # of every body
+
+
+@record
+class Entry:
+    """A body at its place: `previous` is the leaf hash of the entry before (64 zeros at index 0)."""
+
+    ledger: LedgerId
+    index: Index
+    previous: Hash
+    body: Body
+    time: Time | None = given(default=None)
+
+
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+
+
+def format_entry(entry: Entry) -> dict[str, Plain]:
+    """The entry as one flat object of the byte profile (what `wire.dump` writes)."""
+    payload: dict[str, Plain] = dict(plain(entry.body))
+    for name in _STAMP:
+        value = getattr(entry, name)
+        if value is not None:
+            payload[name] = value
+    return {name: value for name, value in payload.items() if value != []}
+
+
+def parse_entry(payload: Mapping[str, Plain]) -> Entry:
+    """The entry that an object of the byte profile (what `wire.parse` returned) says. Raises VerificationError naming
+    the field.
+
+    A kind, a version or a word that is not known stops here, as NewerThanVerifier: it is never skipped, and what stands
+    beside it cannot be judged."""
+    members = dict(payload)
+    stamp = {name: members.pop(name) for name in _STAMP if name in members}
+    index = stamp.get("index")
+    at = index if type(index) is int else None
+    kind, version = members.get("kind"), members.get("version")
+    if type(kind) is not str or not _WORD.fullmatch(kind):
+        raise VerificationError("kind: expected a word, like heartbeat", index=at)
+    if type(version) is not int or version < 1:
+        raise VerificationError("version: expected a whole number from 1", index=at)
+    if kind not in KINDS or version > VERSION:
+        raise NewerThanVerifier(f"an entry of the kind {kind}, version {version}", index=at)
+    try:
+        entry = validated(_ENTRY, {**stamp, "body": members}, "entry")
+    except UnknownWord as error:
+        raise NewerThanVerifier(f"{error.field} is {error.value}", index=at) from None
+    except ParameterError as error:
+        raise VerificationError(str(error), index=at) from None
+    if (entry.time is None) is not isinstance(entry.body, TIMELESS):
+        raise VerificationError("time: present exactly in the kinds that carry one", index=at)
+    if not _is_same(format_entry(entry), dict(payload)):
+        raise VerificationError("entry: not in its one form", index=at)
+    return entry
+
+
+def _is_same(left: Plain, right: Plain) -> bool:
+    """Whether two values have the same text: for Python, True is 1; on the wire it is not."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_is_same(item, right[name]) for name, item in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return left == right
+
+
+def signed_entry(leaf: bytes, key: VerifyingKey, index: int) -> Entry:
+    """The entry in a leaf that is to be the one at `index` of the ledger of `key`, its signature verified. Raises
+    VerificationError for any other."""
+    try:
+        entry = parse_entry(wire.parse(envelope.verify(leaf, lambda _: key)))
+    except VerificationError as error:
+        raise VerificationError(error.reason, index=index) from None
+    if (entry.ledger, entry.index) != (key.name, index):
+        raise VerificationError("another signed entry stands in its place", index=index)
+    return entry
+
+
+def entry_of(leaf: bytes) -> Entry:
+    """The entry in a leaf, its signature NOT verified. Raises VerificationError."""
+    return parse_entry(wire.parse(envelope.parse_unverified(leaf).payload))

@@ -1,0 +1,334 @@
+"""The budget gate: pure rules over a state. It touches no store, no clock and no data.
+
+`decide(state, request, earlier)` says whether a request is admitted, is the repetition of one that was, or is refused
+with what was asked, spent and left. `settle` ends a started charge. Both return bodies; the ledger gives them their
+place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, TypeAlias, assert_never
+
+from dpledger.accounting import certified, filters
+from dpledger.accounting.asking import ways as asking
+from dpledger.accounting.chains import ChainLaw
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.pricing import outcomes
+from dpledger.decimals import ZERO, text, total
+from dpledger.errors import (
+    AlreadySpent,
+    BudgetRefused,
+    ChargeInProgress,
+    KeyReused,
+    ParameterError,
+    PolicyError,
+    RelationError,
+    ScopeBusy,
+    ScopeError,
+)
+from dpledger.ledger.entries.bodies import Committed, Refused, Reserved
+from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Priced
+from dpledger.ledger.rules import settling
+from dpledger.ledger.rules.redeems import Redeem
+from dpledger.ledger.rules.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
+from dpledger.ledger.signed import wire
+from dpledger.relations import Relation, Unit
+from dpledger.schema import plain
+
+__all__ = [
+    "Admitted",
+    "Decision",
+    "Earlier",
+    "RefusedRequest",
+    "Replayed",
+    "Request",
+    "check_failures",
+    "decide",
+    "levels_of",
+    "request_digest",
+    "require_open",
+    "require_room_for",
+    "settle",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
+    random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
+    started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
+    decides (`asking.chosen_tail_delta`)."""
+
+    scope: str
+    key: str
+    charge: str
+    mechanism: MechanismNote
+    relation: Relation
+    unit: Unit
+    claim: Guarantee
+    parts: Composition
+    failures: tuple[Failure, ...]
+    form: Form
+    steps: int | None = None
+    redeem: str | None = None
+    tail_delta: Decimal | None = None
+
+
+def request_digest(scope: str, asked: Request | Reserved, tail_delta: Decimal) -> str:
+    """The SHA-256 of what is asked of `scope`, in the byte profile: without the ids of the attempt and the version of
+    the library, so that whoever asks again after an upgrade asks for the same. Everything in it stands in the entry
+    that reserves the charge, so that a verifier computes it again. `tail_delta`: 0 of a request priced from its
+    parts."""
+    digested = {
+        "scope": scope,
+        "mechanism": {"kind": asked.mechanism.kind, "parameters": plain(asked.mechanism.parameters)},
+        "claim": plain(asked.claim),
+        "parts": plain(asked.parts),
+        "form": asked.form,
+        **({"priced": {"tail_delta": text(tail_delta)}} if tail_delta else {}),
+    }
+    return hashlib.sha256(wire.dump(digested)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What the store knows of a key that was used before in the scope. `ended`: the entry that ended it."""
+
+    charge: str
+    request: str
+    status: Literal["open", "committed", "aborted"]
+    ended: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Every level of the path admits the request."""
+
+    body: Reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The key was used before, for the same request (its digest), and is settled by entry `ended`: the stored result
+    answers."""
+
+    charge: str
+    ended: int
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRequest:
+    """A level of the path does not admit the request; nothing changes but the record of the refusal."""
+
+    body: Refused
+    error: BudgetRefused
+
+
+Decision: TypeAlias = Admitted | Replayed | RefusedRequest
+
+
+def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
+    """The decision on `request`; `earlier` is what the store knows of its key.
+
+    Raises ScopeError or RelationError for a scope that is not there, is closed, or protects something else; KeyReused,
+    AlreadySpent or ChargeInProgress for a key that was used; ScopeBusy where an exclusive interaction would overlap
+    another; CannotCertify where no theorem prices the parts; ParameterError for parts that are no plan."""
+    scope = state.scopes.get(request.scope)
+    if scope is None:
+        raise ScopeError(
+            f"no scope {request.scope!r} in this ledger: open it first, with its unit, relation and budget"
+        )
+    if earlier is not None:
+        return _again(state, scope, request, earlier)
+    require_open(state, scope)
+    _require_plan(request)
+    check_failures(request.claim, request.failures)
+    if request.relation is not scope.relation or request.unit != scope.unit:
+        raise RelationError(
+            f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
+            f"the request one {request.unit.name} under {request.relation.value}"
+        )
+    _require_alone(state, scope, request)
+    tail_delta = request.tail_delta
+    if tail_delta is None:
+        tail_delta = asking.chosen_tail_delta(levels_of(state, scope), request.parts)
+    require_room_for(scope, tail_delta)
+    digest = request_digest(request.scope, request, tail_delta)
+    levels = tuple(
+        LevelCharge(name, settling.price(state.scopes[name], request.parts, tail_delta)) for name in scope.path
+    )
+    for level in levels:
+        refused = _refusal(state, request, digest, scope, level)
+        if refused is not None:
+            return refused
+    return Admitted(
+        Reserved(
+            path=next_steps(state, scope.path),
+            key=request.key,
+            charge=request.charge,
+            request=digest,
+            mechanism=request.mechanism,
+            claim=request.claim,
+            parts=request.parts,
+            levels=levels,
+            form=request.form,
+            failures=request.failures,
+            steps=request.steps,
+            redeem=request.redeem,
+            priced=Priced(tail_delta) if tail_delta else None,
+        )
+    )
+
+
+def levels_of(state: State, scope: ScopeState) -> asking.Levels:
+    """The scope as it is asked, then those above it."""
+    names = (scope.scope, *(name for name in scope.path if name != scope.scope))
+    found = (state.scopes[name] for name in names)
+    return tuple(asking.Level(level.filter, level.relation, level.sums) for level in found)
+
+
+def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
+    """ParameterError for a price from the profile in a scope whose own filter has no delta, or no pure or Renyi price,
+    for it."""
+    if tail_delta and filters.tail_budget(scope.filter) is None:
+        raise ParameterError(
+            "tail_delta",
+            text(tail_delta),
+            f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, mixed and either take others",
+        )
+
+
+def settle(
+    state: State,
+    charge: OpenCharge,
+    parts: Composition,
+    *,
+    redeem: Redeem,
+    outside_guarantee: bool = False,
+    handed_out: int = 0,
+    levels: tuple[ChainLaw, ...] | None = None,
+    warnings: tuple[str, ...] = (),
+    digest: str | None = None,
+) -> Committed:
+    """The body that ends a started charge with the outcomes in `parts`, by the refund rule of each level. `handed_out`:
+    how many answers the ledger itself counted. `levels`: of an interaction, the finest levels of chains among them.
+
+    Raises PolicyError for a charge that was not started, or not by this redeem; VerificationError for an outcome
+    against what was counted."""
+    if charge.redeem is None:
+        raise PolicyError("a charge that was not started cannot be settled: start it, or abort it")
+    if not redeem.opens(charge.redeem):
+        raise PolicyError("the charge was started by another process or attempt: only that one can settle it")
+    seen = settling.with_levels(parts, levels) if charge.form == "interaction" and handed_out else parts
+    final = settling.recorded(seen, charge.form, charge.granted)
+    settling.require_evidence(final, charge.form, handed_out)
+    rule, settled = settling.settled(charge.levels, final, outside_guarantee, state.scopes, charge.tail_delta)
+    return Committed(
+        path=next_steps(state, charge.path),
+        charge=charge.charge,
+        redeem=charge.redeem,
+        parts=final,
+        levels=settled,
+        rule=rule,
+        warnings=warnings,
+        outside_guarantee=outside_guarantee,
+        digest=digest,
+    )
+
+
+def check_failures(claim: Guarantee, failures: tuple[Failure, ...]) -> None:
+    """ParameterError unless the privacy failures of a claim, by cause, add up to its delta. Accuracy never counts."""
+    causes = total(failure.delta for failure in failures if isinstance(failure, PrivacyFailure))
+    delta = getattr(claim, "delta", ZERO)
+    if causes != delta:
+        raise ParameterError("failures", text(causes), f"causes that add up to the claim's delta, {text(delta)}")
+
+
+def require_open(state: State, scope: ScopeState) -> None:
+    """ScopeError unless something may begin in the scope: neither it nor one above it is closed."""
+    for name in scope.path:
+        if state.scopes[name].closed:
+            raise ScopeError(f"scope {name!r} is closed: open a new one")
+
+
+def _require_plan(request: Request) -> None:
+    """Parts come without outcomes; those of a training run are a `repeated` or a `sequence` of as many
+    as it has steps."""
+    if outcomes.planned(request.parts) != request.parts:
+        raise ParameterError("parts", request.parts.kind, "parts without an outcome before they run")
+    counted = outcomes.steps(request.parts)
+    plan = None if counted is None else counted.planned
+    if request.steps != (plan if request.form == "training" else None):
+        raise ParameterError(
+            "steps", request.steps, "as many as the parts of a training run have, a `repeated` or a `sequence`"
+        )
+
+
+def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
+    overlapped = state.overlaps(scope.path)
+    if overlapped == "exclusive":
+        raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
+    if overlapped == "interactions" and is_exclusive(request.form, request.parts):
+        raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
+
+
+def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
+    if not any(earlier.request == digest for digest in _digests(state, scope, request)):
+        raise KeyReused(f"key {request.key!r} was used in scope {request.scope!r} for another request: use a new key")
+    match earlier.status:
+        case "committed":
+            assert earlier.ended is not None, "a store records by which entry a charge ended"
+            return Replayed(earlier.charge, earlier.ended, earlier.request)
+        case "open":
+            raise ChargeInProgress(
+                f"key {request.key!r}: an attempt is under way, or its process died; its charge stands either way"
+            )
+        case "aborted":
+            raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
+        case _:
+            assert_never(earlier.status)
+
+
+def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]:
+    """What an earlier request that asks the same may have been recorded as: where the scope decides, with any
+    tail_delta that it may have decided on then."""
+    if request.tail_delta is not None:
+        yield request_digest(request.scope, request, request.tail_delta)
+        return
+    yield request_digest(request.scope, request, ZERO)
+    for level in levels_of(state, scope):
+        for tail_delta in certified.possible_tail_deltas(level.filter):
+            yield request_digest(request.scope, request, tail_delta)
+
+
+def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
+    scope = state.scopes[asked.scope]
+    if filters.admits(scope.filter, filters.with_charge(scope.filter, scope.sums, asked.amounts)):
+        return None
+    wanted = filters.asked(scope.filter, scope.sums, asked.amounts)
+    spent = filters.spent(scope.filter, scope.sums)
+    left = filters.left(scope.filter, scope.sums)
+    body = Refused(
+        path=next_steps(state, own.path),
+        key=request.key,
+        request=digest,
+        mechanism=request.mechanism,
+        claim=request.claim,
+        level=scope.scope,
+        asked=settling.numbers(wanted),
+        spent=settling.numbers(spent),
+        left=settling.numbers(left),
+        held=settling.numbers(filters.spent(scope.filter, scope.held)),
+    )
+    accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
+    message = (
+        f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
+        "Ask for less, or open a new scope for another dataset"
+    )
+    return RefusedRequest(body, BudgetRefused(message, scope=scope.scope, asked=wanted, spent=spent, left=left))

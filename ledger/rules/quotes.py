@@ -1,0 +1,160 @@
+"""What a scope would decide, and what it could afford: nothing is recorded, nothing is spent.
+
+A quote holds for the state that it was made from: another process may ask first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting import filters
+from dpledger.accounting.asking import ways as asking
+from dpledger.accounting.asking.ways import Levels
+from dpledger.accounting.composition import Composition
+from dpledger.decimals import text
+from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open
+from dpledger.ledger.rules.standing import ScopeState, State
+
+__all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "quoted"]
+
+
+WORTH = Fraction(98, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affordable:
+    """How many more of something would be admitted now. `one_by_one`: each a request of its own. `planned`: as one
+    request for all of them, asked in the best way. Both stop counting at `most`."""
+
+    one_by_one: int
+    planned: int
+    most: int
+
+    def __str__(self) -> str:
+        one, plan = (
+            f"{count} or more" if count == self.most else str(count) for count in (self.one_by_one, self.planned)
+        )
+        return f"{one} one by one, {plan} as one plan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountQuote:
+    """One account of one scope: what it holds before and after the request, and what would then be left; decimal texts,
+    `inf` where a charge has no price."""
+
+    before: str
+    after: str
+    left: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way of asking. `tail_delta`: 0 for the price of the parts. `accounts`: by scope, then by account."""
+
+    tail_delta: Decimal
+    admitted: bool
+    accounts: Mapping[str, Mapping[str, AccountQuote]]
+
+    def words(self) -> str:
+        """How it is asked, in words."""
+        if not self.tail_delta:
+            return "priced from its parts (tail_delta=0)"
+        return f"priced by its certified profile (tail_delta={text(self.tail_delta)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a request would be answered now. `decision`: what the gate says. `way`: as it would be asked. `cheaper`:
+    another way that is admitted and takes less of epsilon, or that is admitted where this one is not; None where there
+    is none."""
+
+    scope: str
+    mechanism: str
+    decision: Decision
+    way: Way
+    cheaper: Way | None
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the scope admits it."""
+        return isinstance(self.decision, Admitted)
+
+    @property
+    def accounts(self) -> Mapping[str, AccountQuote]:
+        """The accounts of the scope itself."""
+        return self.way.accounts[self.scope]
+
+    def __str__(self) -> str:
+        said = "admits" if self.admitted else "refuses"
+        lines = [f"scope {self.scope!r} {said} {self.mechanism}, {self.way.words()}"]
+        for name, accounts in self.way.accounts.items():
+            for account, amounts in accounts.items():
+                where = account if name == self.scope else f"{name}, {account}"
+                lines.append(f"  {where}: {amounts.before} before, {amounts.after} after, {amounts.left} left")
+        if self.cheaper is not None:
+            own = "; ".join(f"{name} {amounts.after}" for name, amounts in self.cheaper.accounts[self.scope].items())
+            lines.append(f"  cheaper: {self.cheaper.words()}, after which {own}")
+        return "\n".join(lines)
+
+
+def quoted(state: State, scope: ScopeState, request: Request, decision: Decision) -> Quote:
+    """The quote of a request that the gate decides so. CannotCertify where no theorem prices it."""
+    levels, parts = levels_of(state, scope), request.parts
+    asked = asking.chosen_tail_delta(levels, parts) if request.tail_delta is None else request.tail_delta
+    names = (scope.scope, *(name for name in scope.path if name != scope.scope))
+    best = _cheapest(levels, parts, asked)
+    if best is not None and isinstance(decision, Admitted) and not _is_worth_it(levels, parts, best, asked):
+        best = None
+    return Quote(
+        scope=scope.scope,
+        mechanism=request.mechanism.kind,
+        decision=decision,
+        way=_way(names, levels, parts, asked),
+        cheaper=None if best is None else _way(names, levels, parts, best),
+    )
+
+
+def _cheapest(levels: Levels, parts: Composition, asked: Decimal) -> Decimal | None:
+    """The other way that is admitted and uses least; of two alike the one that takes less of delta."""
+    others = (way for way in asking.ways(levels, parts) if way != asked and asking.admits(levels, parts, way))
+    return min(others, key=lambda way: (asking.used(asking.after(levels, parts, way)), way), default=None)
+
+
+def _is_worth_it(levels: Levels, parts: Composition, way: Decimal, than: Decimal) -> bool:
+    """Whether it takes clearly less: a hundredth is what a price from a profile may differ by for no good reason."""
+    before = asking.used(levels)
+    takes, would = (asking.used(asking.after(levels, parts, one)) - before for one in (way, than))
+    return takes < WORTH * would
+
+
+def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta: Decimal) -> Way:
+    charged = asking.after(levels, parts, tail_delta)
+    accounts = {}
+    for name, before, then in zip(names, levels, charged, strict=True):
+        held, now, left = (
+            filters.spent(before.filter, before.sums),
+            filters.spent(then.filter, then.sums),
+            filters.left(then.filter, then.sums),
+        )
+        accounts[name] = {
+            account: AccountQuote(before=held[account], after=now[account], left=left[account]) for account in held
+        }
+    return Way(tail_delta=tail_delta, admitted=asking.admits(levels, parts, tail_delta), accounts=accounts)
+
+
+def afforded(
+    state: State, scope: ScopeState, parts: Composition, *, most: int, tail_delta: Decimal | None
+) -> Affordable:
+    """How many more of `parts` would be admitted. ScopeError in a closed scope; CannotCertify where no theorem prices
+    them in any way."""
+    require_open(state, scope)
+    levels = levels_of(state, scope)
+    asking.after(levels, parts, asking.chosen_tail_delta(levels, parts) if tail_delta is None else tail_delta)
+    return Affordable(
+        one_by_one=asking.copies_one_by_one(levels, parts, most=most, tail_delta=tail_delta),
+        planned=asking.planned_copies(levels, parts, most=most),
+        most=most,
+    )

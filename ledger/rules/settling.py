@@ -1,0 +1,242 @@
+"""What a charge costs before and after it ran: the price and refund rules in one place, for the gate and the verifier.
+
+    `cap`      nothing comes back: the outcome changes no price, the run left its guarantee, or it is priced from its
+               profile, whose price is that of the whole plan
+    `ex_post`  a coordinate falls from the cap to the realised loss, where the filter's theorem allows it
+    `steps`    a training plan priced by sum: steps that were never granted come back; of one priced from its profile
+               everything, if none was
+
+Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
+that cannot be, or that speaks of fewer answers than were handed out. Of a chain an interaction is charged at least the
+finest level that it handed out (`with_levels`). Only a guarantee that is attested as a whole, and was reserved as such
+(`ex_post`), states its loss as it states its cap.
+A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
+(docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Literal, Protocol
+
+from dpledger import decimals
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic.prices import FREE
+from dpledger.accounting.chains import ChainLaw
+from dpledger.accounting.composition import Composition, PoissonSampled, children
+from dpledger.accounting.filters import Account, Coordinates, Filter
+from dpledger.accounting.pricing import allowances, costs, outcomes
+from dpledger.errors import CannotCertify, ParameterError, VerificationError
+from dpledger.ledger.entries.bodies import Committed
+from dpledger.ledger.entries.members import LevelCharge
+from dpledger.ledger.rules.standing import Form
+from dpledger.relations import Relation
+
+__all__ = [
+    "LEEWAY",
+    "WITH_LEEWAY",
+    "Rule",
+    "check",
+    "check_price",
+    "numbers",
+    "price",
+    "recorded",
+    "require_evidence",
+    "require_possible_outcomes",
+    "settled",
+    "with_levels",
+]
+
+Rule = Literal["cap", "ex_post", "steps"]
+LEEWAY = Decimal("1e-11")
+"""Relative. The Renyi price of a sampled Gaussian is computed in doubles and rounded up to twelve digits: two machines
+may differ by one in the last of them. Every other price is exact, and compared exactly."""
+WITH_LEEWAY = decimals.add(Decimal(1), LEEWAY)
+WITH_PROFILE_LEEWAY = decimals.add(Decimal(1), certified.LEEWAY)
+_INEXACT = ("mixed_rdp", "rdp_")
+ANY_ORDER = Decimal(2)  # whether there is a Renyi price at all does not depend on the order
+
+
+class Level(Protocol):
+    """What pricing reads of a scope."""
+
+    @property
+    def filter(self) -> Filter: ...
+    @property
+    def relation(self) -> Relation: ...
+
+
+def price(level: Level, parts: Composition, tail_delta: Decimal = decimals.ZERO) -> Coordinates:
+    """What the filter of `level` charges for planned `parts`; with a `tail_delta`, and where the filter takes one, also
+    by their certified profile.
+
+    Raises CannotCertify where no theorem prices the parts in what the filter counts."""
+    if _by_profile(level, tail_delta):
+        return certified.charge(level.filter, parts, level.relation, tail_delta)
+    _, left = allowances.counted(level.filter, parts)
+    cost = FREE if left is None else rules.cost(left, level.relation, orders=filters.orders(level.filter))
+    counts_pure = filters.names(level.filter)[0] == "pure" and not filters.orders(level.filter)
+    if counts_pure and cost.pure is None and _is_sampled(parts) and _has_renyi_price(parts, level.relation):
+        raise CannotCertify(
+            f"the budget counts pure epsilons, and {parts.kind} has none, only a Renyi price: use an approx_dp budget, "
+            "like ApproxDP(3, '1e-6'), and a tail_delta"
+        )
+    return costs.charge(level.filter, parts, level.relation)
+
+
+def _by_profile(level: Level, tail_delta: Decimal) -> bool:
+    """Whether a request with this `tail_delta` is priced from its profile in this level."""
+    return bool(tail_delta) and filters.tail_budget(level.filter) is not None
+
+
+def _is_sampled(parts: Composition) -> bool:
+    """Whether something in it is run on Poisson samples, as training is."""
+    return isinstance(parts, PoissonSampled) or any(map(_is_sampled, children(parts)))
+
+
+def _has_renyi_price(parts: Composition, relation: Relation) -> bool:
+    try:
+        return rules.cost(parts, relation, orders=(ANY_ORDER,)).rdp.get(ANY_ORDER) is not None
+    except CannotCertify:
+        return False
+
+
+def check_price(
+    name: str, level: Level, parts: Composition, charged: Coordinates, tail_delta: Decimal = decimals.ZERO
+) -> None:
+    """Raises VerificationError unless `charged` covers `parts` in every coordinate; one that is absent is infinite.
+
+    Where an account counts in two currencies either will do: which is the cheaper may change as prices get better."""
+    accounts = certified.currencies(level.filter, parts, level.relation, tail_delta)
+    covers = _covers_profile if _by_profile(level, tail_delta) else _covers
+    unknown = set(charged) - {coordinate for account in accounts for coordinate in account.names}
+    if unknown or not all(_is_covered(charged, account, covers) for account in accounts):
+        raise VerificationError(f"scope {name}: charged less than its parts cost")
+
+
+def _is_covered(charged: Coordinates, account: Account, covers: Callable[[str, Decimal, Decimal], bool]) -> bool:
+    """Whether in one currency no coordinate of the account is charged less than needed. An amount where no price is
+    known is less than infinite."""
+    amounts = {name: charged[name] for name in account.names if name in charged}
+    return any(
+        all(name in needed and covers(name, amount, needed[name]) for name, amount in amounts.items())
+        for needed in account.currencies
+    )
+
+
+def _covers_profile(coordinate: str, charged: Decimal, least: Decimal) -> bool:
+    """As `_covers`, of a price from a profile, which has a margin above that leeway."""
+    if coordinate in {"delta", "copies"}:
+        return charged >= least
+    return decimals.multiply(charged, WITH_PROFILE_LEEWAY) >= least
+
+
+def _covers(coordinate: str, charged: Decimal, least: Decimal) -> bool:
+    if not coordinate.startswith(_INEXACT):
+        return charged >= least
+    return decimals.multiply(charged, WITH_LEEWAY) >= least
+
+
+def recorded(parts: Composition, form: Form, granted: int) -> Composition:
+    """The parts as the ledger records them. Of a training plan a granted step counts as run, whatever the mechanism
+    says it started; anywhere else no step was granted, so that those count that an outcome beside them tells of, and
+    without one all that were planned."""
+    return outcomes.recorded(parts, granted if form == "training" else None)
+
+
+def with_levels(parts: Composition, levels: tuple[ChainLaw, ...] | None) -> Composition:
+    """The parts of an interaction that answered, no chain at less than the levels that it handed out; at its finest
+    where nobody saw the levels. VerificationError for a level that the parts do not have."""
+    try:
+        return outcomes.with_levels(parts, levels)
+    except ParameterError as error:
+        raise VerificationError(str(error)) from None
+
+
+def require_evidence(parts: Composition, form: Form, handed_out: int) -> None:
+    """Raises VerificationError for an outcome that its leaf cannot have, or that tells of fewer answers than this
+    ledger handed out. A release is one answer; the steps of a training run are granted, and no answers.
+
+    The second is for the live ledger to see: entries do not count answers."""
+    require_possible_outcomes(parts)
+    told = outcomes.answers(parts)
+    if form != "training" and told is not None and told < handed_out:
+        raise VerificationError(f"an outcome of {told} answers, where {handed_out} were handed out")
+
+
+def require_possible_outcomes(parts: Composition) -> None:
+    """Raises VerificationError for an outcome that its leaf cannot have, wherever it stands."""
+    try:
+        outcomes.require_possible(parts)
+    except ParameterError as error:
+        raise VerificationError(str(error)) from None
+
+
+def settled(
+    reserved: tuple[LevelCharge, ...],
+    parts: Composition,
+    outside_guarantee: bool,
+    levels: Mapping[str, Level],
+    tail_delta: Decimal = decimals.ZERO,
+) -> tuple[Rule, tuple[LevelCharge, ...]]:
+    """The rule that settles a charge, and what each level is charged in the end. `parts`: as recorded.
+
+    With a `tail_delta` all of it stands, in each level: the stop may depend on outputs. A training run none of whose
+    steps was granted ran nothing.
+
+    Claim: each coordinate is at most the one reserved, and at least what the filter's theorem needs for the outcome."""
+    if outside_guarantee or outcomes.planned(parts) == parts:
+        return "cap", reserved
+    if tail_delta:
+        return _settled_whole(reserved, parts)
+    final = []
+    for charge in reserved:
+        level = levels[charge.scope]
+        left = costs.settled(level.filter, charge.amounts, parts, level.relation)
+        final.append(LevelCharge(charge.scope, left))
+    return _rule(parts, tuple(final) == reserved), tuple(final)
+
+
+def _settled_whole(reserved: tuple[LevelCharge, ...], parts: Composition) -> tuple[Rule, tuple[LevelCharge, ...]]:
+    counted = outcomes.steps(parts)
+    if counted is None or counted.started != 0:
+        return "cap", reserved
+    nothing = tuple(LevelCharge(level.scope, dict.fromkeys(level.amounts, decimals.ZERO)) for level in reserved)
+    return _rule(parts, nothing == reserved), nothing
+
+
+def _rule(parts: Composition, nothing_back: bool) -> Rule:
+    if nothing_back:
+        return "cap"
+    counted = outcomes.steps(parts)
+    return "ex_post" if counted is None or counted.started is None else "steps"
+
+
+def check(
+    reserved: tuple[LevelCharge, ...],
+    body: Committed,
+    levels: Mapping[str, Level],
+    tail_delta: Decimal = decimals.ZERO,
+) -> None:
+    """Raises VerificationError unless `body` settles the charge by the rule: nothing rises, nothing falls below what
+    settling leaves, and the rule that it names is the one that was used."""
+    rule, least = settled(reserved, body.parts, body.outside_guarantee, levels, tail_delta)
+    if tuple(level.scope for level in body.levels) != tuple(level.scope for level in reserved):
+        raise VerificationError("the levels are not those that were reserved")
+    for before, after, floor in zip(reserved, body.levels, least, strict=True):
+        if set(after.amounts) != set(before.amounts):
+            raise VerificationError(f"scope {after.scope}: settled in other coordinates than it was reserved in")
+        for coordinate, amount in after.amounts.items():
+            if amount > before.amounts[coordinate]:
+                raise VerificationError(f"scope {after.scope}: {coordinate} settled above what was reserved")
+            if not _covers(coordinate, amount, floor.amounts[coordinate]):
+                raise VerificationError(f"scope {after.scope}: {coordinate} refunded beyond the rule")
+    nothing_back = body.levels == reserved
+    if body.rule != _rule(body.parts, nothing_back) or (rule == "cap" and not nothing_back):
+        raise VerificationError(f"settled by the rule {body.rule}, which gives other numbers")
+
+
+def numbers(texts: Mapping[str, str]) -> dict[str, Decimal]:
+    """Accounts as exact numbers, from their texts; `inf` where a charge has no price."""
+    return {name: decimals.parse(value, field=name, infinite=True) for name, value in texts.items()}

@@ -1,0 +1,99 @@
+"""Where the keys of a ledger file lie: beside it, by name.
+
+clinic.ledger                 the ledger
+clinic.ledger.key             its signing key (owner only)
+clinic.ledger.pub             the public key: give it to those who verify
+clinic.ledger.recovery.key    for later versions, to revoke a stolen signing key: move it offline
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpledger import bounded
+from dpledger.errors import ParameterError
+from dpledger.files import path_of
+from dpledger.ledger.signed.keys import LONGEST_FILE, Signer, SigningKey, VerifyingKey
+
+__all__ = ["KeyFiles", "read_public_key"]
+
+TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFiles:
+    """The three key files of one ledger file."""
+
+    signing: Path
+    public: Path
+    recovery: Path
+
+    @classmethod
+    def beside(cls, ledger: str | os.PathLike[str]) -> KeyFiles:
+        """The key files of the ledger file at `ledger`. ParameterError for a path without a name."""
+        path = path_of(ledger, "ledger")
+        return cls(
+            signing=path.with_name(path.name + ".key"),
+            public=path.with_name(path.name + ".pub"),
+            recovery=path.with_name(path.name + ".recovery.key"),
+        )
+
+    def require_absent(self) -> None:
+        """ParameterError if one of the files is there: a key is never written over."""
+        for path in (self.signing, self.public, self.recovery):
+            if path.exists() or path.is_symlink():
+                raise ParameterError("key", str(path), "a path where nothing is yet: keys are never written over")
+
+    def save(self, signer: SigningKey, recovery: SigningKey) -> None:
+        """Write all three; the private ones for their owner alone. If one cannot be written, none stays."""
+        written: list[Path] = []
+        try:
+            signer.save(self.signing)
+            written.append(self.signing)
+            recovery.save(self.recovery)
+            written.append(self.recovery)
+            with self.public.open("x", encoding="ascii") as file:
+                written.append(self.public)
+                file.write(signer.public.text + "\n")
+        except BaseException as error:
+            for path in written:
+                path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                expected = f"a path that can be written ({error.strerror})"
+                raise ParameterError("key", str(self.public), expected) from None
+            raise
+
+    def find(self, given: Signer | str | os.PathLike[str] | None) -> Signer | None:
+        """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
+        None. ParameterError for what is neither."""
+        if isinstance(given, Signer):
+            return given
+        if given is not None:
+            return SigningKey.load(path_of(given, "key"))
+        if self.signing.exists():
+            return SigningKey.load(self.signing)
+        return SigningKey.from_environment()
+
+
+def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
+    """A public key, from its text (`name+id+base64`) or from a file that holds it. ParameterError for anything else,
+    naming the file where one was meant."""
+    text = os.fspath(source)
+    try:
+        if not Path(text).is_file():
+            if text.count("+") >= TEXT_OF_A_KEY:
+                return VerifyingKey.parse(text)
+            raise ParameterError(
+                "public key", text, "the text of a key, or a file that holds it (there is no such regular file)"
+            )
+        line = bounded.read(text, LONGEST_FILE).decode("ascii").removesuffix("\n")
+    except OSError as error:
+        raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ParameterError("public key", text, "a file with one public key (this one is not ASCII)") from None
+    try:
+        return VerifyingKey.parse(line)
+    except ParameterError as error:
+        raise ParameterError("public key", text, f"a file with one public key ({error})") from None

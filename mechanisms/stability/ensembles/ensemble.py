@@ -1,0 +1,275 @@
+"""An ensemble: one model for each chunk of the private units. It is private, and shows nothing of itself.
+
+One unit alters one model (two where `moved` says so), whatever the learner is. How large chunks are, how many models
+there are, and what they answer are data: an interaction (`PrivateClassifier`) answers for them.
+
+>>> def halfway(rows, labels):
+...     middle = rows.mean()
+...     return lambda asked: (asked > middle).astype(int)
+>>> private = Ensemble.fit(halfway, ([1, 2, 3, 7, 8, 9], [0, 0, 0, 1, 1, 1]), 3, "slots")
+>>> private
+Ensemble(...)
+>>> private.votes(private.queries([0, 4.75, 9])).tolist()
+[[0, 1, 1], [0, 0, 1], [0, 0, 1]]
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.decimals import whole
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy, Keystream
+from dpledger.mechanisms.stability.ensembles.chunkers import Chunker, Hashed, by_relation, moved, seats
+from dpledger.mechanisms.stability.ensembles.forms import Column, Form
+from dpledger.mechanisms.stability.ensembles.learners import (
+    Learner,
+    Predict,
+    check_learner,
+    packed,
+    trained,
+    voted,
+)
+from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS, MOST_CLASSES
+from dpledger.mechanisms.units import ByUnit, Units
+from dpledger.process import Home
+from dpledger.progress import bar
+from dpledger.relations import Relation
+from dpledger.schema import flag
+
+__all__ = ["MOST_CHUNKS", "Ensemble"]
+
+MOST_CHUNKS = 2**20
+FEWEST_CHUNKS = 3
+_PUBLIC_COUNT = (
+    f"a whole number from {FEWEST_CHUNKS} to {MOST_CHUNKS}, chosen without a look at the private data (under "
+    "add_remove their number is private, too)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What every chunk is trained with. Public."""
+
+    learner: Learner
+    form: Form
+    classes: int
+
+
+class Ensemble:
+    """The models of `chunks` chunks. Shows nothing, does not pickle, and refuses in a forked child. Threads may share
+    it."""
+
+    __slots__ = ("_form", "_home", "_models", "chunker", "classes", "drawn_in_public", "whole_units")
+
+    chunker: Chunker
+    classes: int
+    drawn_in_public: bool
+    """Whether random chunks came from a source that somebody may know."""
+    whole_units: bool
+    """Whether ids said, or the caller declared, which rows are one unit's."""
+
+    def __init__(
+        self,
+        models: tuple[Predict | None, ...],
+        form: Form,
+        *,
+        chunker: Chunker,
+        classes: int,
+        whole_units: bool,
+        drawn_in_public: bool,
+    ) -> None:
+        self._home = Home("an ensemble")
+        self._models, self._form = models, form
+        self.chunker, self.classes = chunker, classes
+        self.whole_units, self.drawn_in_public = whole_units, drawn_in_public
+
+    @classmethod
+    def fit(
+        cls,
+        learner: Learner,
+        units: object,
+        chunks: int,
+        chunker: str | Hashed = "auto",
+        *,
+        classes: int = 2,
+        ids: object = None,
+        grouped: bool = False,
+        relation: Relation | str | None = None,
+        words: tuple[Column, ...] = (),
+        missing: float = 0.0,
+        jobs: int = 1,
+        progress: bool = True,
+        entropy: Entropy | None = None,
+        unsafe_entropy: Entropy | None = None,
+    ) -> Self:
+        """Deal the units to chunks, and fit a fresh copy of `learner` to each.
+
+        `learner`: an estimator of scikit-learn's kind, or a function fit(X, y) -> predict (`learners`). `units`: the
+        rows and their labels side by side, as a tuple (X, y), or rows alone: arrays, tables, lists; or `ByUnit` of
+        them. `chunks`: k, public. `chunker`: slots, random or Hashed(salt); auto: by `relation`, which it needs then.
+        `classes`: C, public; a row whose label is none of 0 to C - 1 is left out. `ids`: an id for each row, for units
+        of many rows (as `ByUnit`). `grouped`: True declares that item i is everything of unit i. `words`, `missing`:
+        how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are drawn from
+        (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
+
+        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row.
+        Raises ParameterError for bad parameters and containers.
+        Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
+        Python are set anew for each); nothing that it holds was computed of the private rows.
+        """
+        check_learner(learner)
+        chunks = (
+            whole(chunks, field="chunks", least=FEWEST_CHUNKS, most=MOST_CHUNKS) if _is_whole(chunks) else _no(chunks)
+        )
+        classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
+        jobs = whole(jobs, field="jobs", least=-1, most=2**16)
+        grouped, progress = flag(grouped, field="grouped"), flag(progress, field="progress")
+        dealer = _chunker(chunker, relation)
+        data = _units(units, ids, grouped)
+        if len(data.columns) > 2:
+            raise ParameterError("units", f"{len(data.columns)} columns side by side", "rows, and their labels")
+        form = Form.of(data.columns[0], words=words, missing=_number(missing))
+        source = _source(entropy, unsafe_entropy)
+        seat = seats(dealer, data, chunks=chunks, entropy=source)
+        models = _train(_Work(learner, form, classes), data, seat, chunks, jobs, progress)
+        return cls(
+            models,
+            form,
+            chunker=dealer,
+            classes=classes,
+            whole_units=grouped or data.groups is not None,
+            drawn_in_public=dealer == "random" and unsafe_entropy is not None,
+        )
+
+    @property
+    def chunks(self) -> int:
+        """k, with the chunks that have no model."""
+        return len(self._models)
+
+    def queries(self, rows: Any) -> Any:
+        """Many queries as models get them. ParameterError where they are not rows like those that were fitted."""
+        return self._form.asked(rows)
+
+    def query(self, row: Any) -> Any:
+        """One query, likewise."""
+        return self._form.asked(self._form.alone(row))
+
+    def votes(self, queries: Any) -> npt.NDArray[Any]:
+        """The class that each model names for each query: integers[chunks, queries], -1 where it abstains. Private.
+
+        A model that fails on some query abstains on all that are asked with it."""
+        self._home.require()
+        kind = np.int16 if self.classes < 2**15 else np.int32
+        found = np.full((self.chunks, len(queries)), ABSTAINS, dtype=kind)
+        for number, model in enumerate(self._models):
+            found[number] = voted(model, queries, classes=self.classes, number=number)
+        self._home.require()  # a model is the caller's code, and may have forked
+        return found
+
+    def __repr__(self) -> str:
+        return "Ensemble(...)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an ensemble does not pickle: it is private, and its models would leave")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _no(chunks: object) -> NoReturn:
+    raise ParameterError("chunks", chunks if isinstance(chunks, (float, str)) else type(chunks).__name__, _PUBLIC_COUNT)
+
+
+def _number(missing: object) -> float:
+    if isinstance(missing, bool) or not isinstance(missing, (int, float, np.integer, np.floating)):
+        raise ParameterError("missing", type(missing).__name__, "a number; NaN where the learner takes it")
+    value = float(missing)
+    if math.isinf(value):
+        raise ParameterError("missing", value, "a finite number; NaN where the learner takes it")
+    return value
+
+
+def _chunker(chunker: object, relation: Relation | str | None) -> Chunker:
+    """The chunker that is meant, fit for the relation where one is named."""
+    known = None if relation is None else Relation.read(relation)
+    if isinstance(chunker, str) and chunker == "auto":
+        if known is None:
+            raise ParameterError("chunker", "auto, and no relation", "the scope's relation (relation=), or a chunker")
+        return by_relation(known)
+    found: Chunker
+    match chunker:
+        case "slots":
+            found = "slots"
+        case "random":
+            found = "random"
+        case Hashed():
+            found = chunker
+        case _:
+            raise ParameterError(
+                "chunker",
+                chunker if isinstance(chunker, str) else type(chunker).__name__,
+                'one of "auto", "slots", "random", or Hashed(salt); runs of a list have no guarantee',
+            )
+    if known is not None:
+        moved(found, known)
+    return found
+
+
+def _units(units: object, ids: object, grouped: bool) -> Units:
+    if ids is not None and isinstance(units, (ByUnit, Units)):
+        raise ParameterError("ids", "ids, and units that have some", "one of them")
+    if grouped and (ids is not None or isinstance(units, ByUnit)):
+        raise ParameterError("grouped", "True, and ids", "one of them: items that are whole units, or ids of rows")
+    if isinstance(units, Units):
+        return units
+    return Units.of(units if ids is None else ByUnit(units, units=ids))
+
+
+def _source(entropy: Entropy | None, unsafe_entropy: Entropy | None) -> Entropy | None:
+    if entropy is not None and unsafe_entropy is not None:
+        raise ParameterError("unsafe_entropy", "a source, beside entropy", "one of them")
+    if isinstance(entropy, Keystream) and not entropy.is_secret:
+        expected = "a secret source: whoever knows the seed knows the chunks (unsafe_entropy= for tests and audits)"
+        raise ParameterError("entropy", "a seeded source", expected)
+    return entropy if unsafe_entropy is None else unsafe_entropy
+
+
+def _train(
+    work: _Work, data: Units, seat: npt.NDArray[np.int64], chunks: int, jobs: int, progress: bool
+) -> tuple[Predict | None, ...]:
+    """The model of each chunk, in order."""
+    order = np.argsort(seat, kind="stable")
+    ends = np.searchsorted(seat[order], np.arange(chunks + 1))
+
+    def tasks() -> Iterator[tuple[int, tuple[Any, ...]]]:
+        for number in range(chunks):
+            yield number, data.rows(order[ends[number] : ends[number + 1]])
+
+    given = {"form": work.form, "classes": work.classes}
+    models: list[Predict | None] = []
+    with bar("fitting models", chunks, shown=progress) as advance:
+        if jobs == 1:
+            for number, chunk in tasks():
+                models.append(trained(work.learner, chunk, number=number, **given))
+                advance(1)
+        else:
+            from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
+
+            each = (delayed(packed)(work.learner, chunk, number=number, **given) for number, chunk in tasks())
+            for found in Parallel(n_jobs=jobs, return_as="generator")(each):
+                models.append(_unpacked(found))
+                advance(1)
+    return tuple(models)
+
+
+def _unpacked(model: bytes | None) -> Predict | None:
+    return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker

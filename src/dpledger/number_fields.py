@@ -1,0 +1,104 @@
+"""Fields of records that hold an exact number: whatever `decimals.read` takes goes in, a Decimal comes out.
+
+A type checker sees a descriptor that takes any `Number`; when a record is made, the same name is what pydantic checks
+the value by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
+
+from dpledger.decimals import Number, read, whole_or_none
+
+__all__ = [
+    "Exact",
+    "Exacts",
+    "Noise",
+    "OpenProbability",
+    "OptionalPositive",
+    "OptionalSigned",
+    "OptionalSignedNumbers",
+    "Positive",
+    "Probability",
+    "Rate",
+    "Signed",
+    "Whole",
+]
+
+if TYPE_CHECKING:
+
+    class Exact:
+        """A field that holds a Decimal and takes whatever `read` takes."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Exact: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Decimal: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Number) -> None: ...
+
+    class Exacts:
+        """A field that holds a tuple of Decimals and takes a sequence of whatever `read` takes."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Exacts: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...]: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Sequence[Number]) -> None: ...
+
+    class OptionalExact:
+        """A field that holds a Decimal or None and takes whatever `read` takes, or None."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> OptionalExact: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Decimal | None: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Number | None) -> None: ...
+
+    class OptionalExacts:
+        """A field that holds a tuple of Decimals or None."""
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> OptionalExacts: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> tuple[Decimal, ...] | None: ...
+        def __get__(self, instance: object | None, owner: type) -> Any: ...
+        def __set__(self, instance: object, value: Sequence[Number] | None) -> None: ...
+
+    OptionalPositive: TypeAlias = OptionalExact
+    OptionalSigned: TypeAlias = OptionalExact
+    OptionalSignedNumbers: TypeAlias = OptionalExacts
+    Signed: TypeAlias = Exact
+    Positive: TypeAlias = Exact
+    Noise: TypeAlias = Exact
+    Rate: TypeAlias = Exact
+    Probability: TypeAlias = Exact
+    OpenProbability: TypeAlias = Exact
+    Whole: TypeAlias = int
+else:
+    from pydantic import AfterValidator, BeforeValidator
+
+    def _checked(inside, expected):
+        def check(number):
+            if not inside(number):
+                raise ValueError(expected)
+            return number
+
+        return AfterValidator(check)
+
+    Exact = Annotated[Decimal, BeforeValidator(read)]
+    Signed = Annotated[Decimal, BeforeValidator(lambda value: read(value, signed=True))]
+    Exacts = tuple[Exact, ...]
+    Positive = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0")]
+    Noise = Annotated[Exact, _checked(lambda x: x > 0, "a number above 0 (without noise, epsilon is infinite)")]
+    OptionalPositive = Positive | None
+    OptionalSigned = Signed | None
+    OptionalSignedNumbers = tuple[Signed, ...] | None
+    Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
+    Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
+    OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]
+    Whole = Annotated[int, BeforeValidator(lambda value: value if (number := whole_or_none(value)) is None else number)]
