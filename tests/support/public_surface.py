@@ -403,7 +403,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
-    "SideBySide.first": "between a batch of queries and its run",
+    **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
