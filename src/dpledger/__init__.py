@@ -135,6 +135,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.stability.ensembles.ensemble import (
         Ensemble as Ensemble,
     )
+    from dpledger.mechanisms.stability.ensembles.rehearsal import (
+        try_learner as try_learner,
+    )
     from dpledger.mechanisms.stability.planning import (
         StablePlan as StablePlan,
         stable_plan as stable_plan,
@@ -287,6 +290,7 @@ _HOME = {
     ),
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
+    "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",
         "stable_plan",

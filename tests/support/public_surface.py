@@ -18,7 +18,7 @@ import dpledger as dpl
 from dpledger.accounting.composition import Entry
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
-from learners import majority
+from learners import Constant, majority
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
@@ -249,6 +249,17 @@ DOORS: dict[str, Door] = {
         {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
     ),
     "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
+    "try_learner": Door(
+        dpl.try_learner,
+        {
+            "learner": Constant(lambda asked: [0] * len(asked)),
+            "made_up_rows": np.zeros((4, 2)),
+            "made_up_labels": [0, 1, 0, 1],
+            "words": (),
+        },
+        {"made_up_rows": "data|made_up_rows", "made_up_labels": "data|made_up_rows"},
+        {"learner": OWN_CODE},
+    ),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
     "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
