@@ -27,9 +27,10 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Exacts, Number, Positive, Whole, multiply, read, round_up, total, whole
+from dpledger.decimals import Number, multiply, read, round_up, total, whole
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.mechanisms.stability.on_average import MOST_SAMPLES, FirstMoment, MeanSquare
+from dpledger.number_fields import Exacts, Positive, Whole
 from dpledger.schema import given, record
 
 __all__ = [
