@@ -284,7 +284,9 @@ def test_the_published_count_needs_far_more() -> None:
 
 
 def test_a_plan_that_cannot_be_says_what_could() -> None:
-    with pytest.raises(InfeasiblePlan, match=r"1000000 records keep no cutoff up to 100: (\d+) would do") as told:
+    with pytest.raises(
+        InfeasiblePlan, match=r"1000000 records keep no cutoff up to 100: \d+ would do, .*gaussian"
+    ) as told:
         binclas_plan(10**6, 1, max_queries=100, **BUDGET, mode="kov")
     enough = int(str(told.value).split(": ")[1].split()[0])
     assert binclas_plan(enough, 1, max_queries=100, **BUDGET, mode="kov").chunks > 0
@@ -326,3 +328,13 @@ def test_bad_parameters_are_named(words: dict[str, Any], field: str) -> None:
     asked: dict[str, Any] = {"n": 10**8, "vc": 1, "max_queries": 100, **BUDGET, **words}
     with pytest.raises(ParameterError, match=field):
         binclas_plan(**asked)
+
+
+def test_cutoffs_without_a_law_are_passed_over() -> None:
+    """A large epsilon needs no threshold for few charges, which no law may have: the search goes on."""
+    asked: dict[str, Any] = {"max_queries": 100, "epsilon": 100, "delta": "1e-4", "beta": "0.2"}
+    plan = binclas_plan(10**6, 1, **asked, mode="single_threshold")
+    assert plan.cutoff is not None
+    assert plan.cutoff > plan.spoilt + 1
+    with pytest.raises(InfeasiblePlan, match="needs no threshold"):
+        subsample_plan(100, "1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")

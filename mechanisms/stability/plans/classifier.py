@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, read, round_up, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, divided, quantile, wrong_beyond
 from dpledger.mechanisms.stability.plans.promises import (
@@ -47,6 +47,7 @@ Regime: TypeAlias = Literal["realizable", "agnostic"]
 Learner: TypeAlias = SampleSize | Callable[[Decimal, Decimal], int]
 
 MOST_RECORDS = 10**18
+MOST_MISSING = 1000  # cutoffs without a law, after which a search gives up
 HINT = Fraction(1, 100)  # relative: how closely an error says how many records would do
 ONE = Decimal(1)
 
@@ -230,9 +231,15 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
 
     The count rises with the cutoff (more chunks, fewer records each), so that no cutoff below the one that a count asks
     for can keep it: the search goes from count to count. In mode gaussian there is none to keep."""
-    cutoff = least
+    cutoff, missing = least, 0
     while cutoff <= most:
-        tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
+        try:
+            tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
+        except (CannotCertify, InfeasiblePlan, WorkLimit):  # a large epsilon leaves some cutoffs without a threshold
+            if missing == MOST_MISSING:
+                raise
+            cutoff, missing = cutoff + 1, missing + 1
+            continue
         distance = distance_of(tests, task.max_queries, task.share)
         chunks = chunks_for(distance, task.dissent)
         accuracy = task.learner.accuracy(records // chunks, divided(task.share, chunks))
@@ -317,11 +324,16 @@ def _fewest_records(task: _Task, rate: Fraction, *, within: Fraction = Fraction(
 
 
 def _would_take(task: _Task, records: int) -> str:
-    enough = _fewest_records(task, Fraction(1), within=HINT)
     told = f"{records} records keep no cutoff up to {task.max_queries}"
+    enough = _fewest_records(task, Fraction(1), within=HINT)
     if enough is None:
-        return f"{told}, and neither do 10^18: {_reason(task, Fraction(1))}"
-    return f"{told}: {enough.records} would do, in {enough.chunks} chunks"
+        told += f", and neither do 10^18: {_reason(task, Fraction(1))}"
+    else:
+        told += f": {enough.records} would do, in {enough.chunks} chunks"
+    if task.mode == "gaussian":
+        return told
+    uncharged = _found(replace(task, mode="gaussian"), records, least=1, most=task.max_queries)
+    return told if uncharged is None else f"{told}; mode gaussian, without a cutoff, would spoil {uncharged.spoilt}"
 
 
 def _reason(task: _Task, rate: Fraction) -> str:
