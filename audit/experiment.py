@@ -29,7 +29,6 @@ from pydantic import TypeAdapter
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.accounting.pricing.costs import cost
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
