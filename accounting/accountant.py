@@ -24,6 +24,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
+from dpledger.accounting.arithmetic.floating import UNIT, require_assumptions
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
@@ -31,7 +32,6 @@ from dpledger.accounting.engine.infinite_mass import finite_part
 from dpledger.accounting.engine.place import Place
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import UNIT, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction

@@ -10,7 +10,7 @@ the delta. docs/proofs/certified_prices.md.
 >>> price = certified_cost(steps, Relation.ADD_REMOVE, Decimal("1e-7"), (Decimal(20),))
 >>> price.pure < Decimal("0.16") and price.rdp[Decimal(20)] < Decimal("0.003")
 True
->>> from dpledger.accounting.costs import cost
+>>> from dpledger.accounting.pricing.costs import cost
 >>> cost(steps, Relation.ADD_REMOVE, orders=(Decimal(20),)).rdp[Decimal(20)] > Decimal("4")
 True
 """
@@ -29,14 +29,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpledger.accounting import costs, filters
+from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.floating import Array
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, Repeated, Sequence, children
-from dpledger.accounting.costs import priced
 from dpledger.accounting.engine.anchors import Curve, Points
 from dpledger.accounting.engine.truncated import divergence_upper, places
 from dpledger.accounting.filters import Account, Coordinates, Filter
-from dpledger.accounting.floating import Array
-from dpledger.accounting.prices import Cost
+from dpledger.accounting.pricing import costs
+from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
 from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.decimals import ZERO, add, float_down, float_up, multiply, round_down, round_up, subtract

@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
@@ -28,7 +29,6 @@ from dpledger.accounting.engine.balls import checked_delta, checked_epsilon
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.accounting.reasons import reasons

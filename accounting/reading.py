@@ -33,20 +33,20 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.costs import (
-    admitted,
-    converted_guarantee,
-    require_disjoint,
-    require_exchangeable,
-    require_group,
-)
-from dpledger.accounting.drawn import Drawn, losses_of, mirrors_itself, range_below
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.laws.subsampled import Direction
+from dpledger.accounting.pricing.costs import (
+    admitted,
+    converted_guarantee,
+    require_disjoint,
+    require_exchangeable,
+    require_group,
+)
+from dpledger.accounting.pricing.drawn import Drawn, losses_of, mirrors_itself, range_below
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

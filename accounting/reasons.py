@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from dpledger.accounting.allowances import promised
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -31,6 +30,7 @@ from dpledger.accounting.composition import (
     children,
 )
 from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.pricing.allowances import promised
 
 __all__ = ["reasons"]
 

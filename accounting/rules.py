@@ -19,10 +19,10 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger.accounting.composition import Composition, Leaf
-from dpledger.accounting.costs import cost, priced
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.outcomes import promised
+from dpledger.accounting.pricing.costs import cost, priced
+from dpledger.accounting.pricing.outcomes import promised
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import ZERO, multiply, round_up, text
 from dpledger.errors import CannotCertify, ClaimTooSmall

@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, assert_never
 
 from dpledger import decimals
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -33,7 +33,7 @@ from accountants.work import Part
 
 import dpledger as dpl
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import best_order_minus_one
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one
 from dpledger.errors import CannotCertify, InfeasiblePlan
 
 MOST = 10**8  # copies that are counted at the most

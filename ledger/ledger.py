@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from dpledger.accounting.allotting import Allowance
+from dpledger.accounting.asking.allotting import Allowance
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP

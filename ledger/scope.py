@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from dpledger.accounting import outcomes
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError

@@ -18,7 +18,6 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger import decimals
-from dpledger.accounting.allowances import law_of
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Chain, Composition, PoissonSampled, Repeated, Sequence, children
 from dpledger.accounting.filters import (
@@ -35,6 +34,7 @@ from dpledger.accounting.filters import (
     ZCDPFilter,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.pricing.allowances import law_of
 from dpledger.relations import Relation
 from dpledger.reports.model import visible
 from dpledger.schema import Plain, plain

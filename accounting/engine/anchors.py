@@ -16,6 +16,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array, require_assumptions
 from dpledger.accounting.engine.choose import delta_interval, epsilon_interval, few
 from dpledger.accounting.engine.closed_forms import Deltas
 from dpledger.accounting.engine.composed import Composed
@@ -39,7 +40,6 @@ from dpledger.accounting.engine.jumps import layers
 from dpledger.accounting.engine.lattice import lattices
 from dpledger.accounting.engine.solve import TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.floating import UNIT, Array, require_assumptions
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import Ingredients
 from dpledger.decimals import float_down, float_up

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.finite_bundle import BundledAtoms
 from dpledger.accounting.engine.layer_rows import LayerRows
@@ -29,7 +30,6 @@ from dpledger.accounting.engine.quadratures import (
 )
 from dpledger.accounting.engine.sampled_laplace_bundle import BundledSampledLaplace
 from dpledger.accounting.engine.two_ended_bundle import MANY_RUNS, BundledTwoEnded
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss, WorstCase
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Loss, Nodes

@@ -30,6 +30,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpledger.accounting.arithmetic.floating import UNIT, raised, require_assumptions
 from dpledger.accounting.engine.closed_forms import (
     bounded_range_epsilon,
     crossing,
@@ -59,7 +60,6 @@ from dpledger.accounting.engine.modulus import upper_delta, upper_epsilon
 from dpledger.accounting.engine.renyi import curve_ladder, log_finite_of_curves
 from dpledger.accounting.engine.second_moment import moment_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon, from_logs
-from dpledger.accounting.floating import UNIT, raised, require_assumptions
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss

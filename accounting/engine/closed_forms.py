@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, rounded_out, up
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import UNIT, Array, down, rounded_out, up
 
 __all__ = [
     "Deltas",

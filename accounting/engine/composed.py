@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants, Loss, Tilted
 
 __all__ = ["MOST_TERMS", "Composed", "TiltedComposition", "log_kappa", "sum_up"]

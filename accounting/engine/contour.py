@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import Cumulants
 
 __all__ = ["SMOOTHED", "Contour", "Ladder", "LogBounds", "TiltedSum", "decay_beyond", "horizon_of"]

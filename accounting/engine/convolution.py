@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray, lowered, raised
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.staircase import Mesh, Steps
-from dpledger.accounting.floating import UNIT, Array, ComplexArray, lowered, raised
 from dpledger.errors import WorkLimit
 
 __all__ = ["Convolved", "Moments", "Product", "Transformed", "convolve", "ladder_of", "transformed"]

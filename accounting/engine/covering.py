@@ -17,11 +17,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic.floating import Array, rounded_out
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.solve import ATTEMPTS, TOLERANCE, WIDTH
 from dpledger.accounting.engine.tilt import choose_contour, ladder_around, saddle_for_epsilon
-from dpledger.accounting.floating import Array, rounded_out
 from dpledger.errors import WorkLimit
 
 __all__ = [

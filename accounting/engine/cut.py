@@ -18,11 +18,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.covering import Answer, contours
 from dpledger.accounting.engine.solve import WIDTH, Interval, finite_delta, finite_epsilon, from_logs
 from dpledger.accounting.engine.tilt import saddle_for_delta
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss

@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.closed_forms import (
     Deltas,
     added_delta,
@@ -20,7 +21,6 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.enumeration import Outcomes, enumerated, lattice_runs, ratios
 from dpledger.accounting.engine.mills import gaussian_delta
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.gaussian import GaussianLoss

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import SUBNORMAL, UNIT, Array
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import sum_up
 from dpledger.accounting.engine.parts import Parts, in_blocks, joined
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import UNIT, lowered, raised
 
 __all__ = ["AT_THE_MASS", "finite_part", "with_mass"]
 

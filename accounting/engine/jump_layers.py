@@ -14,10 +14,10 @@ from typing import TypeGuard
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.tilt import ladder_of
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.jumping_runs import JumpingRuns, Runs
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond

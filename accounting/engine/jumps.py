@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour, Ladder, LogBounds
 from dpledger.accounting.engine.covering import Answer, from_logs_at
 from dpledger.accounting.engine.jump_layers import PREFACTOR, Layered, can_jump, jumps, layered, mass_above
 from dpledger.accounting.engine.solve import WIDTH, Interval, from_logs, solved
 from dpledger.accounting.engine.tilt import Saddle, choose_contour, ladder_around, saddle_for_delta
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.errors import WorkLimit

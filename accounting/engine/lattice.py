@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array, lowered, raised
 from dpledger.accounting.engine.composed import Composed, log_kappa
 from dpledger.accounting.engine.contour import Ladder
 from dpledger.accounting.engine.convolution import Convolved, convolve, ladder_of
@@ -23,7 +24,6 @@ from dpledger.accounting.engine.covering import Answer
 from dpledger.accounting.engine.sketch import Sketch, sketched
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.staircase import MOST_CELLS, Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.floating import UNIT, Array, lowered, raised
 from dpledger.accounting.laws.smooth_cut import require_error_function
 from dpledger.accounting.laws.tails import TINY, Profiled, profile_of
 from dpledger.errors import WorkLimit

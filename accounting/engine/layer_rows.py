@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.layers import MARGIN, PARTS, lost_share, worth
 
 __all__ = ["LayerRows", "layer_rows_below"]

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.solve import Interval
-from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.smooth_cut import require_error_function
 
 __all__ = ["gaussian_delta", "gaussian_epsilon"]

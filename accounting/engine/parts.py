@@ -15,9 +15,9 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import sum_up
-from dpledger.accounting.floating import UNIT, Array
-from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, price
+from dpledger.accounting.laws.law import Cumulants, Loss, Nodes, Tilted, excess, prices
 
 __all__ = ["NodeRows", "Parts", "Some", "in_blocks", "joined"]
 
@@ -54,14 +54,14 @@ class Parts(ABC, Generic[L]):
     def counts(self) -> Array:
         return np.array([count for _, count in self.parts], dtype=np.float64)
 
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence of the sum; infinite where the loss can be. Source: Mironov 2017,
+    def rdp_upper(self, orders: Array) -> Array:
+        """Claim: at least the Renyi divergences of the sum; infinite where the loss can be. Source: Mironov 2017,
         Propositions 1 and 9."""
         if self.infinite_mass > 0:
-            return math.inf
-        c = excess(order)
-        at = self.tilted(c).cumulants
-        return price(at.value, at.error, c)
+            return np.full(orders.shape, math.inf)
+        c = excess(orders)
+        tilted = [self.tilted(x).cumulants for x in c.tolist()]
+        return prices(np.array([at.value + at.error for at in tilted]), c)
 
     def added(self, value: Array, error: Array, mean: Array, variance: Array) -> Cumulants:
         """K, its error, mean and variance of the sum, from those of each loss."""

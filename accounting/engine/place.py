@@ -16,10 +16,10 @@ from typing import TypeGuard
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.bundle import Bundle, BundledGaussians, bundles_of
 from dpledger.accounting.engine.composed import MOST_TERMS, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder, horizon_of
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.closed_moments import RemovedMoments
 from dpledger.accounting.laws.law import Cumulants, Loss, Nodes
 from dpledger.accounting.laws.sampled_row import sampled_row

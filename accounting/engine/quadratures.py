@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.engine.layer_rows import LayerRows, layer_rows_below
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.sampled_grid import LARGEST_SQUARE, STEEPEST, UNDERFLOW
 from dpledger.accounting.laws.subsampled import ALIAS, DIGITS
 from dpledger.errors import WorkLimit

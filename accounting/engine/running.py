@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import MOST_DECAYS, Composed
 from dpledger.accounting.engine.contour import Contour, Ladder
@@ -20,7 +21,6 @@ from dpledger.accounting.engine.place import DECAY, VARIANCE, Place, Rows
 from dpledger.accounting.engine.running_lattice import RunningLattice
 from dpledger.accounting.engine.solve import SHARP, WIDTH, Interval
 from dpledger.accounting.engine.tilt import choose_line, ladder_around, saddle_for_delta
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.closed_moments import added_moment
 from dpledger.accounting.laws.law import Loss
 from dpledger.errors import WorkLimit

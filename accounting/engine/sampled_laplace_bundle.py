@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.parts import Parts
 from dpledger.accounting.engine.quadratures import MOST_IN_AN_ARRAY, curves, node_sums
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
 from dpledger.accounting.laws.layers import Layers

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import log_kappa
 from dpledger.accounting.engine.contour import Ladder
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.tails import Profiled
 
 __all__ = ["Sketch", "sketched"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpledger.accounting.arithmetic.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.accounting.engine.bundle import bundled
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Ladder, LogBounds
@@ -21,7 +22,6 @@ from dpledger.accounting.engine.tilt import (
     saddle_for_delta,
     saddle_for_epsilon,
 )
-from dpledger.accounting.floating import UNIT, lowered, raised, require_assumptions, up
 from dpledger.errors import WorkLimit
 
 __all__ = ["Interval", "finite_delta", "finite_epsilon", "from_logs", "solved"]

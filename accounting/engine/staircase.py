@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.tails import Profiled
 from dpledger.errors import WorkLimit
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import SMOOTHED, Contour, Ladder, horizon_of
 from dpledger.accounting.engine.two_ended_bundle import BundledTwoEnded
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.finite import WorstCase
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss

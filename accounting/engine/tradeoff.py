@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 
 __all__ = ["Deltas", "power_bounds"]
 

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 
 __all__ = ["chord_integral", "divergence_upper", "places"]
 

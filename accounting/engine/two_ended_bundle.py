@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.engine.parts import NodeRows, Parts, Some, in_blocks, joined
-from dpledger.accounting.floating import UNIT, Array
 from dpledger.accounting.laws.exponential_atoms import few_turns
 from dpledger.accounting.laws.finite import WorstCase
 from dpledger.accounting.laws.laplace import (

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import INFINITY, in_own_context, subtract
 from dpledger.errors import ParameterError
 from dpledger.number_fields import OpenProbability, Positive

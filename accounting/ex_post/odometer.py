@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from pydantic import model_validator
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
@@ -29,7 +30,6 @@ from dpledger.accounting.ex_post.boundaries import (
     TimeUniformBoundary,
     height,
 )
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_up, total
 from dpledger.errors import ParameterError
 from dpledger.number_fields import OpenProbability, Positive, Probability

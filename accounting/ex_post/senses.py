@@ -27,7 +27,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import outward, prices
+from dpledger.accounting.arithmetic import outward, prices
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.leaves import ExPostDP, ExPostOutcome
 from dpledger.decimals import ZERO, add, multiply, round_up, total, whole

@@ -23,12 +23,12 @@ Coordinates: `pure` (epsilons), `delta`, `rho`, `mu_squared`; on a grid `rdp_0`,
 `pure`, of which a request fills one or the other; and in the mixed account `mixed_pure` or `mixed_rdp`, of which a
 request fills the cheaper and leaves the other 0; `mixed_rdp` is the Renyi divergence of order 1 + order_minus_one. F8
 has `pure`, and a mixed account for each boundary: `mixed_pure_0`, `mixed_rdp_0`, `mixed_pure_1`, ... An allowance has
-`copies`, draws of its law (`accounting.allowances` counts them), beside `pure` and `delta` of the rest.
+`copies`, draws of its law (`accounting.pricing.allowances` counts them), beside `pure` and `delta` of the rest.
 Statements and proofs: docs/proofs/filters.md.
 
 >>> from decimal import Decimal
 >>> from dpledger.accounting.guarantees import ApproxDP
->>> from dpledger.accounting.prices import Cost
+>>> from dpledger.accounting.arithmetic.prices import Cost
 >>> either = opened_by(ApproxDP(3, 1e-6))
 >>> price = charge(either, Cost(pure=Decimal(1), rho=Decimal("0.4"), mu_squared=None))
 >>> sums = with_charge(either, opening(either), price)

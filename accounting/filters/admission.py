@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
-from dpledger.accounting.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
+from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
 from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
 from dpledger.accounting.filters.kinds import (

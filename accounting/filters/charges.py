@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias, assert_never
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
@@ -24,7 +25,6 @@ from dpledger.accounting.filters.kinds import (
     orders,
     renyi_names,
 )
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 
 __all__ = [

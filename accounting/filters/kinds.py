@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
-from dpledger.accounting.conversions import boundary_offset, zcdp_within
+from dpledger.accounting.arithmetic.conversions import boundary_offset, zcdp_within
 from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,

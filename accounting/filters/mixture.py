@@ -11,21 +11,26 @@ rises is all there is to find.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import NamedTuple
 
-from dpledger.accounting import outward
-from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters.kinds import Boundary
 from dpledger.decimals import INFINITY, ZERO, add, in_own_context, magnitude, own_context
 
 __all__ = ["Share", "best_alone", "mixture_epsilon", "shares"]
 
+ONE = Decimal(1)
+HALF = Decimal("0.5")
 DIGITS = 40  # of every number below, beyond those before the point
 ROUNDING = Decimal("1e-28")  # above the rounding errors of a reading, relative to 1 + L: they stay below 1e-32
-CONVERGED = Decimal("1e-17")  # of h, relative to the smallest l: what is left out of the maximum is its square
+MISSED = Decimal("1e-28")  # of the maximum, relative to 1 + L: what a reading may leave to its last bound
+NEAR = Decimal("1e-9")  # of h, where the search in few digits ends: one more step leaves the square of it
+NEAR_DIGITS = 18  # what one word holds: ten times as fast as twice as many
 MOST_STEPS = 200
 
 
@@ -80,21 +85,46 @@ def best_alone(shared: Sequence[Share], totals: Sequence[Decimal], pure: Decimal
 def _largest(known: Sequence[_Known], pure: Decimal, least: Decimal) -> Decimal:
     """The largest L + log(1 - M(L)), from above; infinite where Newton's method does not get there.
 
-    From the right it falls towards the root of h. At a p beyond, concavity leaves at most h(p)/(1 - M(p)) a step, and
-    h'(root) >= `least` leaves at most h(p)/least steps."""
-    level = min(pure, *(one.total - outward.ln(one.delta * (1 + one.more)) / one.more for one in known))
+    From the right it falls towards the root of h. At a p near it concavity leaves at most |h(p)|/(1 - M(p)) a step. The
+    slope of h is at least `least` (1 + h), which is above least / 2 between p and the root: at most 2 |h(p)|/least
+    steps."""
+    start = min(pure, *(one.total + _reach(one.more, one.delta) for one in known))
+    level = min(pure, _near_root(known, start, least))
     here = _at(known, level)
     missed = ZERO
     if level < pure or here.h > 0:
         for _ in range(MOST_STEPS):
-            if abs(here.h) <= CONVERGED * least:
+            missed = 2 * here.h**2 / (least * (1 - here.mass))
+            if abs(here.h) < HALF and here.mass < 1 and missed <= MISSED * (1 + abs(level)):
                 break
-            level -= here.h / here.slope
+            level = min(pure, level - here.h / here.slope)
             here = _at(known, level)
         else:
             return INFINITY
-        missed = here.h**2 / (least * (1 - here.mass))
     return max(ZERO, level + outward.ln(1 - here.mass) + missed + ROUNDING * (1 + abs(level)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _reach(more: Decimal, delta: Decimal) -> Decimal:
+    """By how much L is above the total of a boundary where its term of h is 1."""
+    with localcontext(own_context(DIGITS)):
+        return -outward.ln(delta * (1 + more)) / more
+
+
+@in_own_context
+def _near_root(known: Sequence[_Known], start: Decimal, least: Decimal) -> Decimal:
+    """A level near the root of h, found in few digits, so that few levels are looked at in many; `start`, unless h is
+    seen to fall to 0 from there."""
+    level = start
+    with localcontext(own_context(NEAR_DIGITS)):
+        for step in range(MOST_STEPS):
+            here = _at(known, level)
+            if step == 0 and here.h < 0:
+                break
+            level -= here.h / here.slope
+            if abs(here.h) <= NEAR * min(least, ONE):
+                return level
+    return start
 
 
 @in_own_context

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting.conversions import best_order_minus_one, zcdp_within
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one, zcdp_within
 from dpledger.accounting.filters.kinds import (
     MOST_BOUNDARIES,
     AdvancedFilter,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeVar
 
-from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -22,7 +23,6 @@ from dpledger.accounting.laws.cells import Bracket, bounded_range_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.leaves import ExponentialLaw
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import multiply, round_up
 
 __all__ = ["BOUNDED_RANGE", "EXPONENTIAL"]
@@ -85,7 +85,7 @@ def _rules(kind: type[L], eta: Callable[[L], Decimal], field: str, *, attested: 
         renyi=None,
         range=eta,
         copies=None,
-        batch_divergence=None,
+        batch_divergences=None,
         reason=_REASON,
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.kinds.gaussian import divergence_of_both, sampled_divergences
 from dpledger.accounting.kinds.leaf_rules import (
+    Divergences,
     LeafRules,
     Orders,
     may_overlap,
@@ -16,6 +18,7 @@ from dpledger.accounting.kinds.leaf_rules import (
     never_fails,
     no_theorem,
     states_no_orders,
+    written,
 )
 from dpledger.accounting.kinds.renyi import zcdp_cost
 from dpledger.accounting.laws.cells import Bracket, discrete_gaussian_bracket
@@ -24,7 +27,6 @@ from dpledger.accounting.laws.draws import Draw, Poisson, Subset
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.leaves import DiscreteGaussianLaw
-from dpledger.accounting.prices import Cost, gaussian_mu_squared
 from dpledger.decimals import float_up, is_whole, multiply, round_up, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -54,29 +56,38 @@ def _alone(leaf: DiscreteGaussianLaw, _relation: Relation, _direction: Direction
     return DiscreteGaussianLoss(float(leaf.sigma), _whole(leaf.sensitivity))
 
 
-def _on_batch(leaf: DiscreteGaussianLaw, how: Draw, _relation: Relation, order: Decimal) -> Decimal | None:
-    """The chord of (a - 1) D_a between the whole orders around `order`, where the moments E_Q W^j, j = 0..a, of a
+def _on_batch(leaf: DiscreteGaussianLaw, how: Draw, _relation: Relation, orders: Orders) -> Divergences:
+    """The chords of (a - 1) D_a between the whole orders around each, where the moments E_Q W^j, j = 0..a, of a
     discrete Gaussian are at most those of a Gaussian. Source: docs/proofs/amplification.md, section 9."""
     if not isinstance(how, Poisson | Subset):
-        return None
+        return (None,) * len(orders)
     mu = float_up(leaf.sensitivity) / float(leaf.sigma)
+    ends = dict.fromkeys(end for order in orders for end in (math.floor(order), math.ceil(order)) if end > 1)
+    values = {1: 0.0, **_at_whole_orders(mu, how, tuple(ends))}
+    return tuple(_on_chord(order, values) for order in orders)
+
+
+def _on_chord(order: Decimal, values: Mapping[int, float]) -> Decimal | None:
+    """The divergence of `order`, from (a - 1) D_a at the whole orders beside it."""
     low, high = math.floor(order), math.ceil(order)
-    values = [_whole_order(mu, how, whole) if whole > 1 else 0.0 for whole in (low, high)]
     if low == high:
-        found = values[0] / (low - 1)
+        found = values[low] / (low - 1)
     else:
         share = float_up(subtract(order, Decimal(low)))
-        chord = values[0] + share * max(0.0, values[1] - values[0])
+        chord = values[low] + share * max(0.0, values[high] - values[low])
         found = chord / float(subtract(order, Decimal(1))) * (1 + 1e-14)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(found)
 
 
-def _whole_order(mu: float, how: Poisson | Subset, order: int) -> float:
-    """At least (a - 1) D_a of both directions, a = `order`: of a symmetric pair removing is the worse one."""
+def _at_whole_orders(mu: float, how: Poisson | Subset, orders: tuple[int, ...]) -> dict[int, float]:
+    """At least (a - 1) D_a of both directions at each whole order a: of a symmetric pair removing is the worse one."""
     rate = how.rate if isinstance(how, Poisson) else Fraction(how.batch, how.population)
-    _, removing = sampled_divergences(rate, mu * mu * (1 + 1e-15), Decimal(order))
-    worst = removing if isinstance(how, Poisson) else divergence_of_both((removing, removing), Decimal(order))
-    return worst * (order - 1) * (1 + 1e-15)
+    found = {}
+    each = sampled_divergences(rate, mu * mu * (1 + 1e-15), tuple(map(Decimal, orders)))
+    for order, (_, removing) in zip(orders, each, strict=True):
+        worst = removing if isinstance(how, Poisson) else divergence_of_both((removing, removing), Decimal(order))
+        found[order] = worst * (order - 1) * (1 + 1e-15)
+    return found
 
 
 def _copies(law: DiscreteGaussianLaw, leaf: DiscreteGaussianLaw) -> int | None:
@@ -108,6 +119,6 @@ DISCRETE_GAUSSIAN = LeafRules(
     renyi=None,
     range=None,
     copies=_copies,
-    batch_divergence=_on_batch,
+    batch_divergences=_on_batch,
     reason=None,
 )

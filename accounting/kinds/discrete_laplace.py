@@ -6,8 +6,9 @@ import functools
 import math
 from decimal import Decimal
 
-from dpledger.accounting import prices
-from dpledger.accounting.conversions import mu_squared_of_pure
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure
+from dpledger.accounting.arithmetic.prices import Cost, discrete_laplace_epsilon
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -22,7 +23,6 @@ from dpledger.accounting.laws.finite import FinitePair, discrete_laplace_pair
 from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.shuffling import agreeing_below
 from dpledger.accounting.leaves import DiscreteLaplaceLaw
-from dpledger.accounting.prices import Cost, discrete_laplace_epsilon
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -96,6 +96,6 @@ DISCRETE_LAPLACE = LeafRules(
     renyi=None,
     range=None,
     copies=_copies,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     ExPost,
     LeafRules,
@@ -21,7 +22,6 @@ from dpledger.accounting.kinds.leaf_rules import (
 )
 from dpledger.accounting.kinds.worst_case import approximate_bracket, approximate_cost, grouped_approximate
 from dpledger.accounting.leaves import ExPostDP
-from dpledger.accounting.prices import Cost
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
 
@@ -79,6 +79,6 @@ EX_POST_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpledger.accounting import outward
-from dpledger.accounting.floating import UNIT
+import numpy as np
+
+from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.arithmetic.prices import Cost, gaussian_mu_squared
 from dpledger.accounting.guarantees import GDP
 from dpledger.accounting.kinds.leaf_rules import (
+    Divergences,
     LeafRules,
     Orders,
+    floats_up,
     may_overlap,
     mirrors_itself,
     never_fails,
     no_theorem,
     states_no_orders,
+    written,
 )
 from dpledger.accounting.laws.cells import Bracket, gaussian_bracket
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.leaves import GaussianLaw
-from dpledger.accounting.prices import Cost, gaussian_mu_squared
 from dpledger.decimals import float_up, multiply, round_down, round_up, subtract
 from dpledger.relations import Relation
 
@@ -150,58 +153,61 @@ _NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
 # ---- the Renyi divergence of a secret batch -------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=1024)
-def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> Decimal:
-    """The Renyi divergence of a Poisson-sampled Gaussian, or the whole one's where that is smaller: a sample mixes runs
-    with the unit and runs without it, and the divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13).
+def sampled_gaussian_rdp(rate: Decimal, noise_multiplier: Decimal, orders: Orders) -> tuple[Decimal, ...]:
+    """The Renyi divergences of a Poisson-sampled Gaussian, or the whole one's where that is smaller: a sample mixes
+    runs with the unit and runs without it, and the divergence is quasi-convex (van Erven-Harremoes 2014, Theorem 13).
 
-    Claim: (order, result)-RDP under add_remove. Source: laws.subsampled.rdp_upper.
+    Claim: (order, result)-RDP under add_remove, at each order. Source: laws.subsampled.rdp_both_ways.
     """
-    whole = round_up(multiply(multiply(gaussian_mu_squared(1, noise_multiplier), HALF), order))
-    sampled = Decimal.from_float(rdp_upper(rate, noise_multiplier, order))
-    return min(whole, outward.above(sampled)) if sampled.is_finite() else whole
+    half = multiply(gaussian_mu_squared(1, noise_multiplier), HALF)
+    whole = [round_up(multiply(half, order)) for order in orders]
+    if float(rate) >= 1:
+        return tuple(whole)
+    both = rdp_both_ways(float(rate), float(noise_multiplier), floats_up(orders))
+    found = zip(whole, map(written, np.maximum(*both).tolist()), strict=True)
+    return tuple(one if sampled is None else min(one, sampled) for one, sampled in found)
 
 
-def _law_on_batch(leaf: GaussianLaw, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+def _law_on_batch(leaf: GaussianLaw, how: Draw, relation: Relation, orders: Orders) -> Divergences:
     if isinstance(how, Poisson) and shift_of(relation) == 1:
-        return sampled_gaussian_rdp(how.rate, leaf.noise_multiplier, order)
-    return _on_batch(leaf, how, relation, order)
+        return sampled_gaussian_rdp(how.rate, leaf.noise_multiplier, orders)
+    return _on_batch(leaf, how, relation, orders)
 
 
-def _gdp_on_batch(leaf: GDP, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+def _gdp_on_batch(leaf: GDP, how: Draw, relation: Relation, orders: Orders) -> Divergences:
     """A mu-GDP mechanism is dominated by a Gaussian, and so is its sample. Source: Zhu-Dong-Wang 2022, Theorem 11."""
     if isinstance(how, Poisson) and leaf.mu:
-        return sampled_gaussian_rdp(how.rate, round_down(1 / Fraction(leaf.mu)), order)
-    return _on_batch(leaf, how, relation, order)
+        return sampled_gaussian_rdp(how.rate, round_down(1 / Fraction(leaf.mu)), orders)
+    return _on_batch(leaf, how, relation, orders)
 
 
-def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, order: Decimal) -> Decimal | None:
+def _on_batch(leaf: Gaussian, how: Draw, relation: Relation, orders: Orders) -> Divergences:
     """A Poisson sample at the larger of both directions, D; without replacement log(I_remove + I_add - 1)/(a - 1), I =
     e^{(a - 1) D}. Source: docs/proofs/amplification.md, section 9."""
     mu_squared = float(_mu_squared(leaf, relation))
     match how:
         case Poisson(rate=rate):
-            found = max(sampled_divergences(rate, mu_squared, order))
+            found = [max(both) for both in sampled_divergences(rate, mu_squared, orders)]
         case Subset(population=population, batch=batch):
-            share = Fraction(batch, population)
-            found = divergence_of_both(sampled_divergences(share, mu_squared, order), order)
+            each = sampled_divergences(Fraction(batch, population), mu_squared, orders)
+            found = [divergence_of_both(both, order) for both, order in zip(each, orders, strict=True)]
         case Allocation() | Shuffle():
-            return None
+            return (None,) * len(orders)
         case _:
             assert_never(how)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return tuple(map(written, found))
 
 
-def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, order: Decimal) -> tuple[float, float]:
-    """Of a Poisson-sampled Gaussian: adding the unit, removing it. A mean that does not move tells nothing."""
+def sampled_divergences(rate: Decimal | Fraction, mu_squared: float, orders: Orders) -> list[tuple[float, float]]:
+    """Of a Poisson-sampled Gaussian, at each order: adding the unit, removing it. A mean that does not move tells
+    nothing."""
     if not mu_squared:
-        return 0.0, 0.0
+        return [(0.0, 0.0)] * len(orders)
     rounded, sigma = float(rate), mu_squared**-0.5 * (1 - 8 * UNIT)
     if rounded >= 1:
-        return math.inf, math.inf
-    above = float_up(order)
-    adding, removing = (SampledGaussianLoss(rounded, sigma, side).rdp_upper(above) for side in ("add", "remove"))
-    return adding, removing
+        return [(math.inf, math.inf)] * len(orders)
+    adding, removing = rdp_both_ways(rounded, sigma, floats_up(orders))
+    return list(zip(adding.tolist(), removing.tolist(), strict=True))
 
 
 def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
@@ -236,7 +242,7 @@ GAUSSIAN = LeafRules(
     renyi=None,
     range=None,
     copies=_copies,
-    batch_divergence=_law_on_batch,
+    batch_divergences=_law_on_batch,
     reason=None,
 )
 
@@ -263,7 +269,7 @@ GDP_RULES = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=_gdp_on_batch,
+    batch_divergences=_gdp_on_batch,
     reason=None,
 )
 
@@ -290,6 +296,6 @@ JOINT_GAUSSIAN = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=_on_batch,
+    batch_divergences=_on_batch,
     reason=None,
 )

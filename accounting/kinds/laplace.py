@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from dpledger.accounting import prices
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
     Orders,
@@ -23,7 +24,6 @@ from dpledger.accounting.laws.shuffled import shuffled_pairs
 from dpledger.accounting.laws.shuffling import agreeing_below
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.leaves import LaplaceLaw
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import multiply
 from dpledger.relations import Relation
 
@@ -80,6 +80,6 @@ LAPLACE = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -11,37 +11,47 @@ TypeError: LeafRules.__init__() missing 23 required keyword-only arguments: 'att
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
+import numpy as np
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.floating import Array, require_assumptions
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import Draw
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.prices import Cost
+from dpledger.decimals import float_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = [
     "NEVER",
+    "Divergences",
     "ExPost",
     "LeafRules",
     "Mirror",
     "Orders",
+    "floats_up",
     "may_overlap",
     "mirrors_itself",
     "never_fails",
     "no_group",
     "no_theorem",
     "states_no_orders",
+    "written",
 ]
 
 L = TypeVar("L")
 Orders: TypeAlias = tuple[Decimal, ...]
+Divergences: TypeAlias = tuple[Decimal | None, ...]
 Mirror: TypeAlias = Literal["itself", "above", "not"]
 NEVER = Fraction(0)
 
@@ -101,8 +111,9 @@ class LeafRules(Generic[L]):
         `copies`: of a law and another leaf of the kind, how many independent draws of the law's pair the leaf's is a
             post-processing of, in both directions; None where none is known to do. None for a kind that is no law of an
             allowance. Source: docs/proofs/allowances.md, "Copies".
-        `batch_divergence`: of a secret batch, at least the Renyi divergence of an order in both directions, None where
-            nothing is known; None for a kind of which it is that of its losses, where these are bounded.
+        `batch_divergences`: of a secret batch, at least the Renyi divergence of each of some orders in both directions,
+            None where nothing is known, each a function of its own order alone; None for a kind of which they are those
+            of its losses, where these are bounded.
 
     What keeps its bounds apart
         `reason`: one sentence; None where its pair is exact.
@@ -133,7 +144,7 @@ class LeafRules(Generic[L]):
     renyi: Callable[[L], RenyiCurve | None] | None
     range: Callable[[L], Decimal] | None
     copies: Callable[[L, L], int | None] | None
-    batch_divergence: Callable[[L, Draw, Relation, Decimal], Decimal | None] | None
+    batch_divergences: Callable[[L, Draw, Relation, Orders], Divergences] | None
 
     reason: str | None
 
@@ -173,6 +184,18 @@ def may_overlap(_leaf: object) -> bool:
 def mirrors_itself(_leaf: object) -> Mirror:
     """`mirrors` of noise that is as likely up as down, and of the worst case of a promise made in both directions."""
     return "itself"
+
+
+def floats_up(orders: Orders) -> Array:
+    """The orders as floats, rounded up: a divergence rises with the order."""
+    return np.array([float_up(order) for order in orders])
+
+
+def written(bound: float) -> Decimal | None:
+    """A bound computed in floating point as a price; None for one that is infinite. CannotCertify where floating point
+    is not what its error bounds assume."""
+    require_assumptions()
+    return outward.above(Decimal.from_float(bound)) if bound < math.inf else None
 
 
 def states_no_orders(_leaf: object) -> Orders:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dpledger.accounting import prices
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
     Mirror,
@@ -20,7 +21,6 @@ from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.finite import listed_pair
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.leaves import PmfPair
-from dpledger.accounting.prices import Cost
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
@@ -82,6 +82,6 @@ PMF = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf == law else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

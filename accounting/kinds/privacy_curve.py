@@ -49,6 +49,6 @@ PRIVACY_CURVE = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

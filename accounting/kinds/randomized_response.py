@@ -6,14 +6,17 @@ import functools
 import math
 from decimal import Decimal
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.kinds.leaf_rules import (
+    Divergences,
     LeafRules,
     Orders,
+    floats_up,
     may_overlap,
     mirrors_itself,
     never_fails,
     states_no_orders,
+    written,
 )
 from dpledger.accounting.kinds.worst_case import pure_cost
 from dpledger.accounting.laws.cells import Bracket
@@ -22,8 +25,6 @@ from dpledger.accounting.laws.finite import FinitePair, randomised_response_pair
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
 from dpledger.accounting.laws.shuffling import shuffled_bracket
 from dpledger.accounting.leaves import RandomizedResponseLaw
-from dpledger.accounting.prices import Cost
-from dpledger.decimals import float_up
 from dpledger.relations import Relation
 
 __all__ = ["RANDOMIZED_RESPONSE"]
@@ -34,20 +35,18 @@ def _cost(leaf: RandomizedResponseLaw, _relation: Relation, orders: Orders) -> C
     whole = pure_cost(leaf.epsilon, orders)
     if not leaf.epsilon:
         return whole
-    rdp = {order: _rdp(leaf, order) for order in orders}
+    rdp = dict(zip(orders, _rdp(leaf, orders), strict=True))
     return whole.or_better(Cost(pure=None, rho=_rho(leaf), mu_squared=None, rdp=rdp))
 
 
 @functools.lru_cache(maxsize=1024)
-def _rdp(leaf: RandomizedResponseLaw, order: Decimal) -> Decimal | None:
-    found = _pair(leaf).loss().rdp_upper(float_up(order))
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+def _rdp(leaf: RandomizedResponseLaw, orders: Orders) -> Divergences:
+    return tuple(map(written, _pair(leaf).loss().rdp_upper(floats_up(orders)).tolist()))
 
 
 @functools.lru_cache(maxsize=256)
 def _rho(leaf: RandomizedResponseLaw) -> Decimal | None:
-    found = rho_of(_pair(leaf).loss())
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(rho_of(_pair(leaf).loss()))
 
 
 def _pair(leaf: RandomizedResponseLaw) -> FinitePair:
@@ -95,6 +94,6 @@ RANDOMIZED_RESPONSE = LeafRules(
     renyi=None,
     range=None,
     copies=lambda law, leaf: 1 if leaf.epsilon <= law.epsilon and leaf.k >= law.k else None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import prices
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.guarantees import RDP, ZCDP
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -18,7 +19,6 @@ from dpledger.accounting.kinds.leaf_rules import (
     states_no_orders,
 )
 from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import ZERO, multiply, round_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -82,7 +82,7 @@ ZCDP_RULES = LeafRules(
     renyi=_zcdp_curve,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=_REASON,
 )
 
@@ -109,6 +109,6 @@ RDP_RULES = LeafRules(
     renyi=_rdp_curve,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=_REASON,
 )

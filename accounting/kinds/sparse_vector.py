@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from fractions import Fraction
 
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.kinds.leaf_rules import (
     ExPost,
@@ -18,7 +19,6 @@ from dpledger.accounting.kinds.leaf_rules import (
 from dpledger.accounting.kinds.worst_case import approximate_bracket, approximate_cost, grouped_approximate
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.leaves import SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.prices import Cost
 from dpledger.accounting.sparse_vectors.losses import certify, ex_post_epsilon, require_possible
 from dpledger.relations import Relation
 
@@ -85,6 +85,6 @@ SPARSE_VECTOR = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -6,7 +6,8 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure, rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.arithmetic.prices import Cost, group_delta
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.kinds.leaf_rules import (
     LeafRules,
@@ -23,7 +24,6 @@ from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.shuffled import likely_responses, shuffled_pairs
 from dpledger.accounting.laws.shuffling import shuffled_bracket
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.prices import Cost, group_delta
 from dpledger.decimals import ZERO, multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -118,7 +118,7 @@ PURE_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 
@@ -151,6 +151,6 @@ APPROX_DP = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 
 __all__ = ["SLIGHT", "from_one", "mean_error", "nodes_of_atoms", "reach_and_variance"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
 __all__ = ["BoundedRangeLoss", "range_pair"]
 
@@ -74,22 +74,21 @@ class BoundedRangeLoss:
         return Cumulants(c * eta + ratio, 16 * UNIT * (1 + c * eta + abs(ratio)), mean, variance)
 
     def log_moments(self, c: Array) -> Array:
-        if float(np.max(c)) * self.eta <= SLIGHT and self.eta <= NEAR:
-            sharp: Array = _near(self.eta, c) * (1 + 80 * UNIT)
-            return sharp
         a = 2 * c + 1
         ratio = np.log(np.expm1(-a * self.eta) / (a * math.expm1(-self.eta)))
         bounds: Array = c * self.eta + ratio + 16 * UNIT * (1 + c * self.eta + np.abs(ratio))
+        slight = c * self.eta <= SLIGHT
+        if self.eta <= NEAR and slight.any():
+            bounds[slight] = _near(self.eta, c[slight]) * (1 + 80 * UNIT)
         return bounds
 
     def tilted(self, c: float) -> TiltedBoundedRange:
         return TiltedBoundedRange(self.eta, c, self.cumulants(c))
 
-    def rdp_upper(self, order: float) -> float:
+    def rdp_upper(self, orders: Array) -> Array:
         """Claim: at least the Renyi divergence. Source: the density above, integrated."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
+        c = excess(orders)
+        return prices(self.log_moments(c), c)
 
 
 def _near(eta: float, c: Array) -> Array:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.errors import CannotCertify

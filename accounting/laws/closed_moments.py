@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.sampled_grid import UNDERFLOW
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss

@@ -19,7 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, Rounding
+from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices, spread_of
 from dpledger.errors import WorkLimit
 
 __all__ = ["DiscreteGaussianLoss"]
@@ -101,16 +101,19 @@ class DiscreteGaussianLoss:
     def tilted(self, c: float) -> TiltedDiscreteGaussian:
         return TiltedDiscreteGaussian(self, c, self.cumulants(c))
 
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence. Source: its definition; where that is too many terms, the Gaussian's
-        bounds it (Canonne-Kamath-Steinke 2020, Proposition 5)."""
-        c = excess(order)
-        gaussian = GaussianLoss((self.shift / self.sigma) ** 2 * (1 + 8 * UNIT)).rdp_upper(order)
+    def rdp_upper(self, orders: Array) -> Array:
+        """Claim: at least the Renyi divergences. Source: their definition; where that is too many terms, the Gaussian's
+        bound them (Canonne-Kamath-Steinke 2020, Proposition 5)."""
+        c = excess(orders)
+        gaussian = GaussianLoss((self.shift / self.sigma) ** 2 * (1 + 8 * UNIT)).rdp_upper(orders)
+        return np.minimum(gaussian, prices(np.array([self._log_moment(x) for x in c.tolist()]), c))
+
+    def _log_moment(self, c: float) -> float:
         try:
             at = self.cumulants(c)
         except WorkLimit:
-            return gaussian
-        return min(gaussian, price(at.value, at.error, c))
+            return math.inf
+        return at.value + at.error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

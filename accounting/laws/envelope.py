@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FinitePair
 
 __all__ = ["envelope", "mirrored"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
 from dpledger.accounting.laws.law import Cumulants, Nodes

@@ -14,9 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, down, up
-from dpledger.accounting.laws.atoms import from_one, mean_error, nodes_of_atoms, reach_and_variance
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
+from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_of_atoms, reach_and_variance
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 from dpledger.decimals import ZERO, add, total
 from dpledger.errors import WorkLimit
 
@@ -148,8 +148,11 @@ class FiniteLoss:
     def log_moments(self, c: Array) -> Array:
         weights, each, values = self._weights(c)
         errors = mean_error(weights, each) + 8 * UNIT * (np.abs(values) + 2)
-        others, other_errors = self._from_one(c)
-        bounds: Array = np.minimum(values + errors, others + other_errors)
+        bounds: Array = values + errors
+        slight = c * float(np.max(np.abs(self.losses))) <= SLIGHT
+        if slight.any():
+            others, other_errors = self._from_one(c[slight])
+            bounds[slight] = np.minimum(bounds[slight], others + other_errors)
         return bounds
 
     def tilted(self, c: float) -> TiltedFinite:
@@ -164,13 +167,12 @@ class FiniteLoss:
             value, error = other, other_error
         return TiltedFinite(self, weights, each, Cumulants(float(value), float(error), mean, variance))
 
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence; infinite where the loss can be. Source: Mironov 2017, Definition 3."""
+    def rdp_upper(self, orders: Array) -> Array:
+        """Claim: at least the Renyi divergences; infinite where the loss can be. Source: Mironov 2017, Definition 3."""
         if self.infinite_mass > 0:
-            return math.inf
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
+            return np.full(orders.shape, math.inf)
+        c = excess(orders)
+        return prices(self.log_moments(c), c)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ import functools
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import FLOOR, Nodes
 
 __all__ = [

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.decimals import in_own_context, own_context
 
 __all__ = ["gauss_legendre"]

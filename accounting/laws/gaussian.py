@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
+from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices
 
 __all__ = ["GaussianLoss"]
 
@@ -36,11 +36,10 @@ class GaussianLoss:
     def tilted(self, c: float) -> TiltedGaussian:
         return TiltedGaussian(self.mu_squared, self.cumulants(c))
 
-    def rdp_upper(self, order: float) -> float:
+    def rdp_upper(self, orders: Array) -> Array:
         """Claim: at least mu^2 order / 2. Source: Mironov 2017, Proposition 7."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
+        c = excess(orders)
+        return prices(self.log_moments(c), c)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 from dpledger.accounting.laws.law import FLOOR, Cumulants, Nodes
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss, TiltedSampled
 from dpledger.accounting.laws.window_decay import log_decay_of_window
@@ -102,8 +102,8 @@ class JumpingRuns:
         at, log_scale = self._weighed([(a.cumulants, b.cumulants) for a, b in pairs])
         return TiltedRuns(self, tuple(pairs), at, log_scale)
 
-    def rdp_upper(self, order: float) -> float:  # noqa: ARG002 - a part of a composition, never priced
-        return math.inf
+    def rdp_upper(self, orders: Array) -> Array:  # a part of a composition, never priced
+        return np.full(orders.shape, math.inf)
 
     def _log_sum(self, rows: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """log of the sum over the numbers of jumps, from log A and log b of each law, and a bound of its rounding."""

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, down, up
+from dpledger.accounting.arithmetic.floating import UNIT, Array, down, up
 from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, nodes_on
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, price
+from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
 __all__ = [
     "LaplaceLoss",
@@ -64,11 +64,10 @@ class LaplaceLoss:
     def tilted(self, c: float) -> TiltedLaplace:
         return TiltedLaplace(self.epsilon, c, self.cumulants(c))
 
-    def rdp_upper(self, order: float) -> float:
+    def rdp_upper(self, orders: Array) -> Array:
         """Claim: at least the Renyi divergence. Source: Mironov 2017, Proposition 6."""
-        c = excess(order)
-        at = self.cumulants(c)
-        return price(at.value, at.error, c)
+        c = excess(orders)
+        return prices(self.log_moments(c), c)
 
 
 @functools.lru_cache(maxsize=64)

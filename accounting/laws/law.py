@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, ComplexArray
+from dpledger.accounting.arithmetic.floating import UNIT, Array, ComplexArray
 
-__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "price", "spread_of"]
+__all__ = ["Cumulants", "Loss", "Nodes", "Tilted", "decay_of_bounded", "excess", "prices", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +83,26 @@ class Loss(Protocol):
 
     def tilted(self, c: float) -> Tilted: ...
 
-    def rdp_upper(self, order: float) -> float:
-        """An upper bound of the Renyi divergence of this order, infinite where the loss can be."""
+    def rdp_upper(self, orders: Array) -> Array:
+        """Upper bounds of the Renyi divergences of these orders, infinite where the loss can be. Each is a function of
+        the loss and its own order alone, bit for bit."""
         ...
 
 
-def excess(order: float) -> float:
-    """Order - 1, rounded up: the Renyi divergence rises with the order, so its price errs on the safe side."""
-    return math.nextafter(order - 1, math.inf)
+def excess(orders: Array) -> Array:
+    """Each order less 1, rounded up: the Renyi divergence rises with the order, so its price errs on the safe side."""
+    above: Array = np.nextafter(orders - 1, math.inf)
+    return above
 
 
-def price(value: float, error: float, c: float) -> float:
-    """An upper bound of K(c)/c, where K(c) was computed as `value` with an error of at most `error`.
+def prices(log_moments: Array, c: Array) -> Array:
+    """Upper bounds of K(c)/c at each c, from those of K(c).
 
-    Claim: at least the Renyi divergence of every order up to 1 + c. Source: Mironov 2017, Proposition 9 (it rises with
-    the order); docs/proofs/engine.md, section 5.
+    Claim: each is at least the Renyi divergence of every order up to 1 + c. Source: Mironov 2017, Proposition 9 (it
+    rises with the order); docs/proofs/engine.md, section 5.
     """
-    return math.nextafter((value + error) / c * (1 + 8 * UNIT), math.inf)
+    bounds: Array = np.nextafter(log_moments / c * (1 + 8 * UNIT), math.inf)
+    return bounds
 
 
 def decay_of_bounded(reach: float, variance: float, t: Array, horizon: float) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 
 __all__ = ["MARGIN", "PARTS", "Layers", "layers_below", "lost_share", "worth"]
 

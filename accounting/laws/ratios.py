@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, Rounding
+from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.errors import CannotCertify
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.decimals import ZERO, float_up, multiply, subtract
 
 __all__ = ["ConcentratedCurve", "ListedCurve", "RenyiCurve"]

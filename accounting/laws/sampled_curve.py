@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 
 __all__ = ["LossCurve", "loss_curve", "mixed_curve", "quadrature_step", "short_step", "step_of_few"]
 
@@ -23,17 +23,18 @@ _LARGEST_EXPONENT = 600.0  # beyond, 1 - q is below the rounding of q e^u, and p
 
 @dataclass(frozen=True, eq=False)
 class LossCurve:
-    """L at points x where (x - 1/2)/s^2 is `u`: `values`; `gains` e^L - 1, infinite where it might overflow; `slopes`
-    s = sigma^2 L'; `errors`, of the values, and `gain_errors`."""
+    """L at points x where (x - 1/2)/s^2 is `u`, at most `most`: `values`; `gains` e^L - 1, infinite where it might
+    overflow; `slopes` s = sigma^2 L'; `errors`, of the values, and `gain_errors`."""
 
     rate: float
     u: Array
+    most: float
     values: Array
     gains: Array
 
     @functools.cached_property
     def slopes(self) -> Array:
-        if self.u[-1] <= _LARGEST_EXPONENT:
+        if self.most <= _LARGEST_EXPONENT:
             return (self.gains + self.rate) / (self.gains + 1)
         with np.errstate(invalid="ignore"):
             near = (self.gains + self.rate) / (self.gains + 1)
@@ -47,7 +48,7 @@ class LossCurve:
     @functools.cached_property
     def errors(self) -> Array:
         values, u = np.abs(self.values), self.u
-        if u[-1] <= _LARGEST_EXPONENT:
+        if self.most <= _LARGEST_EXPONENT:
             near: Array = (4 * UNIT) * values + self.gain_errors / (self.gains + 1)
             return near
         with np.errstate(invalid="ignore"):
@@ -56,7 +57,7 @@ class LossCurve:
 
     @property
     def most_error(self) -> float:
-        """A bound of all `errors`."""
+        """A bound of all `errors`. Assumes: u rises."""
         largest = max(abs(float(self.values[0])), abs(float(self.values[-1])))
         farthest = max(abs(float(self.u[0])), abs(float(self.u[-1])))
         beyond = abs(math.log(self.rate)) if farthest > _LARGEST_EXPONENT else 0.0
@@ -71,17 +72,18 @@ def loss_curve(rate: float, sigma: float, x: Array) -> LossCurve:
     return mixed_curve(rate, (x - 0.5) / sigma**2)
 
 
-def mixed_curve(rate: float, u: Array) -> LossCurve:
+def mixed_curve(rate: float, u: Array, *, rises: bool = True) -> LossCurve:
     """log(1 - q + q e^u), with error bounds that include the rounding of q and a relative error of 6 UNIT in u.
 
-    Assumes: u rises.
+    `rises`: whether u does.
     """
+    most = float(u[-1]) if rises else float(u.max())
     gains = rate * np.expm1(np.minimum(u, _LARGEST_EXPONENT))
     values = np.log1p(gains)
-    if u[-1] > _LARGEST_EXPONENT:
+    if most > _LARGEST_EXPONENT:
         far = u > _LARGEST_EXPONENT
         values[far], gains[far] = u[far] + math.log(rate), math.inf
-    return LossCurve(rate, u, values, gains)
+    return LossCurve(rate, u, most, values, gains)
 
 
 def short_step(step: float) -> float:

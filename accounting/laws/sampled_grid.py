@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.law import Cumulants
 from dpledger.accounting.laws.sampled_curve import LossCurve, loss_curve, quadrature_step, step_of_few
 from dpledger.accounting.laws.smooth_cut import Cut

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gauss_legendre import gauss_legendre
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price, spread_of
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess, prices, spread_of
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import mixed_curve
 from dpledger.accounting.laws.subsampled import DIGITS, MOST_POINTS, Direction
@@ -67,15 +67,19 @@ class SampledLaplaceLoss:
     def tilted(self, c: float) -> TiltedSampledLaplace:
         return TiltedSampledLaplace(self, c, _weighted(self, c, 0.0))
 
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence in this direction. Source: Mironov 2017, Definition 3; it is at most the
-        largest loss, its Proposition 9."""
-        c = excess(order)
+    def rdp_upper(self, orders: Array) -> Array:
+        """Claim: at least the Renyi divergences in this direction. Source: Mironov 2017, Definition 3; they are at most
+        the largest loss, its Proposition 9."""
+        c = excess(orders)
+        bounds: Array = np.minimum(self.largest, prices(np.array([self._log_moment(x) for x in c.tolist()]), c))
+        return bounds
+
+    def _log_moment(self, c: float) -> float:
         try:
             at = self.cumulants(c)
         except WorkLimit:
-            return self.largest
-        return min(self.largest, price(at.value, at.error, c))
+            return math.inf
+        return at.value + at.error
 
 
 # ---- quadrature -----------------------------------------------------------------------------------------------------

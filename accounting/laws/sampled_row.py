@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
 from dpledger.accounting.laws.law import Cumulants, Nodes
 from dpledger.accounting.laws.sampled_grid import ALIAS, UNDERFLOW, geometric_tails, make_grid

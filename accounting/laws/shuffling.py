@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.curve import bracket_of_points
 from dpledger.accounting.laws.finite import FinitePair

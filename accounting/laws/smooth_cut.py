@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array, agrees
+from dpledger.accounting.arithmetic.floating import UNIT, Array, agrees
 from dpledger.decimals import in_own_context, own_context
 from dpledger.errors import CannotCertify
 

@@ -8,17 +8,14 @@ docs/proofs/engine.md, section 4 (the strip bounds).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 
-from dpledger.accounting.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_deviations, nodes_of_deviations, rounding_of_deviations
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Cumulants, Nodes, excess, price
+from dpledger.accounting.laws.law import Cumulants, Nodes, excess
 from dpledger.accounting.laws.layers import Layers, layers_below
 from dpledger.accounting.laws.sampled_curve import loss_curve
 from dpledger.accounting.laws.sampled_grid import (
@@ -34,16 +31,14 @@ from dpledger.accounting.laws.sampled_grid import (
     rough_cumulants,
     weighted,
 )
-from dpledger.accounting.laws.sampled_price import divergence_upper
+from dpledger.accounting.laws.sampled_price import divergences_upper
 from dpledger.accounting.laws.smooth_cut import Cut
-from dpledger.decimals import float_up
 from dpledger.errors import WorkLimit
 
-__all__ = ["ALIAS", "DIGITS", "MOST_POINTS", "Direction", "SampledGaussianLoss", "rdp_upper"]
+__all__ = ["ALIAS", "DIGITS", "MOST_POINTS", "Direction", "SampledGaussianLoss", "rdp_both_ways"]
 
 CELLS = 160
 _ENDS = np.arange(CELLS + 1, dtype=np.float64) / CELLS
-LARGE = 0.7  # K from here on is priced as it is; below, as log1p(I - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +83,10 @@ class SampledGaussianLoss:
         base = weighted(grid_up_to(self, c), c)
         return TiltedSampled(self, c, base, cumulants(base))
 
-    def rdp_upper(self, order: float) -> float:
-        """Claim: at least the Renyi divergence in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
-        c = excess(order)
-        with contextlib.suppress(WorkLimit):
-            at = cumulants(weighted(grid_up_to(self, c), c))
-            if at.value > LARGE:
-                return price(at.value, at.error, c)
-        return divergence_upper(self.rate, self.sigma, self.power(c), c)
+    def rdp_upper(self, orders: Array) -> Array:
+        """Claim: at least the Renyi divergences in this direction. Source: Mironov-Talwar-Zhang 2019, section 3.3."""
+        c = excess(orders)
+        return divergences_upper(self.rate, self.sigma, c + 1 if self.direction == "remove" else -c, c)
 
 
 # ---- the tilted law -------------------------------------------------------------------------------------------------
@@ -166,14 +157,12 @@ def _layers(law: SampledGaussianLoss, base: Weighted, at: Cumulants) -> Layers:
     return layers_below(np.exp(np.minimum(log_floor, 700.0)), np.maximum(np.diff(values) - 2 * error, 0.0))
 
 
-def rdp_upper(rate: Decimal, noise_multiplier: Decimal, order: Decimal) -> float:
-    """The Renyi divergence of `order` > 1 of a Poisson-sampled Gaussian, both directions, rounded up.
+def rdp_both_ways(rate: float, sigma: float, orders: Array) -> tuple[Array, Array]:
+    """The Renyi divergences of a Poisson-sampled Gaussian, rounded up: adding the unit, removing it.
 
-    Claim: at least the larger of D(P||Q) and D(Q||P) for the pairs of the module; infinite where no bound was found.
+    Claim: at least D(Q||P) and D(P||Q) for the pairs of the module at each order; infinite where no bound was found.
     Source: Mironov-Talwar-Zhang 2019, section 3.3; docs/proofs/engine.md, section 5.
     """
-    above = float_up(order)
-    rounded, sigma = float(rate), float(noise_multiplier)
-    if rounded >= 1:
-        return GaussianLoss(1 / sigma**2).rdp_upper(above)
-    return max(SampledGaussianLoss(rounded, sigma, side).rdp_upper(above) for side in ("add", "remove"))
+    c = excess(orders)
+    adding, removing = np.split(divergences_upper(rate, sigma, np.append(-c, c + 1), np.append(c, c)), 2)
+    return adding, removing

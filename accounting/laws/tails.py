@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.floating import UNIT, Array, Rounding
+from dpledger.accounting.arithmetic.floating import UNIT, Array, Rounding
 from dpledger.accounting.laws.bounded_range import BoundedRangeLoss
 from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.finite import FiniteLoss

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from dpledger.accounting.floating import Array
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.sampled_curve import loss_curve
 from dpledger.accounting.laws.subsampled import TiltedSampled
 

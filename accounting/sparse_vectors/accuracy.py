@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.decimals import add, in_own_context, is_whole, multiply, subtract
 from dpledger.errors import ParameterError

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, in_own_context
 from dpledger.errors import WorkLimit
 

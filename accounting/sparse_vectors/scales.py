@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import svt_alpha
 from dpledger.accounting.sparse_vectors.calls import fewest_losses

@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import difference_tail
 from dpledger.decimals import ZERO, multiply

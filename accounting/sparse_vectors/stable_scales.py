@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.accounting.sparse_vectors.accuracy import Noise, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, composition_delta

@@ -11,8 +11,8 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from dpledger.accounting import outward
-from dpledger.accounting.calibration import LEAST, MOST, least_that, meets
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.asking.calibration import LEAST, MOST, least_that, meets
 from dpledger.accounting.composition import DiscreteGaussianLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve
 from dpledger.decimals import ZERO, in_own_context, multiply, round_down

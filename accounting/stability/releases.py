@@ -19,7 +19,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.sparse_vectors.accuracy import difference_tail
 from dpledger.decimals import ZERO, in_own_context, multiply, round_up, subtract
 from dpledger.errors import InfeasiblePlan, ParameterError
@@ -179,14 +179,16 @@ def noisy_distance(release: NoisyRelease, beta: Decimal) -> int:
 
 
 def grouped_noisy(epsilon: Decimal, release: NoisyRelease) -> tuple[Decimal, Decimal]:
-    """(2 epsilon, e^epsilon delta), what the test keeps for two steps of the relation of its distance.
+    """(2 epsilon, P(noise >= threshold)): what the test keeps for two steps of the relation of its distance. That is
+    at most e^epsilon times its delta.
 
     Claim: it is (result)-DP under replace_one, if the distance is one of add_remove. Source: docs/proofs/stability.md,
-    section 1. InfeasiblePlan where that delta is 1 or more."""
-    if epsilon > MOST_EPSILON:
-        raise InfeasiblePlan(f"two steps at epsilon {epsilon} leave no delta below 1")
-    with localcontext(outward.context(epsilon)):
-        delta = outward.above(outward.exp(epsilon) * release.delta)
+    section 1. InfeasiblePlan where that delta is 1."""
+    if release.threshold:
+        delta = _released_at_0(release.scale, release.threshold - 1)
+    else:
+        with localcontext(outward.context(release.scale)):
+            delta = outward.above(1 / (1 + outward.exp(-1 / release.scale)))
     if delta >= 1:
         raise InfeasiblePlan(f"two steps at epsilon {epsilon} and delta {release.delta} leave no delta below 1")
     return multiply(epsilon, 2), delta

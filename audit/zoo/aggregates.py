@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.audit.zoo.specimens import Numbers, Rng, Specimen
+from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
 
 __all__ = [
     "AsManyAsRows",

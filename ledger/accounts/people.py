@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dpledger.accounting import filters
-from dpledger.accounting.adding import read_at, together
-from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.arithmetic.adding import read_at, together
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.errors import UnrelatedScopes
 from dpledger.ledger.entries.bodies import ScopeOpened

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
-from dpledger.accounting import costs, filters
+from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.ex_post import odometer as odometers
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
-from dpledger.accounting.outcomes import certain, planned
-from dpledger.accounting.prices import Cost
+from dpledger.accounting.pricing import costs
+from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.decimals import Number, float_up, read, text
 from dpledger.errors import CannotCertify, Contradiction, EngineError, InputError, ParameterError

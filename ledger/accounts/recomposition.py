@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Literal, assert_never
 
 from dpledger.accounting import filters
-from dpledger.accounting.adding import read_at
+from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.composition import Composition, Filtered, Leaf, leaves
 from dpledger.accounting.ex_post.odometer import Odometer, OdometerReading
 from dpledger.accounting.filters import (
@@ -34,7 +34,7 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
 )
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.profile import Bounds
 from dpledger.errors import Contradiction
 from dpledger.ledger.accounts import readings

@@ -13,7 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Note
 from dpledger.ledger.rules.standing import State, next_steps

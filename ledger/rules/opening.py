@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpledger.accounting import filters
-from dpledger.accounting.allotting import Allowance, allotted, is_same, require_certified
+from dpledger.accounting.asking.allotting import Allowance, allotted, is_same, require_certified
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (
     AdvancedFilter,

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import asking, filters
-from dpledger.accounting.asking import Levels
+from dpledger.accounting import filters
+from dpledger.accounting.asking import ways as asking
+from dpledger.accounting.asking.ways import Levels
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import text
 from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open

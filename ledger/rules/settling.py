@@ -21,11 +21,12 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 from dpledger import decimals
-from dpledger.accounting import allowances, certified, costs, filters, outcomes, rules
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic.prices import FREE
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import Account, Coordinates, Filter
-from dpledger.accounting.prices import FREE
+from dpledger.accounting.pricing import allowances, costs, outcomes
 from dpledger.errors import CannotCertify, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.entries.members import LevelCharge

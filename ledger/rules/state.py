@@ -20,10 +20,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
-from dpledger.accounting import allotting, filters, rules
+from dpledger.accounting import filters, rules
+from dpledger.accounting.asking import allotting
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.filters import Coordinates, Sums
-from dpledger.accounting.outcomes import certain, planned, steps
+from dpledger.accounting.pricing.outcomes import certain, planned, steps
 from dpledger.errors import EngineError, InputError, NewerThanVerifier, VerificationError
 from dpledger.ledger.entries.bodies import (
     Aborted,
@@ -240,6 +241,7 @@ def _require_alone(state: State, own: ScopeState, body: Reserved) -> None:
 def _start(state: State, body: Started) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem is None, "the charge is started already")
+    _require(not state.must_wait(charge), "an exclusive interaction is open in the scope")
     return _with_charge(state, replace(charge, redeem=body.redeem))
 
 

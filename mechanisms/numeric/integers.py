@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dpledger.accounting.arithmetic.prices import gaussian_mu_squared
 from dpledger.accounting.composition import Composition, DiscreteGaussianLaw, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import ZCDP, PureDP
-from dpledger.accounting.prices import gaussian_mu_squared
 from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width

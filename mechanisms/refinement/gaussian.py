@@ -28,9 +28,9 @@ from pydantic import Field
 
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.composition import GaussianLaw
-from dpledger.accounting.costs import cost
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import GDP, ApproxDP, Failure, PrivacyFailure
+from dpledger.accounting.pricing.costs import cost
 from dpledger.decimals import Number, multiply, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width

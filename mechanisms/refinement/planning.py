@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import round_up, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge

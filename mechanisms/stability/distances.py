@@ -11,9 +11,9 @@ from typing import Annotated, TypeAlias
 
 from pydantic import StringConstraints
 
+from dpledger.accounting.arithmetic.prices import group_delta
 from dpledger.accounting.composition import Composition, Group
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure
-from dpledger.accounting.prices import group_delta
 from dpledger.decimals import multiply, subtract
 from dpledger.errors import InfeasiblePlan, RelationError
 from dpledger.relations import Relation

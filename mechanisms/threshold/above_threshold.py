@@ -10,7 +10,7 @@ nothing no more than its threshold does (`share` of epsilon); the query's own hy
 it. It is a sparse vector of one charged answer, with one threshold. Sources: Dwork-Roth 2014, Algorithm 1;
 Ligett-Neel-Roth-Waggoner-Wu 2017, Algorithm 2; what a run costs: docs/proofs/sparse_vector.md, "Ex-post loss".
 
->>> from dpledger.accounting.costs import cost
+>>> from dpledger.accounting.pricing.costs import cost
 >>> from dpledger.mechanisms.entropy import seeded
 >>> first = AboveThreshold(epsilon=22, threshold=10)
 >>> run = first.open([1] * 30, entropy=seeded(3))

@@ -10,9 +10,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from dpledger.accounting import asking, filters
-from dpledger.accounting.asking import Level, Levels
-from dpledger.accounting.calibration import DIGITS, MOST_DIGITS, calibrate
+from dpledger.accounting import filters
+from dpledger.accounting.asking import ways as asking
+from dpledger.accounting.asking.calibration import DIGITS, MOST_DIGITS, calibrate
+from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee

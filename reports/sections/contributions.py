@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import assert_never
 
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters import (
     AdvancedFilter,
     AllowanceFilter,

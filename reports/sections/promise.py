@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from dpledger import decimals
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, PoissonSampled, children
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import AllowanceFilter
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.state import ScopeState
 from dpledger.reports import explain, words

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import assert_never
 
-from dpledger.accounting import composition as trees, guarantees as promises, outcomes
+from dpledger.accounting import composition as trees, guarantees as promises
+from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import ZERO, round_up
 from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID

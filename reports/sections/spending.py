@@ -9,8 +9,8 @@ from typing import TypeVar, assert_never
 
 from dpledger import decimals
 from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import Coordinates, Sums
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings

@@ -12,13 +12,8 @@ if TYPE_CHECKING:
     from dpledger.accounting.accountant import (
         Accountant as Accountant,
     )
-    from dpledger.accounting.allotting import (
-        Allowance as Allowance,
-    )
-    from dpledger.accounting.calibration import (
-        calibrate as calibrate,
-        calibrate_count as calibrate_count,
-    )
+    from dpledger.accounting.asking.allotting import Allowance as Allowance
+    from dpledger.accounting.asking.calibration import calibrate as calibrate, calibrate_count as calibrate_count
     from dpledger.accounting.composition import (
         AllowanceFilter as AllowanceFilter,
         Chain as Chain,
@@ -190,8 +185,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "dpledger.accounting.allotting": ("Allowance",),
-    "dpledger.accounting.calibration": (
+    "dpledger.accounting.asking.allotting": ("Allowance",),
+    "dpledger.accounting.asking.calibration": (
         "calibrate",
         "calibrate_count",
     ),

@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.adding import READ_AT, read_at, together
+from dpledger.accounting.arithmetic.adding import READ_AT, read_at, together
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, ExponentialLaw, GaussianLaw, RandomizedResponseLaw, Sequence
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.decimals import round_up

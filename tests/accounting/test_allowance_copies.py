@@ -11,10 +11,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import costs, filters
-from dpledger.accounting.allotting import Allowance, allotted
-from dpledger.accounting.allowances import split
-from dpledger.accounting.calibration import calibrate_count
+from dpledger.accounting import filters
+from dpledger.accounting.asking.allotting import Allowance, allotted
+from dpledger.accounting.asking.calibration import calibrate_count
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -33,6 +32,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.filters import AllowanceFilter, Coordinates
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
+from dpledger.accounting.pricing import costs
+from dpledger.accounting.pricing.allowances import split
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import pytest
 from scipy.stats import norm
 
-from dpledger.accounting import costs, filters
-from dpledger.accounting.allotting import Allowance, allotted, require_certified
-from dpledger.accounting.allowances import split
+from dpledger.accounting import filters
+from dpledger.accounting.asking.allotting import Allowance, allotted, require_certified
 from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
@@ -29,6 +28,8 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.filters import AllowanceFilter, Coordinates
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.pricing import costs
+from dpledger.accounting.pricing.allowances import split
 from dpledger.accounting.profile import compose
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation

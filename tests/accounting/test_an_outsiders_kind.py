@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CERTIFIED = """
 from dpledger.accounting.composition import BitLaw, PmfPair, PoissonSampled, Repeated, parse_tree
-from dpledger.accounting.costs import cost
+from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
 from dpledger.relations import Relation
 from dpledger.schema import plain
@@ -139,7 +139,7 @@ from typing import Any
 from dpledger.accounting.composition import CountedLaw, Repeated
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.leaves import CountedOutcome
-from dpledger.accounting.outcomes import certain, planned
+from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
@@ -211,7 +211,7 @@ def test_an_outcome_that_costs_more_than_the_plan_is_charged_the_plan(tmp_path: 
     rules = COUNTED.rules.replace("leaf.epsilon, leaf.outcome.asked)", "leaf.epsilon, 9)")
     dear = dataclasses.replace(COUNTED, rules=rules)
     script = SETTLED.partition("with Ledger")[0] + (
-        "from dpledger.accounting.costs import cost\n"
+        "from dpledger.accounting.pricing.costs import cost\n"
         "prices = [cost(leaf, Relation.ADD_REMOVE).pure for leaf in (law, run)]\n"
         "assert prices == [Decimal('0.5'), Decimal('0.5')], prices\n"
     )

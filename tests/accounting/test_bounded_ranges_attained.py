@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting.accountant import Accountant
+from dpledger.accounting.arithmetic.conversions import epsilon_of_zcdp
 from dpledger.accounting.composition import (
     ExponentialLaw,
     PoissonSampled,
@@ -15,7 +16,6 @@ from dpledger.accounting.composition import (
     Repeated,
     SampledWithoutReplacement,
 )
-from dpledger.accounting.conversions import epsilon_of_zcdp
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.profile import compose

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.calibration import calibrate, calibrate_count, meets
+from dpledger.accounting.asking.calibration import calibrate, calibrate_count, meets
+from dpledger.accounting.asking.templates import read_template
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
-from dpledger.accounting.templates import read_template
 from dpledger.errors import CannotCertify, ImplausiblePromise, InfeasiblePlan, ParameterError
 from dpledger.schema import JsonValue
 

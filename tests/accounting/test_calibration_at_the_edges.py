@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpledger.accounting.calibration import calibrate, meets
+from dpledger.accounting.asking.calibration import calibrate, meets
 from dpledger.accounting.composition import (
     GaussianLaw,
 )

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from dpledger.accounting.asking.templates import Template, read_template
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
-from dpledger.accounting.templates import Template, read_template
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.schema import JsonValue
 

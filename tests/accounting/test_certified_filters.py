@@ -11,12 +11,12 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import boundary_offset
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.certified import certified_cost, cheaper_cost
 from dpledger.accounting.composition import PmfPair
-from dpledger.accounting.conversions import boundary_offset
 from dpledger.accounting.filters import BasicFilter, Filter, MixedFilter, opened_by
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import read, round_up
 from dpledger.relations import Relation
 from filter_games import UNIT, Product, game

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import certified
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.certified import LEEWAY, certified_cost, cheaper_cost, has_profile_price, is_plan
 from dpledger.accounting.composition import (
     Composition,
@@ -22,11 +23,10 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.costs import priced
 from dpledger.accounting.engine import truncated
 from dpledger.accounting.engine.truncated import chord_integral, divergence_upper, places
-from dpledger.accounting.floating import Array
 from dpledger.accounting.guarantees import ZCDP, ApproxDP
+from dpledger.accounting.pricing.costs import priced
 from dpledger.decimals import float_down, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import filters, outcomes
+from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import zcdp_of_pure
 from dpledger.accounting.chains import ChainLaw, Level, are_of_one_chain, finer, finest, is_within
 from dpledger.accounting.composition import (
     Chain,
@@ -32,8 +33,6 @@ from dpledger.accounting.composition import (
     Sequence,
     parse_tree,
 )
-from dpledger.accounting.conversions import zcdp_of_pure
-from dpledger.accounting.costs import charge, cost, settled
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,
@@ -43,6 +42,8 @@ from dpledger.accounting.ex_post.boundaries import (
 )
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
+from dpledger.accounting.pricing import outcomes
+from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import check
 from dpledger.errors import ClaimTooSmall, ParameterError

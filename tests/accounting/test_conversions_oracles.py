@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import conversions as convert, outward
+from dpledger.accounting.arithmetic import conversions as convert, outward
 from dpledger.errors import ParameterError
 from price_oracles import gdp_delta, least, mp, real
 

@@ -18,7 +18,7 @@ from dpledger.accounting.composition import (
     parse_tree,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ParameterError

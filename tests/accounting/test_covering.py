@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpledger.accounting import certified
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine.choose import delta_interval
 from dpledger.accounting.engine.composed import Composed
@@ -17,7 +18,6 @@ from dpledger.accounting.engine.covering import FAILED, Answer, Asked, Method, P
 from dpledger.accounting.engine.cut import cuts
 from dpledger.accounting.engine.jumps import layers
 from dpledger.accounting.engine.lattice import lattices
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss
 from dpledger.accounting.reading import read_both_ways
 from dpledger.relations import Relation

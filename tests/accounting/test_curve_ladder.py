@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.renyi import CurveLadder, curve_ladder
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting import floating
+from dpledger.accounting.arithmetic import floating
+from dpledger.accounting.arithmetic.floating import ULPS, UNIT
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
 from dpledger.accounting.engine.contour import Contour, Ladder
-from dpledger.accounting.floating import ULPS, UNIT
+from dpledger.accounting.kinds.leaf_rules import written
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants
@@ -131,15 +132,20 @@ def test_elementary_functions_at_thousands_of_points() -> None:
             assert abs(mp.mpf(value) - mp.sin(mp.mpf(x))) <= floating.CIRCULAR * mp.mpf(x)
 
 
-def test_a_library_that_is_less_accurate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = np.exp
-    monkeypatch.setattr(np, "exp", lambda x: honest(x) * (1 + 1e-14))
+@pytest.mark.parametrize("wrong", [1 + 1e-14, 1 - 1e-14, math.nan, math.inf], ids=["above", "below", "nan", "inf"])
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "cos", "sin"])
+def test_a_library_that_is_less_accurate_is_refused(name: str, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engine and prices ask."""
+    honest = getattr(np, name)
+    monkeypatch.setattr(np, name, lambda x: honest(x) * wrong)
     floating.require_assumptions.cache_clear()
-    with pytest.raises(CannotCertify, match="exp is less accurate"):
+    with pytest.raises(CannotCertify, match=f"{name} is less accurate"):
         floating.require_assumptions()
+    with pytest.raises(CannotCertify, match=f"{name} is less accurate"):
+        written(0.5)
     monkeypatch.undo()
     floating.require_assumptions.cache_clear()
-    floating.require_assumptions()
+    assert written(0.5) == Decimal("0.500000000001")
 
 
 def test_sine_and_cosine_in_whole_numbers() -> None:

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.cut import cut_delta, cut_epsilon
 from dpledger.accounting.engine.jumps import jumps_delta, jumps_epsilon
 from dpledger.accounting.engine.solve import finite_delta, finite_epsilon
-from dpledger.accounting.floating import UNIT
+from dpledger.accounting.kinds.gaussian import sampled_gaussian_rdp
 from dpledger.accounting.laws.layers import MARGIN, lost_share
 from dpledger.accounting.laws.sampled_curve import loss_curve
 from dpledger.accounting.laws.sampled_grid import fine_grid, make_grid, weighted
 from dpledger.accounting.laws.smooth_cut import Cut, mass_beyond, require_error_function
-from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_upper
+from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.profile import compose
 from engine_oracles import (
     ball,
@@ -261,13 +262,18 @@ def test_tails_of_the_normal_law_and_the_check_of_the_library() -> None:
 # ---- prices ---------------------------------------------------------------------------------------------------------
 
 
+def rdp_upper(rate: str, sigma: str, order: float) -> float:
+    """The larger of both directions."""
+    return float(np.max(rdp_both_ways(float(rate), float(sigma), np.array([order]))))
+
+
 def test_prices_at_whole_orders_against_the_binomial_sum() -> None:
     rng = np.random.default_rng(11)
     for _ in range(80):
         rate, sigma = f"{10 ** rng.uniform(-8, -0.02):.5g}", f"{math.exp(rng.uniform(-1, 3)):.5g}"
         order = int(2 ** rng.uniform(1, 7))
         exact = sampled_moment(real(rate), real(sigma), order)
-        found = mp.mpf(rdp_upper(Decimal(rate), Decimal(sigma), Decimal(order)))
+        found = mp.mpf(rdp_upper(rate, sigma, order))
         assert exact <= found, (rate, sigma, order)
         assert found <= exact * (1 + real("1e-6")), (rate, sigma, order)
 
@@ -285,13 +291,14 @@ def test_prices_at_fractional_orders_against_quadrature(rate: str, sigma: str, o
         grid = mp.linspace(-11 * s, a + 11 * s, 25)
         remove = mp.log(mp.quad(lambda x: mp.npdf(x, 0, s) * ratio(x) ** a, grid)) / (a - 1)
         add = mp.log(mp.quad(lambda x: mp.npdf(x, 0, s) * ratio(x) ** (1 - a), grid)) / (a - 1)
-    found = mp.mpf(rdp_upper(Decimal(rate), Decimal(sigma), Decimal(order)))
+    found = mp.mpf(rdp_upper(rate, sigma, float(order)))
     assert max(remove, add) <= found <= max(remove, add) * (1 + real("1e-7"))
 
 
 def test_the_price_of_everyone_is_the_gaussian_price() -> None:
-    assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) == pytest.approx(3 / 8, rel=1e-12)
-    assert rdp_upper(Decimal(1), Decimal(2), Decimal(3)) >= 3 / 8
+    assert sampled_gaussian_rdp(Decimal(1), Decimal(2), (Decimal(3),)) == (Decimal("0.375"),)
+    nearly = Decimal(1) - Decimal("1e-30")
+    assert sampled_gaussian_rdp(nearly, Decimal(2), (Decimal(3),)) == (Decimal("0.375"),)
 
 
 @pytest.mark.parametrize("seed", seeds(12, 200))

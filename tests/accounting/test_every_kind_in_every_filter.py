@@ -9,8 +9,9 @@ from itertools import product
 import pytest
 
 from dpledger.accounting import filters, rules
+from dpledger.accounting.arithmetic.conversions import epsilon_of
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, parse_tree
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.filters import (
     BasicFilter,
     EitherFilter,
@@ -24,7 +25,6 @@ from dpledger.accounting.filters import (
     opened_by,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dpledger.accounting import drawn, kinds
+from dpledger.accounting import kinds
 from dpledger.accounting.composition import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -32,6 +32,7 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import EVERY_KIND, JointGaussian
 from dpledger.accounting.kinds.leaf_rules import never_fails
+from dpledger.accounting.pricing import drawn
 from leaf_conformance import (
     Example,
     LeafConformance,
@@ -335,9 +336,7 @@ LIES: dict[str, tuple[type, Callable[[Any], dict[str, Any]]]] = {
     "a narrow range": (BoundedRange, lambda rules: {"range": lambda leaf: leaf.eta / 2}),
     "a batch at half its divergence": (
         GaussianLaw,
-        lambda rules: {
-            "batch_divergence": lambda leaf, how, at, order: rules.batch_divergence(leaf, how, at, order) / 2
-        },
+        lambda rules: {"batch_divergences": lambda *asked: tuple(one / 2 for one in rules.batch_divergences(*asked))},
     ),
     "no outcome": (SparseVectorLaw, lambda _: {"outcome": None}),
     "an outcome that lost nothing": (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting import outcomes
+from dpledger.accounting.arithmetic.conversions import mu_squared_of_pure, zcdp_of_pure
 from dpledger.accounting.composition import (
     ExPostDP,
     ExPostOutcome,
@@ -23,10 +23,10 @@ from dpledger.accounting.composition import (
     Sequence,
     SparseVectorOutcome,
 )
-from dpledger.accounting.conversions import mu_squared_of_pure, zcdp_of_pure
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import ApproxDP, PrivacyFailure, PureDP
 from dpledger.accounting.kinds import rules_of
+from dpledger.accounting.pricing import outcomes
+from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import ContractViolation, ParameterError, ScopeBusy
 from dpledger.ledger.accounts.recomposition import attested
 from dpledger.mechanisms.entropy import Entropy

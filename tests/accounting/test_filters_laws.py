@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters, rules
+from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -17,7 +19,6 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.conversions import boundary_offset, epsilon_of
 from dpledger.accounting.filters import (
     BasicFilter,
     Boundary,
@@ -32,7 +33,6 @@ from dpledger.accounting.filters import (
     opened_by,
 )
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
-from dpledger.accounting.prices import Cost
 from dpledger.accounting.profile import compose
 from dpledger.decimals import INFINITY, parse
 from dpledger.errors import ParameterError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import boundary_offset
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.filters import Boundary, EitherFilter
 from dpledger.accounting.filters.mixture import Share, mixture_epsilon
 from dpledger.decimals import INFINITY

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import delta_of_gdp, zcdp_within
+from dpledger.accounting.arithmetic.conversions import delta_of_gdp, zcdp_within
 from dpledger.accounting.filters import AdvancedFilter, Filter, GDPFilter, RDPFilter, ZCDPFilter, advanced, opened_by
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP
 from dpledger.errors import ParameterError

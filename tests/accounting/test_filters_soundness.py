@@ -12,11 +12,11 @@ from decimal import Decimal
 import pytest
 
 from dpledger.accounting import filters, rules
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one, boundary_offset
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Repeated
-from dpledger.accounting.conversions import best_order_minus_one, boundary_offset
 from dpledger.accounting.filters import Boundary, EitherFilter, MixedFilter, PureFilter, opened_by
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import round_up
 from dpledger.relations import Relation
 from filter_games import UNIT, UNITS, Kept, Product, cost, game, realised

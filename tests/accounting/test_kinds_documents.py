@@ -28,7 +28,7 @@ from dpledger.accounting.composition import (
     parse_tree,
 )
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ParameterError
 from dpledger.schema import JsonValue, plain, read_json
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.engine import staircase
 from dpledger.accounting.engine.staircase import Mesh, Steps, lower_steps, upper_steps
-from dpledger.accounting.floating import Array
 from dpledger.accounting.laws.tails import Profiled, profile_of
 from engine_oracles import mp, seeds
 from lattice_oracles import Exact, profile_of_steps, random_law

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.engine import lattice
 from dpledger.accounting.engine.choose import _many_outcomes
@@ -18,7 +19,6 @@ from dpledger.accounting.engine.enumeration import MANY_OUTCOMES, enumerated
 from dpledger.accounting.engine.lattice import lattice_delta, lattice_epsilon
 from dpledger.accounting.engine.solve import Interval, finite_delta, finite_epsilon
 from dpledger.accounting.engine.staircase import Mesh, lower_steps, upper_steps
-from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.smooth_cut import Cut
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss

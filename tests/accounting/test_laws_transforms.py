@@ -264,8 +264,8 @@ def test_decay_bounds_what_comes_later_too(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_renyi_prices_are_tight_upper_bounds(case: Case) -> None:
-    for order in (1.25, 2.0, 9.5):
-        found = case.loss.rdp_upper(order)
+    orders = np.array([1.25, 2.0, 9.5])
+    for order, found in zip(orders.tolist(), case.loss.rdp_upper(orders).tolist(), strict=True):
         if case.loss.infinite_mass > 0:
             assert found == float("inf")
             continue

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, norm
 
-from dpledger.accounting.conversions import zcdp_of_pure
+from dpledger.accounting.arithmetic.conversions import zcdp_of_pure
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.ex_post.odometer import Odometer, Spend, read, spend
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import add
 from dpledger.errors import ParameterError
 from exact_tests import SIGNIFICANCE

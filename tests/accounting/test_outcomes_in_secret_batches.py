@@ -13,7 +13,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.rules import cost
 from dpledger.relations import Relation
 

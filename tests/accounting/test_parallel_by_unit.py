@@ -13,6 +13,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dpledger.accounting.arithmetic.prices import amplified_epsilon
 from dpledger.accounting.composition import (
     Composition,
     Converted,
@@ -27,9 +28,8 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import PureDP
-from dpledger.accounting.prices import amplified_epsilon
+from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
 from dpledger.decimals import round_up
 from dpledger.errors import CannotCertify

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import conversions as convert, prices
+from dpledger.accounting.arithmetic import conversions as convert, prices
 from dpledger.accounting.composition import (
     Composition,
     ExponentialLaw,

@@ -22,10 +22,10 @@ from dpledger.accounting.composition import (
     parse_document,
     parse_tree,
 )
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve, PureDP
 from dpledger.accounting.laws.curve import curve_bracket
 from dpledger.accounting.laws.finite import FinitePair
+from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation

@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import conversions, filters, rules
+from dpledger.accounting import filters, rules
+from dpledger.accounting.arithmetic import conversions
 from dpledger.accounting.composition import (
     Chain,
     Composition,

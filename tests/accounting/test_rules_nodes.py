@@ -20,7 +20,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.filters import PureFilter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
 from dpledger.relations import Relation

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.place import DECAY, Place, Rows
 from dpledger.accounting.engine.running import Running
 from dpledger.accounting.engine.solve import finite_epsilon
-from dpledger.accounting.floating import UNIT
 from dpledger.accounting.laws.laplace import LaplaceLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.subsampled import SampledGaussianLoss

@@ -18,13 +18,13 @@ import pytest
 
 import soundness
 from ball_profiles import precision
+from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine import contour
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.enumeration import Outcomes, ratios
 from dpledger.accounting.engine.staircase import upper_steps
-from dpledger.accounting.floating import Array
 from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.errors import Contradiction
 from dpledger.relations import Relation

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting import filters, outcomes
+from dpledger.accounting import filters
 from dpledger.accounting.composition import (
     Composition,
     GaussianLaw,
@@ -24,8 +24,9 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.costs import charge, cost, settled
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
+from dpledger.accounting.pricing import outcomes
+from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.profile import compose
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation

@@ -30,6 +30,7 @@ from scipy import stats
 
 import dpledger as dpl
 from dpledger.accounting import filters
+from dpledger.accounting.arithmetic.conversions import boundary_offset
 from dpledger.accounting.composition import (
     Chain,
     ExPostDP,
@@ -41,12 +42,11 @@ from dpledger.accounting.composition import (
     RandomizedResponseLaw,
     Repeated,
 )
-from dpledger.accounting.conversions import boundary_offset
-from dpledger.accounting.costs import charge, cost, settled
 from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.filters import AdvancedFilter, BasicFilter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.rules import check
 from dpledger.audit import audit_mechanism
 from dpledger.decimals import ZERO, round_up

@@ -25,7 +25,7 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed
 from dpledger.ledger.entries.members import LevelCharge

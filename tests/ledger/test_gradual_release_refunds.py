@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dpledger.accounting.composition import Chain, LaplaceLaw
-from dpledger.accounting.costs import cost
 from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import BudgetRefused, ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger

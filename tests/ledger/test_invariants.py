@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting import outcomes
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -29,10 +29,10 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
-from dpledger.accounting.costs import charge, cost, settled
 from dpledger.accounting.filters import BasicFilter, Filter, opened_by
 from dpledger.accounting.guarantees import GDP, ZCDP, AccuracyFailure, ApproxDP, PrivacyFailure, PureDP
-from dpledger.accounting.prices import Cost
+from dpledger.accounting.pricing import outcomes
+from dpledger.accounting.pricing.costs import charge, cost, settled
 from dpledger.accounting.rules import check
 from dpledger.accounting.sparse_vectors import certify
 from dpledger.decimals import ZERO

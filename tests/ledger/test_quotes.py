@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting import filters
-from dpledger.accounting.calibration import least_that, most_that
+from dpledger.accounting.asking.calibration import least_that, most_that
 from dpledger.errors import CannotCertify, InfeasiblePlan, ScopeError
 
 HUNDRED = (dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01"), 100)

@@ -30,7 +30,7 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import ContractViolation, Halted, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed

@@ -13,7 +13,7 @@ import readings_oracle
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw
 from dpledger.accounting.filters import PureFilter, opened_by
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
-from dpledger.accounting.outcomes import certain
+from dpledger.accounting.pricing.outcomes import certain
 from dpledger.errors import BudgetRefused, CannotCertify, ContractViolation
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.ledger import Ledger

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.composition import Chain, LaplaceLaw, Repeated, Sequence, SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.costs import cost
 from dpledger.accounting.guarantees import PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope

@@ -16,9 +16,9 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.chains import Chain
 from dpledger.accounting.composition import DiscreteLaplaceLaw, GaussianLaw, LaplaceLaw
-from dpledger.accounting.costs import cost
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary
 from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
 from dpledger.errors import Halted, ParameterError
 from dpledger.mechanisms.entropy import Words, seeded

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 import dpledger as dpl
-from dpledger.accounting.calibration import meets
+from dpledger.accounting.asking.calibration import meets
 from dpledger.accounting.filters import EitherFilter, opened_by
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import CannotCertify, ParameterError

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from dpledger.accounting import filters
 from dpledger.accounting.composition import Chain, DiscreteLaplaceLaw, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
-from dpledger.accounting.outcomes import planned
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, grouped, indices, span
 from dpledger.reports.model import visible

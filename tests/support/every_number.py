@@ -23,10 +23,11 @@ from typer.testing import CliRunner
 
 import ledger_golden
 from dpledger import decimals
-from dpledger.accounting import certified, conversions, costs, filters, outward, prices, rules
-from dpledger.accounting.adding import together
-from dpledger.accounting.allotting import Allowance, allotted
-from dpledger.accounting.calibration import calibrate, calibrate_count
+from dpledger.accounting import certified, filters, rules
+from dpledger.accounting.arithmetic import conversions, outward, prices
+from dpledger.accounting.arithmetic.adding import together
+from dpledger.accounting.asking.allotting import Allowance, allotted
+from dpledger.accounting.asking.calibration import calibrate, calibrate_count
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -51,6 +52,7 @@ from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpledger.accounting import filters, rules
-from dpledger.accounting.conversions import zcdp_of_pure
+from dpledger.accounting.arithmetic.conversions import zcdp_of_pure
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
-from dpledger.accounting.prices import Cost
 from dpledger.relations import Relation
 from price_oracles import Move, failing, lopsided, response
 

@@ -72,10 +72,17 @@ class LawConformance:
                 assert mp.log(self.transform(mp.mpc(c)).real) <= mp.mpf(c) * mp.mpf(self.loss.largest) * (1 + mp.eps)
 
     def test_the_renyi_price_bounds_the_divergence_and_rises_with_the_order(self) -> None:
-        prices = [self.loss.rdp_upper(1 + c) for c in self.tilts]
+        prices = self.loss.rdp_upper(1 + np.array(self.tilts)).tolist()
         assert prices == sorted(prices)
         for c, price in zip(self.tilts, prices, strict=True):
             if self.loss.infinite_mass:
                 assert price == np.inf
             else:
                 assert price >= mp.log(self.transform(mp.mpc(c)).real) / c
+
+    def test_a_renyi_price_does_not_depend_on_the_orders_that_are_asked_for_with_it(self) -> None:
+        orders = np.append(1 + np.array(self.tilts), (1.001, 1 + 1e-6, 2.0))
+        together = self.loss.rdp_upper(orders)
+        alone = np.array([self.loss.rdp_upper(orders[i : i + 1])[0] for i in range(orders.size)])
+        assert together.tobytes() == alone.tobytes()
+        assert self.loss.rdp_upper(orders[::-1].copy()).tobytes() == alone[::-1].tobytes()

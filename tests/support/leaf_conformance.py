@@ -16,15 +16,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, GaussianLaw, Group, Leaf, PoissonSampled, Repeated, Shuffled
-from dpledger.accounting.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
-from dpledger.accounting.costs import cost
-from dpledger.accounting.drawn import Drawn, losses_of
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import Poisson
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.outcomes import certain, planned
-from dpledger.accounting.prices import Cost
+from dpledger.accounting.pricing.costs import cost
+from dpledger.accounting.pricing.drawn import Drawn, losses_of
+from dpledger.accounting.pricing.outcomes import certain, planned
 from dpledger.accounting.profile import compose
 from dpledger.accounting.reading import read_losses
 from dpledger.errors import CannotCertify
@@ -318,11 +318,10 @@ class LeafConformance:
                 assert max(divergence(shown, float(order)) / float(order) for order in ORDERS) <= float(price.rho)
 
     def test_what_it_says_of_a_batch_is_above_what_a_mixture_shows(self, example: Example) -> None:
-        said = rules_of(example.leaf).batch_divergence
+        said = rules_of(example.leaf).batch_divergences
         if said is None:
             return
-        for order in ORDERS:
-            found = said(example.leaf, Poisson(RATE), ADD, order)
+        for order, found in zip(ORDERS, said(example.leaf, Poisson(RATE), ADD, ORDERS), strict=True):
             assert found is not None
             for direction in DIRECTIONS:
                 shown = turned(mixed(example.pair(1), float(RATE)), direction)

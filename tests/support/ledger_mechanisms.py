@@ -18,7 +18,7 @@ from dpledger.accounting.composition import (
     SparseVectorOutcome,
 )
 from dpledger.accounting.guarantees import ZCDP, Failure, Guarantee, PureDP
-from dpledger.accounting.outcomes import steps
+from dpledger.accounting.pricing.outcomes import steps
 from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.errors import Halted
 from dpledger.mechanisms.entropy import Entropy

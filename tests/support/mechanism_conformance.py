@@ -30,7 +30,7 @@ import pytest
 from dpledger.accounting.chains import is_within
 from dpledger.accounting.composition import Chain, Composition, children, parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
-from dpledger.accounting.outcomes import planned, steps
+from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError

@@ -104,7 +104,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting import prices
+from dpledger.accounting.arithmetic import prices
 from dpledger.accounting.kinds.leaf_rules import LeafRules, may_overlap, no_group, no_theorem, states_no_orders
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.cells import Bracket
@@ -154,7 +154,7 @@ BIT = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 ''',
@@ -247,7 +247,7 @@ COUNTED = LeafRules(
     renyi=None,
     range=None,
     copies=None,
-    batch_divergence=None,
+    batch_divergences=None,
     reason=None,
 )
 ''',

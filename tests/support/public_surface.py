@@ -391,7 +391,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
-    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
@@ -414,7 +414,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
-    "SideBySide.first": "between a batch of queries and its run",
+    **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",

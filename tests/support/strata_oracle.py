@@ -42,7 +42,7 @@ def largest_mean(a: Floats, b: Floats, epsilons: Floats, delta: float) -> float:
         bounds=[(0, None)] * (4 * size),
     )
     assert found.success, found.message
-    return float(-found.fun)
+    return -float(found.fun or 0.0)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class PublishedCoin:
         """The probabilities of (which, wrong) and (which, right), in order."""
         kept = 1 / (1 + np.exp(-np.array(self.epsilons)))
         ones = kept if bit else 1 - kept
-        return (np.array(self.weights)[:, None] * np.stack([1 - ones, ones], axis=1)).ravel()
+        chances: Floats = np.array(self.weights)[:, None] * np.stack([1 - ones, ones], axis=1)
+        return chances.ravel()
 
 
 @dataclass(frozen=True)
@@ -72,4 +73,5 @@ class ByFirst:
     losses: tuple[float, ...]
 
     def __call__(self, outputs: npt.NDArray[Any]) -> Floats:
-        return np.array(self.losses)[np.asarray(outputs)[..., 0].astype(int)]
+        found: Floats = np.array(self.losses)[np.asarray(outputs)[..., 0].astype(int)]
+        return found

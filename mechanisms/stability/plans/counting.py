@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtrc
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, in_own_context, own_context, subtract
 from dpledger.errors import InfeasiblePlan, WorkLimit
 

@@ -24,11 +24,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, add, multiply, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 
@@ -42,6 +42,7 @@ TWO = Decimal(2)
 HALF = Decimal("0.5")
 
 
+@runtime_checkable
 class SampleSize(Protocol):
     """What a learner needs, both ways round; an accuracy of 1 takes no record."""
 

@@ -32,8 +32,8 @@ def calibrate(
         target = _target(epsilon, delta, rho, mu)
         from decimal import Decimal
 
+        from dpledger.accounting.asking.templates import read_template
         from dpledger.accounting.profile import compose
-        from dpledger.accounting.templates import read_template
         from dpledger.decimals import text
 
         template = read_template(document_in(file))

@@ -16,7 +16,7 @@ import numpy as np
 import dpledger as dpl
 from dpledger import decimals
 from dpledger.accounting import filters
-from dpledger.accounting.conversions import best_order_minus_one
+from dpledger.accounting.arithmetic.conversions import best_order_minus_one
 from dpledger.cli import demo_data
 from dpledger.cli.speaking import Voice, bounds_in_words, number
 from dpledger.errors import BudgetRefused, ParameterError, VerificationError

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from dpledger.accounting.calibration import MOST_COUNT, calibrate, calibrate_count
+from dpledger.accounting.asking.calibration import MOST_COUNT, calibrate, calibrate_count
 from dpledger.accounting.composition import Document, parse_document
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import EVERY_KIND

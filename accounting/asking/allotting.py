@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import model_validator
 
-from dpledger.accounting.allowances import law_of, require_law
-from dpledger.accounting.calibration import calibrate_count
+from dpledger.accounting.asking.calibration import calibrate_count
 from dpledger.accounting.composition import Composition, Part, Repeated
-from dpledger.accounting.costs import priced
 from dpledger.accounting.filters import AllowanceFilter, Filter
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.accounting.leaves import Count
+from dpledger.accounting.pricing.allowances import law_of, require_law
+from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import compose
 from dpledger.decimals import INFINITY, ZERO, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError

@@ -20,9 +20,9 @@ from fractions import Fraction
 from functools import reduce
 from typing import assert_never
 
-from dpledger.accounting import filters, prices
-from dpledger.accounting.allowances import counted, promised
-from dpledger.accounting.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting import filters
+from dpledger.accounting.arithmetic import prices
+from dpledger.accounting.arithmetic.prices import FREE, Cost
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
     Chain,
@@ -41,16 +41,17 @@ from dpledger.accounting.composition import (
     Shuffled,
     children,
 )
-from dpledger.accounting.converting import orders_for, require_kept
-from dpledger.accounting.drawn import Drawn
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary, height
 from dpledger.accounting.filters import Account, Coordinates, Filter
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.kinds.worst_case import approximate_cost
 from dpledger.accounting.laws.draws import Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.outcomes import planned
-from dpledger.accounting.prices import FREE, Cost
+from dpledger.accounting.pricing.allowances import counted, promised
+from dpledger.accounting.pricing.batches import batch_rdp, batch_rho, one_leaf
+from dpledger.accounting.pricing.converting import orders_for, require_kept
+from dpledger.accounting.pricing.drawn import Drawn
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
@@ -249,7 +250,7 @@ def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, ord
     if leaf is None:
         return price
     drawn = Drawn(leaf, how)
-    rdp = {order: batch_rdp(drawn, relation, order) for order in orders}
+    rdp = batch_rdp(drawn, relation, orders)
     return price.or_better(Cost(pure=None, rho=batch_rho(drawn, relation), mu_squared=None, rdp=rdp))
 
 

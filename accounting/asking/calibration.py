@@ -21,8 +21,8 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 from dpledger.accounting import rules
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composable import Composable, tree_of
-from dpledger.accounting.conversions import epsilon_of
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,

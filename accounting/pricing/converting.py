@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from typing import assert_never
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.composition import Composition, Converted, leaves
-from dpledger.accounting.conversions import epsilon_of_gdp, epsilon_of_rdp, epsilon_of_zcdp
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.kinds import rules_of
-from dpledger.accounting.prices import Cost
 from dpledger.decimals import multiply, subtract
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import assert_never
 
-from dpledger.accounting import outward
+from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.decimals import INFINITY, ZERO, add, in_own_context, multiply, round_down, round_up, subtract
 from dpledger.errors import ParameterError

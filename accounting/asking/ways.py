@@ -21,7 +21,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpledger.accounting import certified, filters
-from dpledger.accounting.calibration import least_that, most_that
+from dpledger.accounting.asking.calibration import least_that, most_that
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.filters import Coordinates, Filter, Sums
 from dpledger.accounting.guarantees import ApproxDP

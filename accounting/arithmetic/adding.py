@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, localcontext
 from typing import assert_never
 
-from dpledger.accounting import outward
-from dpledger.accounting.conversions import epsilon_of
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.decimals import ZERO, add, multiply, round_up, total
 

@@ -39,7 +39,7 @@ from dpledger.accounting.filters import Coordinates, Filter, budget_guarantee
 from dpledger.accounting.filters.allowance import AllowanceFilter
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.kinds import EVERY_KIND, rules_of
-from dpledger.accounting.outcomes import planned, steps
+from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.errors import ParameterError
 
 __all__ = ["counted", "law_of", "promised", "require_law", "split"]

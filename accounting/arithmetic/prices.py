@@ -15,8 +15,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
-from dpledger.accounting import outward
-from dpledger.accounting.conversions import rdp_of_pure, zcdp_of_pure
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.conversions import rdp_of_pure, zcdp_of_pure
 from dpledger.decimals import ZERO, add, in_own_context, is_whole, multiply, round_up, subtract, total
 from dpledger.errors import ParameterError
 

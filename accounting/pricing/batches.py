@@ -2,9 +2,10 @@
 
     D_a = K(a - 1)/(a - 1), the larger of both directions        where the losses of its pair are bounded
     rho = sup_a D_a / a                                           the same, over all orders
-    what its kind says (`batch_divergence`)                       Gaussian noise, whose losses are not
+    what its kind says (`batch_divergences`)                      Gaussian noise, whose losses are not
 
-None where nothing better than the price of the whole is known: a batch never costs more. docs/proofs/amplification.md,
+None where nothing better than the price of the whole is known: a batch never costs more. All orders that are asked for
+are priced in one call, and kept by law and order: claim, check and gate ask for the same. docs/proofs/amplification.md,
 sections 6 and 9.
 """
 
@@ -16,7 +17,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never
 
-from dpledger.accounting import outward
+import numpy as np
+
 from dpledger.accounting.composition import (
     Chain,
     Composition,
@@ -33,16 +35,18 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
 )
-from dpledger.accounting.drawn import Drawn, losses_of
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
+from dpledger.accounting.kinds.leaf_rules import Divergences, Orders, floats_up, written
 from dpledger.accounting.laws.concentration import rho_of
 from dpledger.accounting.laws.draws import Allocation
 from dpledger.accounting.laws.law import Loss
-from dpledger.decimals import float_up
+from dpledger.accounting.pricing.drawn import Drawn, losses_of
 from dpledger.errors import CannotCertify, WorkLimit
 from dpledger.relations import Relation
 
 __all__ = ["batch_rdp", "batch_rho", "one_leaf"]
+
+MOST_KEPT = 1024  # orders of one law
 
 
 def one_leaf(part: Composition, relation: Relation) -> AnyLeaf | None:
@@ -75,17 +79,32 @@ def _joint(leaf: AnyLeaf | None, times: int, relation: Relation) -> JointGaussia
     return None if gaussian is None else JointGaussian(times * Fraction(*gaussian(leaf, relation)))
 
 
-@functools.lru_cache(maxsize=1024)
-def batch_rdp(drawn: Drawn, relation: Relation, order: Decimal) -> Decimal | None:
-    """The Renyi divergence of `order`, in both directions; None where only the price of the whole is known.
+def batch_rdp(drawn: Drawn, relation: Relation, orders: Orders) -> dict[Decimal, Decimal | None]:
+    """The Renyi divergences of these orders, in both directions; None where only the price of the whole is known.
 
-    Claim: (order, result)-RDP. Source: module.
+    Claim: (order, result)-RDP at each, a function of its own order alone. Source: module.
     """
-    divergence = rules_of(drawn.leaf).batch_divergence
-    if divergence is not None:
-        return divergence(drawn.leaf, drawn.how, relation, order)
-    found = max((loss.rdp_upper(float_up(order)) for loss in _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    kept = _kept(drawn, relation)
+    missing = tuple(order for order in dict.fromkeys(orders) if order not in kept)
+    found = dict(zip(missing, _divergences(drawn, relation, missing), strict=True)) if missing else {}
+    result = {order: found[order] if order in found else kept[order] for order in orders}
+    if len(kept) + len(found) <= MOST_KEPT:
+        kept.update(found)
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(_drawn: Drawn, _relation: Relation) -> dict[Decimal, Decimal | None]:
+    """What was priced of one law. It only grows, so that threads may share it."""
+    return {}
+
+
+def _divergences(drawn: Drawn, relation: Relation, orders: Orders) -> Divergences:
+    divergences = rules_of(drawn.leaf).batch_divergences
+    if divergences is not None:
+        return divergences(drawn.leaf, drawn.how, relation, orders)
+    each = [loss.rdp_upper(floats_up(orders)) for loss in _bounded(drawn, relation)]
+    return tuple(map(written, np.max(each, axis=0).tolist())) if each else (None,) * len(orders)
 
 
 @functools.lru_cache(maxsize=256)
@@ -94,12 +113,11 @@ def batch_rho(drawn: Drawn, relation: Relation) -> Decimal | None:
 
     Claim: result-zCDP. Source: module; `laws.concentration`.
     """
-    if rules_of(drawn.leaf).batch_divergence is not None:
+    if rules_of(drawn.leaf).batch_divergences is not None:
         return None
     if isinstance(drawn.how, Allocation):  # its pair takes a second: only where an order is asked for
         return None
-    found = max(map(rho_of, _bounded(drawn, relation)), default=math.inf)
-    return outward.above(Decimal.from_float(found)) if found < math.inf else None
+    return written(max(map(rho_of, _bounded(drawn, relation)), default=math.inf))
 
 
 def _bounded(drawn: Drawn, relation: Relation) -> tuple[Loss, ...]:

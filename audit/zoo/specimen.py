@@ -1,0 +1,35 @@
+"""What all specimens are: small mechanisms in plain numpy, each a frozen callable that travels to worker processes.
+
+They draw idealised floating-point noise from a seeded generator: for audits and their tests, never for a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger import decimals
+from dpledger.schema import Plain
+
+__all__ = ["Numbers", "Rng", "Specimen"]
+
+Rng: TypeAlias = np.random.Generator
+Numbers: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """What specimens share: a name and public parameters for the ledger's note."""
+
+    @property
+    def kind(self) -> str:
+        return f"zoo.{type(self).__name__}"
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """The parameters as exact decimals."""
+        return {field.name: decimals.text(Decimal(getattr(self, field.name))) for field in fields(self)}
