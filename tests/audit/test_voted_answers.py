@@ -50,7 +50,8 @@ def epsilon_at(left: dict[str, float], right: dict[str, float], delta: float) ->
 def test_it_loses_on_its_pair_what_is_stated(name: str) -> None:
     shown = ZOO[name]
     left, right = (patterns(name, data) for data in (shown.left, shown.right))
-    delta = float(shown.claim.delta)  # type: ignore[union-attr]
+    claim: Any = shown.claim
+    delta = float(claim.delta)
     worst = max(epsilon_at(left, right, delta), epsilon_at(right, left, delta))
     assert worst == pytest.approx(shown.true_epsilon, abs=1e-9)
     assert shown.faulty == (name != "voted_answers")
