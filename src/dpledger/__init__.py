@@ -135,6 +135,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.stability.ensembles.ensemble import (
         Ensemble as Ensemble,
     )
+    from dpledger.mechanisms.stability.ensembles.rehearsal import (
+        try_learner as try_learner,
+    )
     from dpledger.mechanisms.stability.on_average import (
         MeanSquare as MeanSquare,
         PublicPool as PublicPool,
@@ -310,6 +313,7 @@ _HOME = {
     ),
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
+    "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
     "dpledger.mechanisms.stability.on_average": (
         "MeanSquare",
         "PublicPool",

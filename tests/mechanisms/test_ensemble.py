@@ -27,10 +27,12 @@ from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.stability.ensembles import learners
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
+from dpledger.mechanisms.stability.ensembles.rehearsal import try_learner
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation
 from forking import ignores_fork_warnings, in_child
 from learners import Constant, Failing, InPlace, Majority, ToldAbroad, Unpicklable, UsesGlobalCoins, majority
+from threads import together
 
 GENERATOR = np.random.default_rng(20261122)
 ROWS = GENERATOR.normal(size=(60, 2)).round(3)
@@ -262,6 +264,47 @@ class TestForms:
     def test_labels_must_be_as_many_as_rows(self) -> None:
         with pytest.raises(ParameterError, match="data"):
             fitted(majority, ROWS, LABELS[1:])
+
+
+class TestRehearsal:
+    """On made-up rows a learner may say what is wrong."""
+
+    def test_it_votes_as_a_chunk_would(self) -> None:
+        learner = RandomForestClassifier(3)
+        rehearsed = try_learner(learner, ROWS, LABELS)
+        alone = Ensemble.fit(learner, (ROWS, LABELS), 3, Hashed("s"), ids=["one"] * 60, progress=False)
+        found = votes_of(alone, queries_of(alone, ROWS))
+        assert rehearsed.shape == (60,)
+        assert sum(row == [-1] * 60 for row in found.tolist()) == 2
+        assert set(rehearsed.tolist()) == {0, 1}
+
+    def test_what_a_learner_raises_and_warns_is_heard(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            try_learner(Constant(lambda asked: 1 / 0), ROWS, LABELS)
+        with pytest.warns(UserWarning, match="60 rows"), np.errstate(all="ignore"):
+            try_learner(Failing(), ROWS, LABELS)
+
+    @pytest.mark.parametrize("answer", [None, [1], np.zeros((60, 2))], ids=["nothing", "one", "columns"])
+    def test_answers_that_would_be_abstentions(self, answer: Any) -> None:
+        with pytest.raises(ParameterError, match=r"learner.*60 classes"):
+            try_learner(Constant(answer), ROWS, LABELS)
+
+    def test_labels_that_are_no_classes(self) -> None:
+        with pytest.raises(ParameterError, match="labels from 0 to classes - 1"):
+            try_learner(majority, ROWS, LABELS + 5)
+
+
+class TestThreads:
+    def test_they_get_the_same_votes(self) -> None:
+        ensemble = fitted(UsesGlobalCoins(), np.abs(ROWS))
+        asked = queries_of(ensemble, ASKED)
+        alone = votes_of(ensemble, asked).tolist()
+
+        def ask() -> None:
+            for _ in range(20):
+                assert votes_of(ensemble, asked).tolist() == alone
+
+        assert together(ask, ask) == [None, None]
 
 
 class TestUnitsOfManyRows:

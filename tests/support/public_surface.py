@@ -18,7 +18,7 @@ import dpledger as dpl
 from dpledger.accounting.composition import Entry
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
-from learners import majority
+from learners import Constant, majority
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
@@ -255,6 +255,17 @@ DOORS: dict[str, Door] = {
         {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
     ),
     "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
+    "try_learner": Door(
+        dpl.try_learner,
+        {
+            "learner": Constant(lambda asked: [0] * len(asked)),
+            "made_up_rows": np.zeros((4, 2)),
+            "made_up_labels": [0, 1, 0, 1],
+            "words": (),
+        },
+        {"made_up_rows": "data|made_up_rows", "made_up_labels": "data|made_up_rows"},
+        {"learner": OWN_CODE},
+    ),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
     "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
@@ -423,7 +434,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
-    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }
@@ -448,7 +459,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
-    "SideBySide.first": "between a batch of queries and its run",
+    **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Session.ask": "a query is the caller's own code",
