@@ -165,6 +165,9 @@ if TYPE_CHECKING:
         SubsamplePlan as SubsamplePlan,
         subsample_plan as subsample_plan,
     )
+    from dpledger.mechanisms.stability.propose_test_release import (
+        ProposeTestRelease as ProposeTestRelease,
+    )
     from dpledger.mechanisms.stability.stable_queries import (
         StableQueries as StableQueries,
     )
@@ -341,6 +344,7 @@ _HOME = {
         "SubsamplePlan",
         "subsample_plan",
     ),
+    "dpledger.mechanisms.stability.propose_test_release": ("ProposeTestRelease",),
     "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
     "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
     "dpledger.mechanisms.stability.voting": (
