@@ -76,10 +76,9 @@ from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
-from dpledger.mechanisms.stability import sgd_stability
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
-from dpledger.mechanisms.stability.plans import counting
+from dpledger.mechanisms.stability.plans import counting, sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
