@@ -113,7 +113,7 @@ def _strata(axes: Axes, result: AuditResult) -> None:
         f"{result.mechanism.kind}: {VERDICTS[result.verdict]}\nstrata of an ex-post claim, {together}", fontsize=11
     )
     axes.grid(axis="x", color="0.9", lw=0.6)
-    axes.legend(loc="lower right", fontsize=8, framealpha=0.95)
+    axes.legend(loc="best", fontsize=8, framealpha=0.95)
 
 
 # ---- the trade-off curve --------------------------------------------------------------------------------------------

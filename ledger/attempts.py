@@ -14,7 +14,7 @@ from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ContractViolation, EngineError, ForkedProcess, InputError, VerificationError
-from dpledger.ledger.entries.bodies import Aborted, Body, Progress, Started
+from dpledger.ledger.entries.bodies import Aborted, Body, Progress
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Step
 from dpledger.ledger.handle import Handle
@@ -63,10 +63,9 @@ class Attempt:
         self._home = Home("a charge")
 
     def start(self) -> Entry:
-        """Declare that the data will be read now: from here on nothing comes back but by the settling rules."""
-        return self._append(
-            lambda state: Started(path=self._path(state), charge=self._charge, redeem=self._redeem.digest)
-        )
+        """Declare that the data will be read now: from here on nothing comes back but by the settling rules. ScopeBusy,
+        and nothing changes, while an exclusive interaction is open."""
+        return self._append(lambda state: gate.start(state, state.charge(self._charge), self._redeem))
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
 
-from dpledger.errors import AlreadySpent
+from dpledger.errors import AlreadySpent, ScopeBusy
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.entries.entry import Entry
 from dpledger.mechanisms.noise import unrecorded
@@ -38,10 +38,16 @@ class Reservation(Generic[Data, Value]):
 
     @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
-        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does."""
+        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does; after a ScopeBusy it
+        is still reserved."""
         inspect(self._mechanism, data)
         self._take()
-        self._attempt.start()
+        try:
+            self._attempt.start()
+        except ScopeBusy:
+            with self._lock:
+                self._is_over = False
+            raise
         return self._run(self._mechanism, data, self._attempt)
 
     def abort(self) -> Entry:

@@ -55,7 +55,7 @@ class VotedAnswers(Specimen):
 
     def distances(self, ahead: Wholes) -> Wholes:
         """By the lead of class 1 over class 0 in each query: half the gap, less one."""
-        return np.maximum(0, (np.abs(ahead) - 1) // 2)
+        return np.asarray(np.maximum(0, (np.abs(ahead) - 1) // 2))
 
     def cutoffs(self, _data: Any) -> int:
         """How many unstable answers end it."""
@@ -90,7 +90,7 @@ class WholeGap(VotedAnswers):
     """The whole gap, less one, as the distance: one vote moves it by 2, so everything costs twice."""
 
     def distances(self, ahead: Wholes) -> Wholes:
-        return np.maximum(0, np.abs(ahead) - 1)
+        return np.asarray(np.maximum(0, np.abs(ahead) - 1))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Exhibits of answers by the votes of many models."""
+"""Exhibits of answers by the votes of an ensemble. All noise is Laplace, on real numbers."""
 
 from __future__ import annotations
 
@@ -95,4 +95,4 @@ VOTED: Mapping[str, Exhibit] = MappingProxyType(
         ),
     }
 )
-"""Answers by votes, by name."""
+"""Answers by votes, right and wrong, by name."""

@@ -31,7 +31,7 @@ from dpledger.errors import (
     ScopeBusy,
     ScopeError,
 )
-from dpledger.ledger.entries.bodies import Committed, Refused, Reserved
+from dpledger.ledger.entries.bodies import Committed, Refused, Reserved, Started
 from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Priced
 from dpledger.ledger.rules import settling
 from dpledger.ledger.rules.redeems import Redeem
@@ -54,6 +54,7 @@ __all__ = [
     "require_open",
     "require_room_for",
     "settle",
+    "start",
 ]
 
 
@@ -202,6 +203,13 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
             text(tail_delta),
             f"0: scope {scope.scope!r} has a {scope.filter.kind} filter, and only basic, mixed and either take others",
         )
+
+
+def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
+    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since."""
+    if state.must_wait(charge):
+        raise ScopeBusy(f"an exclusive interaction is open in scope {charge.scope!r}: close it first")
+    return Started(path=next_steps(state, charge.path), charge=charge.charge, redeem=redeem.digest)
 
 
 def settle(

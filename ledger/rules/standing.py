@@ -127,6 +127,12 @@ class State:
             return "exclusive"
         return "interactions" if any(level.interactions for level in levels) else "nothing"
 
+    def must_wait(self, charge: OpenCharge) -> bool:
+        """Whether an exclusive interaction other than `charge` is open in its scopes: nothing starts beside it, though
+        it was reserved before."""
+        own = is_exclusive(charge.form, charge.parts)
+        return any(self.scope(name).exclusive > own for name in charge.path)
+
 
 EMPTY = State()
 
@@ -137,8 +143,9 @@ def next_steps(state: State, path: tuple[str, ...]) -> tuple[Step, ...]:
 
 
 def is_exclusive(form: Form, parts: Composition) -> bool:
-    """Whether a charge may overlap no other interaction: one whose own guarantee is an approximate zCDP, which no
-    theorem composes concurrently (Lyu 2022 and Haney et al. 2023 cover delta = 0)."""
+    """Whether a charge may overlap no other interaction: one whose own guarantee is an approximate zCDP, which others
+    that run between its answers break (docs/proofs/filters.md, "Setting"; Lyu 2022 and Haney et al. 2023 cover delta
+    0)."""
     return form != "release" and any(rules_of(leaf).exclusive(leaf) for leaf in leaves(parts))
 
 

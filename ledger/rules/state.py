@@ -241,6 +241,7 @@ def _require_alone(state: State, own: ScopeState, body: Reserved) -> None:
 def _start(state: State, body: Started) -> State:
     charge = _own_charge(state, body)
     _require(charge.redeem is None, "the charge is started already")
+    _require(not state.must_wait(charge), "an exclusive interaction is open in the scope")
     return _with_charge(state, replace(charge, redeem=body.redeem))
 
 

@@ -7,7 +7,7 @@
 The distance is that to the nearest dataset of which some neighbour has a number that differs by more than was proposed;
 0 for such a dataset itself, and anything smaller that one unit moves by at most 1 will do. So noise may be set for what
 the data are like and not for the worst there is, without showing what they are like. Source: Dwork-Lei 2009, section 3;
-proof: docs/proofs/stability.md, section 5.
+proof: docs/proofs/stability.md, section 8.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> median = ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2, justification="gaps at the middle")

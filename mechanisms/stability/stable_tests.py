@@ -60,6 +60,14 @@ class StableTests:
         composition = PrivacyFailure(subtract(self.delta, stability), "composition")
         return (composition, PrivacyFailure(stability, "stability"))
 
+    @property
+    def threshold(self) -> int:
+        """From which distance on a value is released more often than not, before any noise on the threshold."""
+        if isinstance(self.law, SparseVectorLaw):
+            assert self.law.stable_at is not None, "a law of released values"
+            return self.law.stable_at
+        return self.law.threshold
+
     def required_distance(self, max_queries: int, beta: Decimal) -> int:
         """The least distance, or one above, from which on every value is released, for all of `max_queries` queries at
         once, but with probability beta: as long as fewer queries than the cutoff, where there is one, are nearer."""

@@ -129,6 +129,15 @@ if TYPE_CHECKING:
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
     )
+    from dpledger.mechanisms.stability.ensembles.chunkers import (
+        Hashed as Hashed,
+    )
+    from dpledger.mechanisms.stability.ensembles.ensemble import (
+        Ensemble as Ensemble,
+    )
+    from dpledger.mechanisms.stability.ensembles.rehearsal import (
+        try_learner as try_learner,
+    )
     from dpledger.mechanisms.stability.planning import (
         StablePlan as StablePlan,
         stable_plan as stable_plan,
@@ -141,6 +150,10 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.stability.stable_release import (
         StableRelease as StableRelease,
+    )
+    from dpledger.mechanisms.stability.voting import (
+        PrivateClassifier as PrivateClassifier,
+        SampleAndAggregate as SampleAndAggregate,
     )
     from dpledger.mechanisms.threshold.above_threshold import (
         AboveThreshold as AboveThreshold,
@@ -278,6 +291,9 @@ _HOME = {
         "UNSTABLE",
         "SideBySide",
     ),
+    "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
+    "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
+    "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",
         "stable_plan",
@@ -285,6 +301,10 @@ _HOME = {
     "dpledger.mechanisms.stability.propose_test_release": ("ProposeTestRelease",),
     "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
     "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
+    "dpledger.mechanisms.stability.voting": (
+        "PrivateClassifier",
+        "SampleAndAggregate",
+    ),
     "dpledger.mechanisms.threshold.above_threshold": ("AboveThreshold",),
     "dpledger.mechanisms.threshold.sparse_vector": ("SparseVector",),
     "dpledger.mechanisms.training.dp_sgd": ("DPSGD",),

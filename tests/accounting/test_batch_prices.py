@@ -171,3 +171,24 @@ def test_what_has_no_price_of_its_own() -> None:
     assert batch_rdp(Drawn(GaussianLaw(1), Shuffle(10)), REPLACE, TWO) == {Decimal(2): None}
     beyond = Drawn(PureDP(50), Shuffle(10))  # what clones are listed for
     assert batch_rdp(beyond, REPLACE, TWO) == {Decimal(2): None}
+
+
+@pytest.mark.parametrize("rate", ["0.5", "0.01", "1e-6"])
+@pytest.mark.parametrize("epsilon", ["1e-4", "0.5", "4"])
+def test_the_zcdp_price_of_a_sample_is_the_supremum_over_orders(epsilon: str, rate: str) -> None:
+    """Above D_a / a at orders from 1 on, in both directions, and above the largest of these by less than 1 in 200."""
+    pair = sampled(randomized_response(real(epsilon)), rate)
+    found = batch_rho(Drawn(RandomizedResponseLaw(epsilon), Poisson(Decimal(rate))), ADD)
+    assert found is not None
+    with mp.workdps(50):
+        orders = [1 + mp.mpf(10) ** (mp.mpf(k) / 20) for k in range(-160, 120)]
+        largest = max(worst(pair, order) / order for order in orders)
+    assert largest <= real(found) <= largest * (1 + mp.mpf("5e-3")) + mp.mpf("1e-15")
+
+
+def test_a_loss_that_cannot_be_looked_at_everywhere_has_a_price() -> None:
+    """Orders far out need a quadrature beyond the limit of work; there the largest loss bounds what is left."""
+    price = cost(PoissonSampled(LaplaceLaw("0.5"), rate="0.000001"), ADD)
+    assert price.rho is not None
+    assert price.pure is not None
+    assert price.rho <= price.pure

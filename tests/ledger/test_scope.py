@@ -499,6 +499,25 @@ def test_an_exclusive_interaction_overlaps_nothing_interactive(book: Ledger) -> 
     book.verify()
 
 
+def test_what_was_reserved_before_an_exclusive_interaction_waits_for_its_end(book: Ledger) -> None:
+    """Run between its answers it would choose what is asked of it. It may be given back."""
+    exclusive = ExclusiveStream(
+        claimed=ZCDP("0.01", "0.0001"), made_of=ZCDP("0.01", "0.0001"), causes=(PrivacyFailure("0.0001", "numeric"),)
+    )
+    above = book.scope("all", budget=ApproxDP(3, "0.001"), **RULES)
+    ward, other = (book.scope(name, budget=ApproxDP(3, "0.001"), parents=["all"], **RULES) for name in ("a", "b"))
+    held, given_back, elsewhere = above.reserve(laplace()), ward.reserve(laplace()), other.reserve(laplace())
+    with ward.open(exclusive, None):
+        for reserved in (held, elsewhere):
+            size = len(book)
+            with pytest.raises(ScopeBusy, match="exclusive interaction is open"):
+                reserved.release(7)
+            assert len(book) == size
+        given_back.abort()
+    assert (held.release(7).value, elsewhere.release(8).value) == (7, 8)
+    book.verify()
+
+
 class ExclusiveStream(Stream):
     """An interaction whose own guarantee is an approximate zCDP."""
 

@@ -26,11 +26,13 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.stability.ensembles import learners
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
-from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
+from dpledger.mechanisms.stability.ensembles.rehearsal import try_learner
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation
 from forking import ignores_fork_warnings, in_child
 from learners import Constant, Failing, InPlace, Majority, ToldAbroad, Unpicklable, UsesGlobalCoins, majority
+from threads import together
 
 GENERATOR = np.random.default_rng(20261122)
 ROWS = GENERATOR.normal(size=(60, 2)).round(3)
@@ -45,7 +47,7 @@ def fitted(learner: Any, rows: Any = ROWS, labels: Any = LABELS, chunks: int = 5
 
 def votes(learner: Any, *args: Any, asked: Any = ASKED, **given: Any) -> list[list[int]]:
     ensemble = fitted(learner, *args, **given)
-    found: list[list[int]] = ensemble.votes(ensemble.queries(asked)).tolist()
+    found: list[list[int]] = votes_of(ensemble, queries_of(ensemble, asked)).tolist()
     return found
 
 
@@ -97,6 +99,7 @@ class TestFaultyTwins:
 
     def test_generators_that_go_on_tell_the_next_chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(learners, "_alone", contextlib.nullcontext)
+        monkeypatch.setattr(learners, "apart", contextlib.nullcontext)
         other = ROWS.copy()
         other[7] = 40.0
 
@@ -140,9 +143,9 @@ class TestLearners:
     def test_it_is_reproducible_and_leaves_the_callers_generators_alone(self) -> None:
         np.random.seed(5)
         random.seed(5)
-        before = np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index, union-attr]
+        before = np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index]
         first = votes(UsesGlobalCoins())
-        assert (np.random.get_state()[1].tolist(), random.getstate()) == before  # type: ignore[index, union-attr]
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == before  # type: ignore[index]
         np.random.seed(6)
         assert votes(UsesGlobalCoins()) == first
 
@@ -189,14 +192,14 @@ class TestAbstentions:
 
     def test_chunks_without_units_or_with_one_class(self) -> None:
         ensemble = fitted(LogisticRegression(), chunks=5, chunker=Hashed("s"), ids=["one"] * 60)
-        found = ensemble.votes(ensemble.queries(ASKED))
+        found = votes_of(ensemble, queries_of(ensemble, ASKED))
         assert sorted(set(row) == {-1} for row in found.tolist()) == [False, True, True, True, True]
         alone = [[0.0, 1.0]] * 5
         assert {vote for row in votes(LogisticRegression(), alone, [0, 1, 0, 1, 0]) for vote in row} == {-1}
 
     def test_nobody_at_all(self) -> None:
         empty = Ensemble.fit(majority, (np.zeros((0, 2)), []), 3, "random")
-        assert empty.votes(empty.queries(ASKED)).tolist() == [[-1] * 30] * 3
+        assert votes_of(empty, queries_of(empty, ASKED)).tolist() == [[-1] * 30] * 3
 
     @pytest.mark.parametrize(
         "answer",
@@ -234,14 +237,14 @@ class TestForms:
         learner = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(C=100))
         ensemble = fitted(learner, table, [1, 0] * 30, words=("word",))
         asked = pd.DataFrame({"number": [500, 500], "word": ["up", "down"]})
-        assert ensemble.votes(ensemble.queries(asked)).tolist() == [[1, 0]] * 5
-        assert ensemble.votes(ensemble.query({"word": "up", "number": 500})).tolist() == [[1]] * 5
-        assert ensemble.votes(ensemble.query(asked.iloc[1])).tolist() == [[0]] * 5
+        assert votes_of(ensemble, queries_of(ensemble, asked)).tolist() == [[1, 0]] * 5
+        assert votes_of(ensemble, query_of(ensemble, {"word": "up", "number": 500})).tolist() == [[1]] * 5
+        assert votes_of(ensemble, query_of(ensemble, asked.iloc[1])).tolist() == [[0]] * 5
 
     def test_one_query_alone(self) -> None:
         tree = fitted(DecisionTreeClassifier())
-        many = tree.votes(tree.queries(ASKED))
-        one = [tree.votes(tree.query(row))[:, 0].tolist() for row in ASKED]
+        many = votes_of(tree, queries_of(tree, ASKED))
+        one = [votes_of(tree, query_of(tree, row))[:, 0].tolist() for row in ASKED]
         assert many.T.tolist() == one
 
     def test_what_is_missing_is_a_public_number(self) -> None:
@@ -256,11 +259,52 @@ class TestForms:
     @pytest.mark.parametrize("asked", [ASKED[:, :1], np.zeros(4), 5, None, "ab", np.zeros((2, 2, 2))])
     def test_queries_of_another_shape_are_refused(self, asked: Any) -> None:
         with pytest.raises(ParameterError, match="queries"):
-            fitted(majority).queries(asked)
+            queries_of(fitted(majority), asked)
 
     def test_labels_must_be_as_many_as_rows(self) -> None:
         with pytest.raises(ParameterError, match="data"):
             fitted(majority, ROWS, LABELS[1:])
+
+
+class TestRehearsal:
+    """On made-up rows a learner may say what is wrong."""
+
+    def test_it_votes_as_a_chunk_would(self) -> None:
+        learner = RandomForestClassifier(3)
+        rehearsed = try_learner(learner, ROWS, LABELS)
+        alone = Ensemble.fit(learner, (ROWS, LABELS), 3, Hashed("s"), ids=["one"] * 60, progress=False)
+        found = votes_of(alone, queries_of(alone, ROWS))
+        assert rehearsed.shape == (60,)
+        assert sum(row == [-1] * 60 for row in found.tolist()) == 2
+        assert set(rehearsed.tolist()) == {0, 1}
+
+    def test_what_a_learner_raises_and_warns_is_heard(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            try_learner(Constant(lambda asked: 1 / 0), ROWS, LABELS)
+        with pytest.warns(UserWarning, match="60 rows"), np.errstate(all="ignore"):
+            try_learner(Failing(), ROWS, LABELS)
+
+    @pytest.mark.parametrize("answer", [None, [1], np.zeros((60, 2))], ids=["nothing", "one", "columns"])
+    def test_answers_that_would_be_abstentions(self, answer: Any) -> None:
+        with pytest.raises(ParameterError, match=r"learner.*60 classes"):
+            try_learner(Constant(answer), ROWS, LABELS)
+
+    def test_labels_that_are_no_classes(self) -> None:
+        with pytest.raises(ParameterError, match="labels from 0 to classes - 1"):
+            try_learner(majority, ROWS, LABELS + 5)
+
+
+class TestThreads:
+    def test_they_get_the_same_votes(self) -> None:
+        ensemble = fitted(UsesGlobalCoins(), np.abs(ROWS))
+        asked = queries_of(ensemble, ASKED)
+        alone = votes_of(ensemble, asked).tolist()
+
+        def ask() -> None:
+            for _ in range(20):
+                assert votes_of(ensemble, asked).tolist() == alone
+
+        assert together(ask, ask) == [None, None]
 
 
 class TestUnitsOfManyRows:
@@ -357,13 +401,13 @@ class TestItIsPrivate:
     @ignores_fork_warnings
     def test_it_answers_nothing_in_a_forked_child(self) -> None:
         ensemble = fitted(majority)
-        asked = ensemble.queries(ASKED)
-        assert in_child(lambda: ensemble.votes(asked)).startswith("ForkedProcess: an ensemble")
+        asked = queries_of(ensemble, ASKED)
+        assert in_child(lambda: votes_of(ensemble, asked)).startswith("ForkedProcess: an ensemble")
 
 
 class TestJobs:
     def test_worker_processes_fit_the_same_models(self) -> None:
-        for learner in (DecisionTreeClassifier(), UsesGlobalCoins(), majority, RandomForestClassifier(3)):
+        for learner in (RandomForestClassifier(3), UsesGlobalCoins(), majority):
             assert votes(learner, jobs=2) == votes(learner)
 
     def test_a_model_that_does_not_travel_abstains(self) -> None:

@@ -16,6 +16,9 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
+from dpledger.mechanisms.stability.ensembles.forms import Form
+from learners import Constant, majority
 
 __all__ = ["ANSWERS", "DOORS", "WORDS", "Door", "doors_wanted", "parameters"]
 
@@ -49,6 +52,8 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
+FITTED = Fitted((None,) * 3, Form(None, None, (), 0.0), "slots", 2, False, False)
+VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
 SIDES = {"values": "values are data", "distances": "distances are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
@@ -227,6 +232,36 @@ DOORS: dict[str, Door] = {
     "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
     "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
+    "Hashed": Door(dpl.Hashed, {"salt": "a text"}),
+    "Ensemble.fit": Door(
+        dpl.Ensemble.fit,
+        {
+            "learner": majority,
+            "units": (np.zeros((9, 2)), [0] * 9),
+            "chunks": 3,
+            "chunker": "slots",
+            "relation": None,
+            "ids": None,
+            "words": (),
+            "unsafe_entropy": None,
+        },
+        {"ids": "ids|units|chunker", "units": "units|data|chunks", "relation": "relation|slots"},
+        {"learner": OWN_CODE, "unsafe_entropy": INJECTED},
+    ),
+    "Ensemble": Door(dpl.Ensemble, {"fitted": FITTED}),
+    "try_learner": Door(
+        dpl.try_learner,
+        {
+            "learner": Constant(lambda asked: [0] * len(asked)),
+            "made_up_rows": np.zeros((4, 2)),
+            "made_up_labels": [0, 1, 0, 1],
+            "words": (),
+        },
+        {"made_up_rows": "data|made_up_rows", "made_up_labels": "data|made_up_rows"},
+        {"learner": OWN_CODE},
+    ),
+    "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
+    "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
     "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
     "ProposeTestRelease.released_from": Door(
         of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
@@ -360,7 +395,7 @@ DOORS: dict[str, Door] = {
             "name": "mine",
         },
     ),
-    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6"}),
+    "ExPostClaim": Door(dpl.ExPostClaim, {"loss": None, "delta": "1e-6", "cap": 1}),
     "AuditResult.plot": Door(of(audited, "plot"), {"path": "nowhere/a.png"}, {"path": "plot"}),
     "report": Door(dpl.report, {"book": kept()}),
 }

@@ -9,13 +9,12 @@ there are, and what they answer are data: an interaction (`PrivateClassifier`) a
 >>> private = Ensemble.fit(halfway, ([1, 2, 3, 7, 8, 9], [0, 0, 0, 1, 1, 1]), 3, "slots")
 >>> private
 Ensemble(...)
->>> private.votes(private.queries([0, 4.75, 9])).tolist()
+>>> votes_of(private, queries_of(private, [0, 4.75, 9])).tolist()
 [[0, 1, 1], [0, 0, 1], [0, 0, 1]]
 """
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy, Keystream
 from dpledger.mechanisms.stability.ensembles.chunkers import Chunker, Hashed, by_relation, moved, seats
-from dpledger.mechanisms.stability.ensembles.forms import Column, Form
+from dpledger.mechanisms.stability.ensembles.forms import Column, Form, finite_or_nan
 from dpledger.mechanisms.stability.ensembles.learners import (
     Learner,
     Predict,
@@ -37,16 +36,17 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     trained,
     voted,
 )
-from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS, MOST_CLASSES
+from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.process import Home
 from dpledger.progress import bar
 from dpledger.relations import Relation
 from dpledger.schema import flag
 
-__all__ = ["MOST_CHUNKS", "Ensemble"]
+__all__ = ["FEWEST_CHUNKS", "MOST_CHUNKS", "Ensemble", "Fitted", "queries_of", "query_of", "votes_of"]
 
 MOST_CHUNKS = 2**20
+ALL_CORES = -1  # of `jobs`, as joblib says it
 FEWEST_CHUNKS = 3
 _PUBLIC_COUNT = (
     f"a whole number from {FEWEST_CHUNKS} to {MOST_CHUNKS}, chosen without a look at the private data (under "
@@ -62,34 +62,38 @@ class _Work:
     form: Form
     classes: int
 
+    def model(self, chunk: tuple[Any, ...], number: int) -> Predict | None:
+        """The model of a chunk."""
+        return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
-class Ensemble:
-    """The models of `chunks` chunks. Shows nothing, does not pickle, and refuses in a forked child. Threads may share
-    it."""
+    def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
+        """The same, from a worker process."""
+        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
-    __slots__ = ("_form", "_home", "_models", "chunker", "classes", "drawn_in_public", "whole_units")
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Fitted:
+    """What an ensemble is made of. Shows nothing."""
+
+    models: tuple[Predict | None, ...]
+    form: Form
     chunker: Chunker
     classes: int
-    drawn_in_public: bool
-    """Whether random chunks came from a source that somebody may know."""
     whole_units: bool
-    """Whether ids said, or the caller declared, which rows are one unit's."""
+    drawn_in_public: bool
 
-    def __init__(
-        self,
-        models: tuple[Predict | None, ...],
-        form: Form,
-        *,
-        chunker: Chunker,
-        classes: int,
-        whole_units: bool,
-        drawn_in_public: bool,
-    ) -> None:
+
+class Ensemble:
+    """The models of k chunks, as `Ensemble.fit` makes them. Shows nothing, does not pickle, and refuses in a forked
+    child. Threads may share it."""
+
+    __slots__ = ("_fitted", "_home")
+
+    def __init__(self, fitted: Fitted) -> None:
+        if not isinstance(fitted, Fitted):
+            raise ParameterError("fitted", type(fitted).__name__, "what Ensemble.fit(...) makes: call that")
+        self._fitted = fitted
         self._home = Home("an ensemble")
-        self._models, self._form = models, form
-        self.chunker, self.classes = chunker, classes
-        self.whole_units, self.drawn_in_public = whole_units, drawn_in_public
 
     @classmethod
     def fit(
@@ -120,59 +124,61 @@ class Ensemble:
         how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are drawn from
         (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
 
-        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row.
+        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
+        (`try_learner` lets a learner say on made-up rows what is wrong).
         Raises ParameterError for bad parameters and containers.
         Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
         Python are set anew for each); nothing that it holds was computed of the private rows.
         """
         check_learner(learner)
-        chunks = (
-            whole(chunks, field="chunks", least=FEWEST_CHUNKS, most=MOST_CHUNKS) if _is_whole(chunks) else _no(chunks)
-        )
+        chunks = _public_count(chunks)
         classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
-        jobs = whole(jobs, field="jobs", least=-1, most=2**16)
+        jobs = whole(jobs, field="jobs", least=ALL_CORES, most=4096)
+        if jobs == 0:
+            raise ParameterError("jobs", 0, "a number of processes, or -1 for all cores")
         grouped, progress = flag(grouped, field="grouped"), flag(progress, field="progress")
         dealer = _chunker(chunker, relation)
         data = _units(units, ids, grouped)
         if len(data.columns) > 2:
             raise ParameterError("units", f"{len(data.columns)} columns side by side", "rows, and their labels")
-        form = Form.of(data.columns[0], words=words, missing=_number(missing))
+        form = Form.of(data.columns[0], words=words, missing=finite_or_nan(missing, field="missing"))
         source = _source(entropy, unsafe_entropy)
         seat = seats(dealer, data, chunks=chunks, entropy=source)
         models = _train(_Work(learner, form, classes), data, seat, chunks, jobs, progress)
-        return cls(
-            models,
-            form,
+        fitted = Fitted(
+            models=models,
+            form=form,
             chunker=dealer,
             classes=classes,
             whole_units=grouped or data.groups is not None,
             drawn_in_public=dealer == "random" and unsafe_entropy is not None,
         )
+        return cls(fitted)
 
     @property
     def chunks(self) -> int:
-        """k, with the chunks that have no model."""
-        return len(self._models)
+        """k, with the chunks that have no model. Public, as all of these."""
+        return len(self._fitted.models)
 
-    def queries(self, rows: Any) -> Any:
-        """Many queries as models get them. ParameterError where they are not rows like those that were fitted."""
-        return self._form.asked(rows)
+    @property
+    def chunker(self) -> Chunker:
+        """How units were dealt to chunks."""
+        return self._fitted.chunker
 
-    def query(self, row: Any) -> Any:
-        """One query, likewise."""
-        return self._form.asked(self._form.alone(row))
+    @property
+    def classes(self) -> int:
+        """C."""
+        return self._fitted.classes
 
-    def votes(self, queries: Any) -> npt.NDArray[Any]:
-        """The class that each model names for each query: integers[chunks, queries], -1 where it abstains. Private.
+    @property
+    def whole_units(self) -> bool:
+        """Whether ids said, or the caller declared, which rows are one unit's."""
+        return self._fitted.whole_units
 
-        A model that fails on some query abstains on all that are asked with it."""
-        self._home.require()
-        kind = np.int16 if self.classes < 2**15 else np.int32
-        found = np.full((self.chunks, len(queries)), ABSTAINS, dtype=kind)
-        for number, model in enumerate(self._models):
-            found[number] = voted(model, queries, classes=self.classes, number=number)
-        self._home.require()  # a model is the caller's code, and may have forked
-        return found
+    @property
+    def drawn_in_public(self) -> bool:
+        """Whether random chunks came from a source that somebody may know."""
+        return self._fitted.drawn_in_public
 
     def __repr__(self) -> str:
         return "Ensemble(...)"
@@ -181,21 +187,31 @@ class Ensemble:
         raise TypeError("an ensemble does not pickle: it is private, and its models would leave")
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def queries_of(ensemble: Ensemble, rows: Any) -> Any:
+    """Many queries as models get them. ParameterError where they are not rows like those that were fitted."""
+    return ensemble._fitted.form.asked(rows)
 
 
-def _no(chunks: object) -> NoReturn:
+def query_of(ensemble: Ensemble, row: Any) -> Any:
+    """One query, likewise, in a container of it alone."""
+    form = ensemble._fitted.form
+    return form.asked(form.alone(row))
+
+
+def votes_of(ensemble: Ensemble, queries: Any) -> npt.NDArray[Any]:
+    """The class that each model names for each query: integers[chunks, queries], -1 where it abstains. Private.
+
+    A model that fails on some query abstains on all that are asked with it."""
+    ensemble._home.require()
+    found = voted(ensemble._fitted.models, queries, classes=ensemble.classes)
+    ensemble._home.require()  # a model is the caller's code, and may have forked
+    return found
+
+
+def _public_count(chunks: object) -> int:
+    if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, (bool, np.timedelta64)):
+        return whole(chunks, field="chunks", least=FEWEST_CHUNKS, most=MOST_CHUNKS)
     raise ParameterError("chunks", chunks if isinstance(chunks, (float, str)) else type(chunks).__name__, _PUBLIC_COUNT)
-
-
-def _number(missing: object) -> float:
-    if isinstance(missing, bool) or not isinstance(missing, (int, float, np.integer, np.floating)):
-        raise ParameterError("missing", type(missing).__name__, "a number; NaN where the learner takes it")
-    value = float(missing)
-    if math.isinf(value):
-        raise ParameterError("missing", value, "a finite number; NaN where the learner takes it")
-    return value
 
 
 def _chunker(chunker: object, relation: Relation | str | None) -> Chunker:
@@ -207,12 +223,12 @@ def _chunker(chunker: object, relation: Relation | str | None) -> Chunker:
         return by_relation(known)
     found: Chunker
     match chunker:
-        case "slots":
-            found = "slots"
-        case "random":
-            found = "random"
         case Hashed():
             found = chunker
+        case str() if chunker == "slots":
+            found = "slots"
+        case str() if chunker == "random":
+            found = "random"
         case _:
             raise ParameterError(
                 "chunker",
@@ -254,17 +270,16 @@ def _train(
         for number in range(chunks):
             yield number, data.rows(order[ends[number] : ends[number + 1]])
 
-    given = {"form": work.form, "classes": work.classes}
     models: list[Predict | None] = []
     with bar("fitting models", chunks, shown=progress) as advance:
         if jobs == 1:
             for number, chunk in tasks():
-                models.append(trained(work.learner, chunk, number=number, **given))
+                models.append(work.model(chunk, number))
                 advance(1)
         else:
             from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
 
-            each = (delayed(packed)(work.learner, chunk, number=number, **given) for number, chunk in tasks())
+            each = (delayed(work.packed)(chunk, number) for number, chunk in tasks())
             for found in Parallel(n_jobs=jobs, return_as="generator")(each):
                 models.append(_unpacked(found))
                 advance(1)

@@ -16,7 +16,9 @@ dpledger.errors.ParameterError: queries: expected rows of shape (2,), as those t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +29,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word
 
-__all__ = ["Column", "Form", "classes_of"]
+__all__ = ["Column", "Form", "classes_of", "finite_or_nan"]
 
 Column = str | int
 
@@ -112,6 +114,17 @@ class Form:
             for name, column in zip(self.names, columns, strict=True)
         }
         return pd.DataFrame(read)
+
+
+def finite_or_nan(number: object, *, field: str) -> float:
+    """A number as a float. NaN is one here: learners that know it may be given it."""
+    value = None
+    if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, (bool, np.timedelta64)):
+        with suppress(OverflowError):
+            value = float(number)
+    if value is None or math.isinf(value):
+        raise ParameterError(field, type(number).__name__, "a finite number, or NaN where the learner takes it")
+    return value
 
 
 def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:

@@ -10,8 +10,8 @@ by one chunk would tell the next one of it. An exception depends on the chunk's 
 >>> form = Form.of(np.zeros((1, 1)), words=(), missing=0.0)
 >>> chunk = ([[0.5], [0.25], [2.0]], [1, 1, 7])
 >>> predict = trained(most, chunk, form=form, classes=2, number=0)
->>> voted(predict, np.zeros((4, 1)), classes=2, number=0).tolist()
-[1, 1, 1, 1]
+>>> voted([predict, None], np.zeros((4, 1)), classes=2).tolist()
+[[1, 1, 1, 1], [-1, -1, -1, -1]]
 >>> trained(most, ([], []), form=form, classes=2, number=1) is None
 True
 """
@@ -27,7 +27,7 @@ import io
 import random
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,7 +37,19 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of
 from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
-__all__ = ["Learner", "Predict", "check_learner", "packed", "trained", "voted"]
+__all__ = [
+    "Learner",
+    "Predict",
+    "apart",
+    "check_learner",
+    "examples",
+    "fitted",
+    "own_copy",
+    "packed",
+    "seed_of",
+    "trained",
+    "voted",
+]
 
 Predict: TypeAlias = Callable[[Any], Any]
 """What a learner returns: the classes of rows."""
@@ -61,24 +73,38 @@ def trained(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: in
     """The model of a chunk, its rows (and their labels, if it has two columns); None where it has none: it is empty, or
     the learner failed. Rows whose label is no class are left out. Raises for nothing that a chunk holds."""
     try:
-        with _alone(number) as seed:
-            rows, labels = _examples(chunk, form, classes)
-            return _fitted(learner, rows, labels, seed) if len(rows) else None
+        with apart(), _alone(number) as seed:
+            rows, labels = examples(chunk, form, classes)
+            return fitted(learner, rows, labels, seed) if len(rows) else None
     except _FAILS:
         return None
 
 
-def voted(predict: Predict | None, rows: Any, *, classes: int, number: int) -> npt.NDArray[np.int64]:
-    """The votes of a model on queries; abstentions where there is no model, or it fails, or names no class."""
-    nothing = np.full(len(rows), ABSTAINS, dtype=np.int64)
-    if predict is None:
-        return nothing
+def voted(models: Sequence[Predict | None], rows: Any, *, classes: int) -> npt.NDArray[Any]:
+    """The votes of the models of all chunks on queries, a row a model; abstentions where there is no model, or it fails
+    on them, or names no class."""
+    found = np.full((len(models), len(rows)), ABSTAINS, dtype=np.int16 if classes < 2**15 else np.int32)
+    with apart():
+        for number, predict in enumerate(models):
+            if predict is not None:
+                _vote(predict, rows, found[number], classes, number)
+    return found
+
+
+def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int, number: int) -> None:
     try:
         with _alone(number):
-            found = classes_of(predict(copy.copy(rows)), classes)
+            named = classes_of(predict(own_copy(rows)), classes)
     except _FAILS:
-        return nothing
-    return found if found.shape == nothing.shape else nothing
+        return
+    if named.shape == votes.shape:
+        votes[:] = named
+
+
+def own_copy(rows: Any) -> Any:
+    """A copy for one model: what it alters, the next one does not see."""
+    is_flat = hasattr(rows, "iloc") or (isinstance(rows, np.ndarray) and rows.dtype != object)
+    return copy.copy(rows) if is_flat else copy.deepcopy(rows)
 
 
 def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> bytes | None:
@@ -101,28 +127,34 @@ def _as_bytes(predict: Predict) -> bytes:
 
 
 @contextlib.contextmanager
-def _alone(number: int) -> Iterator[int]:
-    """Run the learner's code with generators that start from the chunk's number, and put them back; silence warnings
-    and what it prints. One at a time: they belong to the whole process."""
-    seed = int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
+def apart() -> Iterator[None]:
+    """Run learners' code, one thread at a time, and then put the generators back that belong to the whole process."""
     with _WORLD:
         ours, theirs = np.random.get_state(), random.getstate()
-        np.random.seed(seed)
-        random.seed(seed)
         try:
-            with (
-                warnings.catch_warnings(),
-                np.errstate(all="ignore"),
-                contextlib.redirect_stdout(io.StringIO()),
-            ):
-                warnings.simplefilter("ignore")
-                yield seed
+            yield
         finally:
             np.random.set_state(ours)
             random.setstate(theirs)
 
 
-def _examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
+def seed_of(number: int) -> int:
+    """The seed of a chunk, by its public number."""
+    return int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
+
+
+@contextlib.contextmanager
+def _alone(number: int) -> Iterator[int]:
+    """The code of one chunk, `apart`: generators start from its number, warnings and what it prints are dropped."""
+    seed = seed_of(number)
+    np.random.seed(seed)
+    random.seed(seed)
+    with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield seed
+
+
+def examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
     """The rows of a chunk that have a class, and their labels; all rows, and no labels, where it has one column."""
     rows = form.read(chunk[0])
     if len(chunk) == 1:
@@ -134,7 +166,8 @@ def _examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, An
     return (rows.iloc[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]), labels[kept]
 
 
-def _fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
+def fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
+    """A fresh copy of the learner, fitted; raises what it raises, and TypeError for one that returns no function."""
     predict: Predict
     if hasattr(learner, "fit"):
         model = _unfitted(learner)

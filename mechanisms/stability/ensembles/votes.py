@@ -101,7 +101,7 @@ def _halved(tallied: Wholes) -> Wholes:
     else:
         largest = np.partition(tallied, -2, axis=1)[:, -2:]
         gaps = largest[:, 1] - largest[:, 0]
-    return np.maximum(0, (gaps - 1) // 2)
+    return np.asarray(np.maximum(0, (gaps - 1) // 2))
 
 
 def _exact(tallied: Wholes, won: Wholes) -> Wholes:
@@ -114,4 +114,4 @@ def _exact(tallied: Wholes, won: Wholes) -> Wholes:
     before = np.arange(classes) < won[:, None]
     needed = np.where(before, (leads - 1) // 2, leads // 2)
     needed[np.arange(queries), won] = np.iinfo(np.int64).max
-    return np.maximum(0, needed.min(axis=1))
+    return np.asarray(np.maximum(0, needed.min(axis=1)))

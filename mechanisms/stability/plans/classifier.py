@@ -8,7 +8,7 @@
 More chunks take more noise away and leave each model fewer records: the cutoff is the least that its own errors keep.
 
 >>> plan = binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
->>> plan.law.cutoff, plan.chunks, plan.chunk_size, plan.spoilt
+>>> plan.cutoff, plan.chunks, plan.chunk_size, plan.spoilt
 (3, 1920, 52083, 2)
 """
 
@@ -22,21 +22,23 @@ from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.leaves import SparseVectorLaw
 from dpledger.decimals import Number, add, read, round_up, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError, UnknownWord
-from dpledger.mechanisms.stability.plans.answers import THIRD, Plan, open_unit, ratio
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, divided, quantile, wrong_beyond
-from dpledger.mechanisms.stability.plans.distances import (
-    PlanMode,
+from dpledger.mechanisms.stability.plans.promises import (
+    Budget,
+    PlanOfTests,
+    compared,
     distance_of,
-    law_of,
-    others,
+    planned_tests,
+    read_budget,
     read_mode,
-    require_budget,
 )
 from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, Realizable, SampleSize
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
+from dpledger.schema import one_of
 
 __all__ = ["ClassifierPlan", "Counting", "Learner", "Regime", "binclas_plan", "binclas_required_n", "learner_of"]
 
@@ -45,47 +47,50 @@ Regime: TypeAlias = Literal["realizable", "agnostic"]
 Learner: TypeAlias = SampleSize | Callable[[Decimal, Decimal], int]
 
 MOST_RECORDS = 10**18
+MOST_MISSING = 1000  # cutoffs without a law, after which a search gives up
 HINT = Fraction(1, 100)  # relative: how closely an error says how many records would do
 ONE = Decimal(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassifierPlan(Plan):
+class ClassifierPlan(PlanOfTests):
     """With `chunks` models of at least `chunk_size` records, each within `accuracy` of the best of its class, at most
     `spoilt` of `max_queries` queries are unanswered or wrong. `chosen` records, of which `needed` are used; `terms`:
-    how many spoilt queries each part of the argument allows; `others`: the chunks of other ways of testing, by name."""
+    how many spoilt queries each part of the argument allows."""
 
-    law: SparseVectorLaw
     max_queries: int
     chunks: int
     chunk_size: int
     accuracy: Decimal
     best_error: Decimal
     spoilt: int
-    required_distance: Decimal
     dissent: Fraction
-    beta: Decimal
-    others: tuple[tuple[str, int], ...]
 
     @property
     def rate(self) -> Decimal:
         """The part of the queries that may be unanswered or wrong, rounded up."""
         return round_up(Fraction(self.spoilt, self.max_queries))
 
+    def others(self) -> tuple[tuple[StableMode, int], ...]:
+        """The chunks that every other way of testing would take for as many spoilt queries, by its name."""
+        share = divided(self.beta, 3)
+        found = compared(self.budget, self.spoilt + 1, self.max_queries, share, taken=self.mode)
+        return tuple((mode, chunks_for(distance, self.dissent)) for mode, distance in found)
+
     def words(self) -> str:
         """The plan in a few sentences."""
-        other, chunks = self.others[0]
-        warning = (
-            " The constants are worst cases over every distribution: with chunks chosen on public data the same "
-            "privacy holds, and the accuracy is what it is found to be."
-        )
-        return (
+        error = text(round_up(add(self.best_error, self.accuracy)))
+        found = [
             f"{self.chunks} chunks of {self.chunk_size} records or more, of {self.chosen}: each model errs with "
-            f"probability at most {text(round_up(add(self.best_error, self.accuracy)))}. With probability at least "
-            f"1 - {text(self.beta)} none of {self.max_queries} queries comes after a halt, and at most {self.spoilt} "
-            f"are unanswered or wrong (most of them for the {self.binding}). Tests are {self.law.mode} with cutoff "
-            f"{self.law.cutoff}; the next best, {other}, would take {chunks} chunks.{warning}"
-        )
+            f"probability at most {error}",
+            f"With probability at least 1 - {text(self.beta)} none of {self.max_queries} queries comes after a halt, "
+            f"and at most {self.spoilt} are unanswered or wrong (most of them for the {self.binding})",
+            self.asked(),
+            "The constants are worst cases over every distribution: with chunks chosen on public data the same privacy "
+            "holds, and the accuracy is what it is found to be",
+        ]
+        found[3:3] = [f"The next best, {mode}, would take {chunks} chunks" for mode, chunks in self.others()[:1]]
+        return ". ".join(found) + "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +98,11 @@ class _Task:
     """What is asked of a classifier, but for the records."""
 
     max_queries: int
-    epsilon: Decimal
-    delta: Decimal
+    budget: Budget
     beta: Decimal
     best_error: Decimal
     learner: SampleSize
-    mode: PlanMode
+    mode: StableMode
     counting: Counting
     dissent: Fraction
 
@@ -110,14 +114,12 @@ class _Task:
 
 def learner_of(vc: int, regime: Regime, gamma: Decimal, learner: Learner | None) -> SampleSize:
     """The sample size of a class of VC dimension `vc`, or the caller's own."""
-    if regime not in ("realizable", "agnostic"):
-        raise UnknownWord("regime", regime, "realizable or agnostic")
-    if regime == "realizable" and gamma:
+    if one_of(regime, ("realizable", "agnostic"), field="regime") == "realizable" and gamma:
         raise ParameterError("gamma", gamma, "0 in regime realizable: some hypothesis of the class never errs")
     if learner is None:
         return Realizable(vc) if regime == "realizable" else Agnostic(vc)
     whole(vc, field="vc", least=0)
-    if hasattr(learner, "accuracy"):
+    if isinstance(learner, SampleSize):
         return learner
     if not callable(learner):
         raise ParameterError("learner", learner, "a sample size, or a function of (accuracy, failure)")
@@ -135,7 +137,7 @@ def binclas_plan(
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: PlanMode = "auto",
+    mode: StableMode = "auto",
     counting: Counting = "iid",
     dissent: Number = THIRD,
 ) -> ClassifierPlan:
@@ -166,7 +168,7 @@ def binclas_required_n(
     regime: Regime = "realizable",
     gamma: Number = 0,
     learner: Learner | None = None,
-    mode: PlanMode = "auto",
+    mode: StableMode = "auto",
     counting: Counting = "iid",
     dissent: Number = THIRD,
 ) -> ClassifierPlan:
@@ -191,19 +193,17 @@ def _task(
     regime: Regime,
     gamma: Number,
     learner: Learner | None,
-    mode: PlanMode,
+    mode: StableMode,
     counting: Counting,
     dissent: Number,
 ) -> _Task:
     best = read(gamma, field="gamma")
     if not best < 1:
         raise ParameterError("gamma", best, "a number in [0, 1)")
-    if counting not in ("iid", "each", "paper"):
-        raise UnknownWord("counting", counting, "iid, each or paper")
-    task = _Task(
+    one_of(counting, ("iid", "each", "paper"), field="counting")
+    return _Task(
         max_queries=whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS),
-        epsilon=read(epsilon, field="epsilon"),
-        delta=read(delta, field="delta"),
+        budget=read_budget(epsilon, delta),
         beta=open_unit(beta, "beta"),
         best_error=best,
         learner=learner_of(vc, regime, best, learner),
@@ -211,15 +211,6 @@ def _task(
         counting=counting,
         dissent=ratio(dissent, "dissent", above=Fraction(0), below=Fraction(1, 2)),
     )
-    require_budget(task.epsilon, task.delta)
-    return task
-
-
-def _distance(task: _Task, cutoff: int) -> tuple[SparseVectorLaw, Decimal, int]:
-    """The law of that cutoff, the distance it needs, and the chunks that give it."""
-    law = law_of(task.epsilon, task.delta, cutoff, task.max_queries, task.mode)
-    distance = distance_of(task.mode, law, task.max_queries, task.share)
-    return law, distance, chunks_for(distance, task.dissent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +218,9 @@ class _Found:
     """A cutoff that keeps its own count of spoilt queries, and what it was counted for."""
 
     records: int
-    law: SparseVectorLaw
-    distance: Decimal
+    cutoff: int
+    tests: StableTests
+    distance: int
     chunks: int
     accuracy: Decimal
     spoilt: int
@@ -238,14 +230,30 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
     """The least cutoff in least..most that keeps its own count, None where none does.
 
     The count rises with the cutoff (more chunks, fewer records each), so that no cutoff below the one that a count asks
-    for can keep it: the search goes from count to count."""
-    cutoff = least
+    for can keep it: the search goes from count to count. In mode gaussian there is none to keep."""
+    cutoff, missing = least, 0
     while cutoff <= most:
-        law, distance, chunks = _distance(task, cutoff)
+        try:
+            tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
+        except (CannotCertify, InfeasiblePlan, WorkLimit):  # a large epsilon leaves some cutoffs without a threshold
+            if missing == MOST_MISSING:
+                raise
+            cutoff, missing = cutoff + 1, missing + 1
+            continue
+        distance = distance_of(tests, task.max_queries, task.share)
+        chunks = chunks_for(distance, task.dissent)
         accuracy = task.learner.accuracy(records // chunks, divided(task.share, chunks))
         spoilt, wanted = _count(task, add(task.best_error, accuracy), chunks)
-        if wanted <= cutoff:
-            return _Found(records=records, law=law, distance=distance, chunks=chunks, accuracy=accuracy, spoilt=spoilt)
+        if wanted <= cutoff or (task.mode == "gaussian" and wanted <= most):
+            return _Found(
+                records=records,
+                cutoff=cutoff,
+                tests=tests,
+                distance=distance,
+                chunks=chunks,
+                accuracy=accuracy,
+                spoilt=spoilt,
+            )
         cutoff = wanted
     return None
 
@@ -274,14 +282,14 @@ def _count(task: _Task, error: Decimal, chunks: int) -> tuple[int, int]:
 def _told(task: _Task, found: _Found) -> ClassifierPlan:
     part = Fraction(task.max_queries) / task.dissent
     best, learnt = (math.ceil(Fraction(error) * part) for error in (task.best_error, found.accuracy))
-    beside = others(task.epsilon, task.delta, found.law.cutoff, task.max_queries, task.share, taken=found.law.mode)
     size = found.records // found.chunks
     return ClassifierPlan(
         needed=found.chunks * size,
         chosen=found.records,
         terms=(("best of the class", best), ("learner", learnt), ("chance", max(0, found.spoilt - best - learnt))),
         status="conservative",
-        law=found.law,
+        budget=task.budget,
+        tests=found.tests,
         max_queries=task.max_queries,
         chunks=found.chunks,
         chunk_size=size,
@@ -291,7 +299,6 @@ def _told(task: _Task, found: _Found) -> ClassifierPlan:
         required_distance=found.distance,
         dissent=task.dissent,
         beta=task.beta,
-        others=tuple((name, chunks_for(each, task.dissent)) for name, each in beside),
     )
 
 
@@ -306,9 +313,9 @@ def _fewest_records(task: _Task, rate: Fraction, *, within: Fraction = Fraction(
             return None
         low, high = high, min(16 * high, MOST_RECORDS)
         best = _found(task, high, least=1, most=most)
-    while high - low > max(1, within * high):
+    while high - low > max(Fraction(1), within * high):
         middle = (low + high) // 2
-        found = _found(task, middle, least=best.law.cutoff, most=most)
+        found = _found(task, middle, least=best.cutoff, most=most)
         if found is None:
             low = middle
         else:
@@ -317,11 +324,16 @@ def _fewest_records(task: _Task, rate: Fraction, *, within: Fraction = Fraction(
 
 
 def _would_take(task: _Task, records: int) -> str:
-    enough = _fewest_records(task, Fraction(1), within=HINT)
     told = f"{records} records keep no cutoff up to {task.max_queries}"
+    enough = _fewest_records(task, Fraction(1), within=HINT)
     if enough is None:
-        return f"{told}, and neither do 10^18: {_reason(task, Fraction(1))}"
-    return f"{told}: {enough.records} would do, in {enough.chunks} chunks"
+        told += f", and neither do 10^18: {_reason(task, Fraction(1))}"
+    else:
+        told += f": {enough.records} would do, in {enough.chunks} chunks"
+    if task.mode == "gaussian":
+        return told
+    uncharged = _found(replace(task, mode="gaussian"), records, least=1, most=task.max_queries)
+    return told if uncharged is None else f"{told}; mode gaussian, without a cutoff, would spoil {uncharged.spoilt}"
 
 
 def _reason(task: _Task, rate: Fraction) -> str:
@@ -330,4 +342,6 @@ def _reason(task: _Task, rate: Fraction) -> str:
             f"a rate of {round_up(rate)}: with best error {task.best_error} the vote may be spoilt on "
             f"{round_up(min(Fraction(1), Fraction(task.best_error) / task.dissent))} of the queries whatever n is"
         )
-    return f"a rate of {round_up(rate)} for {task.max_queries} queries at epsilon {task.epsilon}: take a larger one"
+    return (
+        f"a rate of {round_up(rate)} for {task.max_queries} queries at epsilon {task.budget.epsilon}: take a larger one"
+    )

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,6 +42,7 @@ TWO = Decimal(2)
 HALF = Decimal("0.5")
 
 
+@runtime_checkable
 class SampleSize(Protocol):
     """What a learner needs, both ways round; an accuracy of 1 takes no record."""
 

@@ -1,7 +1,7 @@
 """How many chunks a vote of models needs, so that all queries but a few are answered.
 
 >>> plan = subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05")
->>> plan.law.mode, plan.chunks, plan.binding
+>>> plan.mode, plan.chunks, plan.binding
 ('target_charging', 6504, 'distance')
 """
 
@@ -13,21 +13,19 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.guarantees import PrivacyFailure
-from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.accounting.sparse_vectors import delta_by_cause
-from dpledger.decimals import Number, multiply, read, text, whole
+from dpledger.decimals import Number, multiply, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.plans.answers import THIRD, Plan, open_unit, ratio
+from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, fewest_votes
-from dpledger.mechanisms.stability.plans.distances import (
-    PlanMode,
+from dpledger.mechanisms.stability.plans.promises import (
+    PlanOfTests,
+    compared,
     distance_of,
-    law_of,
-    others,
+    planned_tests,
+    read_budget,
     read_mode,
-    require_budget,
 )
+from dpledger.mechanisms.stability.stable_tests import StableMode
 
 __all__ = ["SubsamplePlan", "chunks_for", "subsample_plan"]
 
@@ -36,76 +34,74 @@ MOST_CUTOFF = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubsamplePlan(Plan):
-    """`chunks` models vote on `max_queries` queries. `required_distance`: from there on a query is answered; `dissent`:
-    the part of the votes that may be wrong; `others`: the distance of every other way of testing, by its name."""
+class SubsamplePlan(PlanOfTests):
+    """`chunks` models vote on `max_queries` queries. `dissent`: the part of the votes that may be wrong."""
 
-    law: SparseVectorLaw
     max_queries: int
-    required_distance: Decimal
     dissent: Fraction
-    beta: Decimal
-    others: tuple[tuple[str, Decimal], ...]
 
     @property
     def chunks(self) -> int:
         """How many models vote."""
         return self.chosen
 
-    @property
-    def failures(self) -> tuple[PrivacyFailure, ...]:
-        """What of delta pays for composing the tests, and what for the values."""
-        return delta_by_cause(self.law)
+    def others(self) -> tuple[tuple[StableMode, int], ...]:
+        """The chunks that every other way of testing would take for its distance, by its name; the least first."""
+        cutoff = self.cutoff or self.max_queries
+        found = compared(self.budget, cutoff, self.max_queries, multiply(self.beta, HALF), taken=self.mode)
+        return tuple((mode, chunks_for(distance, self.dissent)) for mode, distance in found)
 
     def words(self) -> str:
         """The plan in a few sentences."""
-        other, distance = self.others[0]
-        return (
-            f"{self.chunks} chunks, decided by the {self.binding}: {_asked(self.terms)}. If each model is right with "
-            f"probability at least 3/4 on every query, then with probability at least 1 - {text(self.beta)} all of "
-            f"{self.max_queries} queries are answered, and rightly, but for those that fewer than "
-            f"{self.law.cutoff} others spoil. Tests are {self.law.mode}, from distance {text(self.required_distance)} "
-            f"on answered; the next best, {other}, from {text(distance)} on."
-        )
+        unlike = "however few they are" if self.cutoff is None else f"if fewer than {self.cutoff} others are not"
+        found = [
+            f"{self.chunks} chunks, decided by the {self.binding}: {_asked(self.terms)}",
+            f"Of {self.max_queries} queries, those on which each model is right with probability at least 3/4 are all "
+            f"answered, and rightly, with probability at least 1 - {text(self.beta)}, {unlike}",
+            self.asked(),
+        ]
+        found += [f"The next best, {mode}, would take {chunks} chunks" for mode, chunks in self.others()[:1]]
+        return ". ".join(found) + "."
 
 
 def _asked(terms: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{name} needs {needed}" for name, needed in terms)
 
 
-def chunks_for(distance: Decimal, dissent: Fraction) -> int:
+def chunks_for(distance: int, dissent: Fraction) -> int:
     """The least k whose votes are that far from another winner when at most dissent k of them are wrong:
     2 (distance + 1)/(1 - 2 dissent). Source: docs/proofs/stability_utility.md, "Votes"."""
-    return max(3, math.ceil(2 * (Fraction(distance) + 1) / (1 - 2 * dissent)))
+    return max(3, math.ceil(2 * (distance + 1) / (1 - 2 * dissent)))
 
 
 def subsample_plan(
     epsilon: Number,
     delta: Number,
     *,
-    cutoff: int,
+    cutoff: int | None,
     max_queries: int,
     beta: Number,
-    mode: PlanMode = "auto",
+    mode: StableMode = "auto",
     dissent: Number = THIRD,
     delta_split: Number = HALF,
 ) -> SubsamplePlan:
     """The chunks that a vote needs, and its law.
 
     Claim: where each of k independent models votes for one label of each query with probability at least 3/4, then with
-    probability at least 1 - beta every query is answered with it, as long as fewer queries than the cutoff are not so;
-    half of beta is the noise's, half the votes'. `paper`: the published distance, and Hoeffding's k for the votes.
+    probability at least 1 - beta every query is answered with it, as long as fewer queries than the cutoff are not so
+    (gaussian, without a cutoff: however many). Half of beta is the noise's, half the votes'. `paper`: the published
+    distance, and Hoeffding's k for the votes.
     Raises ParameterError naming the field, InfeasiblePlan where no k will do.
     Source: docs/proofs/stability_utility.md, "Votes"."""
-    budget = read(epsilon, field="epsilon"), read(delta, field="delta")
-    require_budget(*budget)
-    planned = whole(cutoff, field="cutoff", least=1, most=MOST_CUTOFF)
+    budget, way = read_budget(epsilon, delta, delta_split), read_mode(mode)
+    if way == "gaussian" and cutoff is not None:
+        raise ParameterError("cutoff", cutoff, "nothing in mode gaussian: every test costs the same")
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS)
-    risk, way = open_unit(beta, "beta"), read_mode(mode)
-    part = ratio(dissent, "dissent", above=Fraction(1, 4), below=Fraction(1, 2))
-    split, half = open_unit(delta_split, "delta_split"), multiply(risk, HALF)
-    law = law_of(*budget, planned, queries, way, split)
-    distance = distance_of(way, law, queries, half)
+    planned = queries if way == "gaussian" else whole(cutoff, field="cutoff", least=1, most=MOST_CUTOFF)
+    risk, part = open_unit(beta, "beta"), ratio(dissent, "dissent", above=Fraction(1, 4), below=Fraction(1, 2))
+    half = multiply(risk, HALF)
+    tests = planned_tests(budget, planned, queries, way)
+    distance = distance_of(tests, queries, half)
     if way == "paper":
         if part != THIRD:
             raise ParameterError("dissent", dissent, "1/3 in mode paper")
@@ -119,12 +115,12 @@ def subsample_plan(
         chosen=least,
         terms=(("distance", chunks_for(distance, part)), ("votes", votes)),
         status="conservative" if way == "paper" else "proved",
-        law=law,
-        max_queries=queries,
+        budget=budget,
+        tests=tests,
         required_distance=distance,
-        dissent=part,
         beta=risk,
-        others=others(*budget, law.cutoff, queries, half, taken=law.mode),
+        max_queries=queries,
+        dissent=part,
     )
 
 
