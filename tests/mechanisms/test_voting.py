@@ -24,6 +24,7 @@ from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableCo
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import winners
+from dpledger.mechanisms.stability.plans.subsample import subsample_plan
 from dpledger.mechanisms.stability.stable_queries import StableQueries
 from dpledger.mechanisms.stability.voting import PrivateClassifier, SampleAndAggregate
 from dpledger.relations import Relation, Unit
@@ -356,6 +357,23 @@ class TestAnswers:
         mute = Ensemble.fit(lambda rows, labels: lambda asked: 1 / 0, (np.arange(101), [0] * 101), 101, "slots")
         run = PrivateClassifier(50, "1e-6", 101, cutoff=3).under(REPLACE, RECORD).open(mute, entropy=seeded(1))
         assert run.ask_many([1.0] * 5) == (UNSTABLE,) * 3
+
+
+class TestPlans:
+    def test_what_a_plan_promises_is_kept(self) -> None:
+        """Models that are right three times in four: all queries are answered rightly, but in one run of twenty. More
+        than ten of forty would be bad luck of less than 10^-5."""
+        plan = subsample_plan(20, "1e-4", cutoff=2, max_queries=20, beta="0.05")
+        mechanism = PrivateClassifier(20, "1e-4", plan.chunks, cutoff=2, max_queries=20, mode=plan.mode).under(
+            REPLACE, RECORD
+        )
+        generator, kept = np.random.default_rng(20261122), 0
+        for seed in range(40):
+            right = generator.integers(0, 2, 20)
+            wrong = generator.random((plan.chunks, 20)) > 0.75
+            run = mechanism.open(speaking(np.where(wrong, 1 - right, right).tolist(), 2), entropy=seeded(seed))
+            kept += run.ask_many(np.arange(20.0)) == tuple(right.tolist())
+        assert kept >= 30
 
 
 class TestNoise:

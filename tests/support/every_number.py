@@ -76,8 +76,11 @@ from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
+from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.propose_test_release import ProposeTestRelease
 from dpledger.mechanisms.stability.stable_release import StableRelease
+from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -328,6 +331,23 @@ def _searches() -> dict[str, Answer]:
     }
 
 
+def voted() -> object:
+    """Classes by the votes of an ensemble, and the claim where a unit may change two chunks."""
+    ids = np.arange(400)
+    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, Hashed("salt"), ids=ids, progress=False)
+    mechanism = PrivateClassifier(
+        epsilon="6.6", delta="0.0001", chunks=41, cutoff=2, max_queries=3, chunker=Hashed("salt")
+    ).under(Relation.REPLACE_ONE, Unit("record"))
+    answers = mechanism.open(ensemble, entropy=seeded(5)).ask_many([0.5, 30.25, 55.5])
+    return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
+
+
+def first_label(rows: Any, labels: Any) -> Any:
+    """Below the mean of the chunk the class of its first row, else the other one."""
+    middle, first = rows.mean(), int(labels[0])
+    return lambda asked: np.where(asked < middle, first, 1 - first)
+
+
 def _mechanisms() -> dict[str, Answer]:
     rows = [0.1 * index for index in range(50)]
     row = Unit("row", 1)
@@ -385,6 +405,7 @@ def _mechanisms() -> dict[str, Answer]:
         "stable release drawn": lambda: str(
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),
+        "private classes": voted,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
