@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,7 +165,8 @@ def test_the_loss_of_a_proposed_sensitivity() -> None:
     points = np.linspace(-60, 61, 200_001)
     for name in ("propose_test_release", "propose_test_release_untested"):
         shown, laws = ZOO[name], []
-        for number, distance in (shown.left, shown.right):  # type: ignore[misc]
+        pair: Any = (shown.left, shown.right)
+        for number, distance in pair:
             tails = np.exp(-np.abs(points - number)) / 2
             cells = np.diff(np.where(points < number, tails, 1 - tails))
             stopped = 0.0 if name.endswith("untested") else math.exp(3.9120230054 - distance) / 2
