@@ -2,7 +2,8 @@
 
 An entry is a number, or a word in the columns that are declared to hold words. The dtype, the categories and the index
 of a table tell of all its rows: none of them reaches a learner. Numbers are the nearest float64; what is no finite
-number, a date too, counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where there is none.
+number, a date too, counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where there
+is none.
 
 >>> form = Form.of(np.array([[1, 2], [3, 4]]), words=(), missing=0.0)
 >>> form.read([[5, "6"], [None, float("inf")]])
@@ -132,6 +133,10 @@ def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.dtype.kind in "iu" and array.ndim == 1:
+        found = array.astype(np.int64)
+        found[(array < 0) | (array >= classes)] = -1
+        return found
     values = numbers(array if array.ndim == 1 else list(array), missing=np.nan)
     known = (values >= 0) & (values < classes) & (values == np.floor(values))
     return np.where(known, values, -1).astype(np.int64)
