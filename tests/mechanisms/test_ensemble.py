@@ -205,7 +205,8 @@ class TestAbstentions:
         "answer",
         [
             None, 3, "x", [1], [[0, 1]] * 30, {}, [None] * 30, ["x"] * 30, [2] * 30, [-1] * 30, [0.5] * 30,
-            [math.nan] * 30, [10**400] * 30, [2**64 - 1] * 30, np.zeros((30, 2)), np.zeros((30, 2), dtype=int), lambda asked: 1 / 0, lambda asked: asked.no_such,
+            [math.nan] * 30, [10**400] * 30, [2**64 - 1] * 30, np.zeros((30, 2)),
+            np.zeros((30, 2), dtype=int), lambda asked: 1 / 0, lambda asked: asked.no_such,
         ],
         ids=lambda answer: "a function" if callable(answer) else type(answer).__name__,
     )  # fmt: skip
