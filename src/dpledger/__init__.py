@@ -142,6 +142,9 @@ if TYPE_CHECKING:
         StablePlan as StablePlan,
         stable_plan as stable_plan,
     )
+    from dpledger.mechanisms.stability.propose_test_release import (
+        ProposeTestRelease as ProposeTestRelease,
+    )
     from dpledger.mechanisms.stability.stable_queries import (
         StableQueries as StableQueries,
     )
@@ -295,6 +298,7 @@ _HOME = {
         "StablePlan",
         "stable_plan",
     ),
+    "dpledger.mechanisms.stability.propose_test_release": ("ProposeTestRelease",),
     "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
     "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
     "dpledger.mechanisms.stability.voting": (

@@ -78,6 +78,7 @@ from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.propose_test_release import ProposeTestRelease
 from dpledger.mechanisms.stability.stable_release import StableRelease
 from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
@@ -396,6 +397,11 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "propose, test, release": lambda: said(
+            ProposeTestRelease(epsilon=THIRD, delta=SMALL, local_sensitivity=THIRD)
+            .under(REPLACE, row)
+            .release((33.3, 10**9), entropy=seeded(3))
+        ),
         "stable release drawn": lambda: str(
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),

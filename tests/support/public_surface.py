@@ -262,6 +262,10 @@ DOORS: dict[str, Door] = {
     ),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
+    "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
+    "ProposeTestRelease.released_from": Door(
+        of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
+    ),
     "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
     "StableQueries": Door(dpl.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}),
     "StableRelease": Door(dpl.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
