@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,6 +43,7 @@ from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.erm import Family, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
 from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, calibrated, level, theories
+from dpledger.mechanisms.threshold.epochs import SMALL
 from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun, Thresholding
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
@@ -55,6 +57,7 @@ _HALF = Decimal("0.5")
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
+_APART = 1e-9  # two levels in a row, relative: far more than 12 digits lose
 _STEPS_OF_CHECK = 6  # of the query's grid: what rounding and discrete noise cost the check in accuracy, at most
 _QUERY_WHY = "2 R/n, R the largest loss in the ball, for one row replaced; and the errors of solver and rounding"
 
@@ -222,6 +225,7 @@ class AccuracyFirst:
         """ParameterError unless `data` are `rows` examples of `dimension` features, with labels."""
         check_examples(data, self._shape)
 
+    @np.errstate(all="ignore")  # whatever the caller lets numpy raise or say: it would tell of the data
     def release(self, data: object, *, entropy: Entropy) -> Release[Hypothesis]:
         """The first hypothesis that passes, or the finest one, which did not. Where the solver did not reach its
         tolerance nothing is published, and the run stands outside the guarantee at its full charge: that is known of
@@ -328,6 +332,12 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
     least = mechanism.least_epsilon or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
     if not least < most:
         raise ParameterError("most_epsilon", str(most), f"a number above least_epsilon, {least}")
+    if math.log1p((Fraction(most) - Fraction(least)) / Fraction(least)) < _APART * (mechanism.levels - 1):
+        expected = f"fewer levels between {least} and {most}: each at least a billionth above the last"
+        raise ParameterError("levels", mechanism.levels, expected)
+    if risk.largest_entry / float(grid) >= SMALL:
+        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
+        raise ParameterError("most_epsilon", str(most), expected)
     check, query_moved, slack = _check_of(mechanism, risk)
     return _Run(
         problem=risk,
