@@ -205,7 +205,8 @@ class TestInALedger:
         ensemble = Ensemble.fit(threshold, (ids, ids * 0), 101, Hashed("salt"), ids=ids, progress=False)
         with scope.open(PrivateClassifier(20, "1e-14", 101, cutoff=2, chunker=Hashed("salt")), ensemble) as session:
             assert session.ask_many([1400.0, 5.0, 1400.0]) == (1, 0, 1)
-        parts: Any = session.receipt.entry.body.parts
+        body: Any = session.receipt.entry.body
+        parts = body.parts
         assert (parts.kind, parts.k, parts.relation) == ("group", 2, ADD)
         assert parts.of.outcome == SparseVectorOutcome(closed_epochs=(), open_epoch=3, halted=False)
         book.verify()
