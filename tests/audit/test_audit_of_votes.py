@@ -52,7 +52,7 @@ def test_its_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asking, "winners", distance)
-    outcomes = [answered(table, seed, monkeypatch) for seed, table in enumerate(pair)]
-    result = dpl.audit_outputs(*outcomes, CLAIM, relation="replace_one", confidence="0.999")
+    left, right = (answered(table, seed, monkeypatch) for seed, table in enumerate(pair))
+    result = dpl.audit_outputs(left, right, CLAIM, relation="replace_one", confidence="0.999")
     assert result.verdict == verdict
     assert result.epsilon_lower <= 2

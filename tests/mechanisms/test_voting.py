@@ -15,13 +15,14 @@ from dpledger.errors import Halted, ImplausiblePromise, InfeasiblePlan, Paramete
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import DiscreteLaplace, recording
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableCounts
+from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.ensembles.votes import winners
 from dpledger.mechanisms.stability.plans.subsample import subsample_plan
 from dpledger.mechanisms.stability.stable_queries import StableQueries
 from dpledger.mechanisms.stability.voting import PrivateClassifier, SampleAndAggregate
 from dpledger.relations import Relation, Unit
-from voting_models import speaking, spread
+from voting_models import speaking, spread, threshold
 
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 RECORD = Unit("record")
@@ -196,6 +197,19 @@ class TestInALedger:
         assert session.receipt.value == StableCounts(asked=4, answered=3, unstable=1, halted=False)
         assert isinstance(committed.parts, SparseVectorLaw)
         assert committed.parts.outcome == SparseVectorOutcome(closed_epochs=(3,), open_epoch=1, halted=False)
+
+    def test_a_group_of_two_is_entered_with_the_outcome_and_verified(self) -> None:
+        book = dpl.Ledger.in_memory()
+        scope = book.scope("rows", unit="record", relation="replace_one", budget=dpl.ApproxDP(60, "1e-3"))
+        ids = np.arange(1500)
+        ensemble = Ensemble.fit(threshold, (ids, ids * 0), 101, Hashed("salt"), ids=ids, progress=False)
+        with scope.open(PrivateClassifier(20, "1e-14", 101, cutoff=2, chunker=Hashed("salt")), ensemble) as session:
+            assert session.ask_many([1400.0, 5.0, 1400.0]) == (1, 0, 1)
+        body: Any = session.receipt.entry.body
+        parts = body.parts
+        assert (parts.kind, parts.k, parts.relation) == ("group", 2, ADD)
+        assert parts.of.outcome == SparseVectorOutcome(closed_epochs=(), open_epoch=3, halted=False)
+        book.verify()
 
     def test_a_halted_one_refuses(self) -> None:
         scope = self.scope("replace_one")
