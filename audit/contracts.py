@@ -1,9 +1,10 @@
 """Whether a learner keeps its contract on given populations: by exact limits of runs, or by its whole law where that is
 small.
 
+>>> from dpledger.audit.populations import hard_populations
 >>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
->>> from dpledger.mechanisms.learning.theory.contracts import PACContract, hard_populations
+>>> from dpledger.mechanisms.learning.theory.contracts import PACContract
 >>> learner, contract = ExponentialPPACLearner(ThresholdClass(4), epsilon=1), PACContract("0.2", "0.1")
 >>> enough = learner.plan("0.2", "0.1").needed
 >>> found = check_contract(learner, contract, enough, hard_populations(ThresholdClass(4), "0.2"))
@@ -27,6 +28,7 @@ from scipy.special import gammaln
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.accounting.rules import check
 from dpledger.audit.evidence.binomial import lower_limit, upper_limit
+from dpledger.audit.populations import Population
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded

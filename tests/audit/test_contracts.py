@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from dpledger.audit.contracts import check_contract, exact_failure
+from dpledger.audit.populations import Population, hard_populations, noisy
 from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
+from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -27,11 +28,8 @@ from dpledger.mechanisms.learning.theory.concepts import (
 from dpledger.mechanisms.learning.theory.contracts import (
     AgnosticContract,
     PACContract,
-    Population,
     PPACContract,
     dp_generalization_note,
-    hard_populations,
-    noisy,
 )
 from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.relations import Relation

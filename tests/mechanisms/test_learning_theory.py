@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
-from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.baselines import (
+from dpledger.mechanisms.learning.baselines import (
     occam_learner,
     parity_learner,
     point_learner,
     threshold_learner,
 )
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
