@@ -40,7 +40,6 @@ from dpledger.mechanisms.learning.theory.contracts import (
     AgnosticContract,
     Contract,
     PACContract,
-    Population,
     PPACContract,
 )
 from dpledger.mechanisms.plan import open_unit
