@@ -34,7 +34,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, ParityClass, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -63,7 +63,7 @@ class ExponentialPPACLearner(OneShot):
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
     """
 
-    concept_class: ConceptClass
+    concept_class: OneClass
     epsilon: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
