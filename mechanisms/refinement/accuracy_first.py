@@ -33,7 +33,7 @@ from pydantic import Field, StringConstraints
 from dpledger.accounting.composition import Chain, Composition, LaplaceLaw, Sequence, SparseVectorLaw
 from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
 from dpledger.decimals import Number, add, negative, read, round_up
-from dpledger.errors import InfeasiblePlan, ParameterError, RelationError
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity
@@ -56,7 +56,7 @@ _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part 
 _FINE = 16  # the grid is at least so much finer than the finest noise
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
 _STEPS_OF_CHECK = 6  # of the query's grid: what rounding and discrete noise cost the check in accuracy, at most
-_QUERY_WHY = "2 R/n, R the largest loss in the ball, for one row replaced; and the errors of solver and rounding"
+_QUERY_WHY = "R/n for each row that a unit takes part with, R the largest loss in the ball; errors of solver, rounding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,9 @@ class AccuracyFirst:
     """A hypothesis whose excess risk is at most `target_excess_risk`, as privately as that allows.
 
     `family`: ridge (labels in [-label_bound, label_bound]) or logistic (labels above 0 against all others). `rows`,
-    `dimension`: how many examples of how many features there are, public. `regularisation`: lambda, from 10^-6.
+    `dimension`: how many examples of how many features there are, public. Under add_remove, where their number is
+    private, `rows` is what sums of losses are divided by, fixed beforehand and at best a little more than there are;
+    a run on more than 16 times as many publishes nothing. `regularisation`: lambda, from 10^-6.
     `feature_bound`, `label_bound`: public; each row of features is divided by its bound and shrunk into the l1 ball of
     radius 1, each label clipped, and what is no number counts as 0. `target`: the label's column, where the data are
     one table; else they are a pair (features, labels). `beta`: the chance that a hypothesis that passes is worse than
@@ -121,26 +123,20 @@ class AccuracyFirst:
         _run_of(self)
 
     def under(self, relation: Relation, unit: Unit) -> Self:
-        """The same mechanism for this relation and unit, its levels fixed. RelationError unless it is replace_one or
-        label_flip, which keep the number of rows; ParameterError where a unit may have many rows."""
+        """The same mechanism for this relation and unit, its levels fixed. RelationError if it names others;
+        ParameterError where a unit may have many rows."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
-        if own_relation not in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
-            raise RelationError(
-                f"accuracy_first has no guarantee under {own_relation.value}: it needs a public number of rows, so a "
-                "scope under replace_one or label_flip"
-            )
         if own_unit.max_contributions > 1:
             expected = f"a unit with one row, or one row made of all of one {own_unit.name}"
             raise ParameterError("unit", f"{own_unit.name} with {own_unit.max_contributions} rows", expected)
-        run = _run_of(self)
+        placed = dataclasses.replace(self, relation=own_relation, unit=own_unit)
+        run = _run_of(placed)
         changes: dict[str, Any] = {
-            "relation": own_relation,
-            "unit": own_unit,
             "least_epsilon": run.least,
             "most_epsilon": run.most,
             "keep": run.kept,
         }
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(placed, **changes)
 
     def within(self, left: Number) -> Self:
         """The same mechanism without the levels whose epsilon, with that of the check, is above `left`: what an account
@@ -219,13 +215,14 @@ class AccuracyFirst:
         )
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are `rows` examples of `dimension` features, with labels."""
+        """ParameterError unless `data` are examples of `dimension` features, with labels: `rows` of them, where their
+        number is public."""
         check_examples(data, self._shape)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[Hypothesis]:
         """The first hypothesis that passes, or the finest one, which did not. Where the solver did not reach its
-        tolerance nothing is published, and the run stands outside the guarantee at its full charge: that is known of
-        the data, and no noise covers it."""
+        tolerance, or rows are far more than `rows`, nothing is published, and the run stands outside the guarantee at
+        its full charge: that is known of the data, and no noise covers it."""
         self.inspect(data)
         run = _run_of(self)
         solved = run.problem.solved(*bounded(data, self._shape, signs=run.problem.signs))
@@ -247,7 +244,7 @@ class AccuracyFirst:
     @property
     def _shape(self) -> Shape:
         return Shape(
-            rows=self.rows,
+            rows=None if self.relation is Relation.ADD_REMOVE else self.rows,
             dimension=self.dimension,
             feature_bound=self.feature_bound,
             label_bound=self.label_bound,
@@ -316,9 +313,10 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         dimension=mechanism.dimension,
         regularisation=mechanism.regularisation,
         radius=mechanism.radius,
+        relation=mechanism.relation or Relation.REPLACE_ONE,
     )
-    published = dict(theories(risk, float(alpha)))["published"]
-    most = mechanism.most_epsilon or round_up(4 * published, digits=_DIGITS)
+    _, first = theories(risk, float(alpha))[0]
+    most = mechanism.most_epsilon or round_up(4 * first, digits=_DIGITS)
     moved = Fraction(risk.moved)
     grid = default_grid(
         regularisation=moved * 1024 / (_ROUNDING * risk.entries), most_epsilon=moved / Fraction(most) * 1024 / _FINE

@@ -36,10 +36,10 @@ ONE = 2**18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is public of the examples: how many, of how many features, by which bounds they are scaled, and the name of
-    the label's column where they come as one table."""
+    """What is public of the examples: how many (None where that is private), of how many features, by which bounds they
+    are scaled, and the name of the label's column where they come as one table."""
 
-    rows: int
+    rows: int | None
     dimension: int
     feature_bound: Decimal
     label_bound: Decimal
@@ -50,8 +50,13 @@ def check_examples(data: object, shape: Shape) -> None:
     """Raise ParameterError unless `data` are so many examples of so many features: a pair of an array with two axes and
     a column of labels, or a table with the column `target`. What they hold never matters."""
     features, labels = _columns(data, shape)
-    expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
-    if features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+    if shape.rows is None:
+        if features.ndim != 2 or features.shape[1] != shape.dimension or labels.shape != features.shape[:1]:
+            raise ParameterError(
+                "data", "another shape", f"features with {shape.dimension} columns, a label for each row"
+            )
+    elif features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+        expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
         raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
 
 
@@ -76,6 +81,8 @@ def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[
         features, labels = (_array(column) for column in data)
     else:
         raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
+    if features.shape == (0,):  # a list of no rows does not show how many features a row has
+        features = features.reshape(0, shape.dimension)
     return features, labels
 
 

@@ -29,7 +29,7 @@ from dpledger.decimals import round_up, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge
 
-__all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", "level", "theories", "theory_epsilon"]
+__all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", "level", "theories", "theory_deviation"]
 
 Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
@@ -172,28 +172,31 @@ def level(least: Decimal, most: Decimal, levels: int, k: int) -> Decimal:
         return round_up(least * outward.exp(ratio * (k - 1) / (levels - 1)))
 
 
-def theory_epsilon(problem: Problem, formula: Theory, alpha: float) -> float | None:
-    """The epsilon at which a utility theorem bounds the *expected* excess risk by alpha; None where the family has no
-    such formula.
+def theory_deviation(problem: Problem, formula: Theory, alpha: float) -> float | None:
+    """The standard deviation of the noise of each entry up to which a utility theorem bounds the *expected* excess risk
+    by alpha; None where the family has no such formula.
 
     published: of Ligett et al. 2017 (logistic: without the regulariser's own term). derived: the published bound of
-    ridge with the 1/2 of the loss. smooth: logistic, from the Hessian. Source: docs/proofs/accuracy_first.md,
-    section 5."""
-    n, p, weight, ball = problem.rows, problem.dimension, problem.weight, problem.ball
+    ridge's sums with the 1/2 of the loss. smooth: of a minimiser, from the Hessian. Source:
+    docs/proofs/accuracy_first.md, section 5."""
+    n, p, ball = problem.rows, problem.dimension, problem.ball
+    if problem.perturbed == "covariance":
+        derived = alpha * n / (math.sqrt(p) * ball + p * ball**2 / 2)
+        return {"published": derived / 2, "derived": derived}.get(formula)
+    smooth = math.sqrt(2 * alpha / (p * (problem.curvature + problem.weight)))
     match problem:
         case Ridge():
-            published = 4 * math.sqrt(2) * (2 * math.sqrt(p) * ball + p * ball**2) / (n * alpha)
-            return {"published": published, "derived": published / 2}.get(formula)
+            return {"smooth": smooth}.get(formula)
         case Logistic():
-            published = 2 * math.sqrt(2) * p / (n * weight * alpha)
-            smooth = 2 * p / (n * weight) * math.sqrt((0.25 + weight) / alpha)
-            return {"published": published, "smooth": smooth}.get(formula)
+            return {"published": alpha / math.sqrt(p), "smooth": smooth}.get(formula)
         case _:
             assert_never(problem)
 
 
 def theories(problem: Problem, alpha: float) -> tuple[tuple[Theory, float], ...]:
-    """Every formula that the family has, with its epsilon."""
+    """Every formula that the problem has, with the level at which it bounds the expected excess risk by alpha: the
+    epsilon of Laplace noise, or the mu of Gaussian noise, by the norm of the sensitivity."""
     names: tuple[Theory, ...] = ("published", "derived", "smooth")
-    found = ((name, theory_epsilon(problem, name, alpha)) for name in names)
-    return tuple((name, epsilon) for name, epsilon in found if epsilon is not None)
+    found = ((name, theory_deviation(problem, name, alpha)) for name in names)
+    scaled = problem.ideal * (math.sqrt(2) if problem.norm == "l1" else 1.0)
+    return tuple((name, scaled / deviation) for name, deviation in found if deviation is not None)
