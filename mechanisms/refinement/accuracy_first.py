@@ -358,6 +358,7 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         grid=grid,
         boundary=mechanism.boundary,
         relation=risk.relation,
+        suffix="_epsilon" if laplace else "_mu",
     )
     kept = mechanism.keep or mechanism.levels
     check = check_of(

@@ -47,7 +47,8 @@ _APART = Fraction(1, 10**9)  # two levels, at least: their noise is told apart
 class Levels:
     """Levels 1 to `count`, from `least` to `most`. `moved`: how far one unit moves the statistic, in the norm of the
     noise, under `relation`; `entries`: of the statistic. `grid`: the step of what is published, by default that of the
-    plan. `boundary`: of Gaussian noise, gives levels an epsilon, and the chain a delta."""
+    plan. `boundary`: of Gaussian noise, gives levels an epsilon, and the chain a delta. `suffix`: of "least" and "most"
+    in errors."""
 
     noise: ChainNoise
     least: Decimal
@@ -58,12 +59,12 @@ class Levels:
     grid: Decimal | None = None
     boundary: TimeUniformBoundary | None = None
     relation: Relation = Relation.ADD_REMOVE
+    suffix: str = ""
 
     def __post_init__(self) -> None:
-        measure = self.measure
         if not Fraction(self.least) * (1 + self.count * _APART) <= Fraction(self.most):
-            expected = f"a number above least_{measure}, {self.least}, so that {self.count} levels differ"
-            raise ParameterError(f"most_{measure}", str(self.most), expected)
+            expected = f"a number above least{self.suffix}, {self.least}, so that {self.count} levels differ"
+            raise ParameterError(f"most{self.suffix}", str(self.most), expected)
         if self.boundary is not None and self.noise != "gaussian":
             raise ParameterError("boundary", self.boundary.kind, "None: only Gaussian noise has one")
 

@@ -140,7 +140,7 @@ class Ridge(Risk[RidgeSums]):
         matrix, vector = noisy[: size * size].reshape(size, size), noisy[size * size :]
         floor = self.rows * self.weight
         if self.post == "reference":
-            raw = np.linalg.lstsq(matrix + floor * np.eye(size), vector, rcond=None)[0]
-            return self.projected(raw)
+            raw, *_ = np.linalg.lstsq(matrix + floor * np.eye(size), vector, rcond=None)
+            return self.projected(raw.astype(np.float64))
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2 + floor * np.eye(size))
         return self.projected(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))
