@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -41,7 +42,12 @@ class _Conformance(MechanismConformance):
         ([[None, float("inf")]] * ROWS, ["yes"] * ROWS),
     )
     bad_containers = (None, X, (X, Y[:-1]), (X[:, :-1], Y))
-    bad_parameters = ({"levels": 1}, {"perturbed": "gradient"}, {"noise": "uniform"}, {"post": "raw"})
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = (
+        {"levels": 1},
+        {"perturbed": "gradient"},
+        {"noise": "uniform"},
+        {"post": "raw"},
+    )
 
     def make(self, **changes: Any) -> AccuracyFirst:
         own = {
@@ -119,14 +125,15 @@ def test_of_gaussian_noise_the_levels_that_were_not_taken_come_back_as_rho(relat
     scope, receipt = released(a_mechanism(), ZCDP(100), relation)
     value = receipt.value
     placed = a_mechanism().under(relation, Unit("flight"))
-    assert isinstance(placed.claim(), ZCDP)
+    claim = placed.claim()
+    assert isinstance(claim, ZCDP)
     assert value.reached
     assert value.epsilon == INFINITY
     check = float(placed.plan().check_epsilon)
     expected = check * math.tanh(check / 2) + float(value.mu) ** 2 / 2
     spent = 100 - float(scope.account().left_by_account["rho"])
     assert spent == pytest.approx(expected, rel=1e-6)
-    assert spent < float(placed.claim().rho) / 2
+    assert spent < float(claim.rho) / 2
     law = receipt.entry.body.parts.of[1].reached
     doubled = 2 if relation is Relation.REPLACE_ONE else 1
     assert law == GaussianLaw(law.noise_multiplier)

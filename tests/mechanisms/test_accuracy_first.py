@@ -391,10 +391,10 @@ def test_a_plan_is_cut_to_what_is_left() -> None:
     plan = mechanism.plan()
     cut = mechanism.within(plan.check_epsilon + plan.most_epsilon / 2)
     assert cut.plan().check_epsilon == plan.check_epsilon
-    assert cut.claim().epsilon <= plan.check_epsilon + plan.most_epsilon / 2
+    assert cut.plan().cap <= plan.check_epsilon + plan.most_epsilon / 2
     assert cut.keep is not None
     assert cut.keep < mechanism.levels
-    assert cut.within(10**6) == cut.within(cut.claim().epsilon)
+    assert cut.within(10**6) == cut.within(cut.plan().cap)
     with pytest.raises(InfeasiblePlan, match="left"):
         mechanism.within(plan.check_epsilon)
     assert "By theory alone" in plan.words()

@@ -359,9 +359,10 @@ def _mechanisms() -> dict[str, Answer]:
         found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
         cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
         curve = MixtureBoundary(1, SMALL)
+        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
         others = [
-            AccuracyFirst("0.4", family, 50, 1, "0.3", levels=20, noise="gaussian", boundary=boundary).under(ADD, row)
-            for family, boundary in (("ridge", None), ("logistic", curve))
+            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
+            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
         ]
         ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
         return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
