@@ -29,7 +29,6 @@ from pydantic import TypeAdapter
 from dpledger import decimals
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
-from dpledger.accounting.pricing.costs import cost
 from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
@@ -268,8 +267,7 @@ class _Subject:
         aim = _aim(self.claim, self.parts if self.own else None, relation, delta)
         if not isinstance(aim, Stated):
             return aim
-        own = cost(self.parts, relation).delta if self.parts is not None else decimals.ZERO
-        return replace(aim, batched=isinstance(self.runner, Batched), own_delta=own)
+        return replace(aim, batched=isinstance(self.runner, Batched), parts=self.parts)
 
 
 def _aim(

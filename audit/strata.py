@@ -4,7 +4,8 @@
 
 A bound of the realised loss is tested where it speaks: within a stratum of outcomes with the same E(o), every event A
 has P(A) <= e^E Q(A) + delta. Pooled over strata a bound that is too small in one of them hides behind the others. E(o)
-must be computed from what is published; what raises, or is said to have lost anything, is in no stratum.
+must be computed from what is published. A run that raises is charged its cap; what is said to have lost anything, is in
+no stratum.
 
 >>> claim = ExPostClaim(lambda halted_at: min(1, halted_at / 4))
 >>> Stated(claim, Relation.ADD_REMOVE).losses([1, 2, 9]).tolist()
@@ -46,10 +47,12 @@ class ExPostClaim:
     `loss`: a function of one output (of the whole batch, where outputs are drawn in batches) that says what it lost at
     most, a number or infinity. None: what the record of the run says, so the output must be a `Release`, as a mechanism
     gives it, or as a function returns it that opens an interaction, asks and closes. `delta`: of the claim; None: that
-    of a mechanism's own parts, else 0."""
+    of a mechanism's own parts, else 0. `cap`: what a run that raises lost at most; None: what a mechanism's own parts
+    say, else anything."""
 
     loss: Callable[[Any], Any] | None = None
     delta: Number | None = None
+    cap: Number | None = None
 
     def __post_init__(self) -> None:
         if self.loss is not None and not callable(self.loss):
@@ -59,22 +62,34 @@ class ExPostClaim:
             if delta >= 1:
                 raise ParameterError("delta", str(delta), "a number in [0, 1)")
             object.__setattr__(self, "delta", delta)
+        if self.cap is not None:
+            object.__setattr__(self, "cap", decimals.read(self.cap, field="cap"))
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
     """An ex-post claim in one audit. `relation`: under which records are priced; `batched`: whether the loss is that of
-    whole batches; `own_delta`: of a mechanism's parts."""
+    whole batches; `parts`: of the mechanism, if it has any."""
 
     claim: ExPostClaim
     relation: Relation
     batched: bool = False
-    own_delta: Decimal = decimals.ZERO
+    parts: Composition | None = None
 
     @property
     def delta(self) -> Decimal:
         """The delta of the claim."""
-        return self.own_delta if self.claim.delta is None else decimals.read(self.claim.delta)
+        if self.claim.delta is not None:
+            return decimals.read(self.claim.delta)
+        return decimals.ZERO if self.parts is None else cost(self.parts, self.relation).delta
+
+    @property
+    def cap(self) -> float:
+        """What a run that raises is said to have lost."""
+        if self.claim.cap is not None:
+            return _loss(self.claim.cap)
+        price = None if self.parts is None else cost(self.parts, self.relation).pure
+        return math.inf if price is None else _loss(price)
 
     def outcomes(self, outputs: Outputs, width: int) -> Outcomes:
         """The outcomes of `outputs`, each with its claimed loss."""
@@ -86,21 +101,30 @@ class Stated:
 
         ParameterError for what is no loss, and where a record without a price, or with a delta above the claim's, is
         asked for one: the claim is a parameter."""
-        if self.claim.loss is None:
-            prices: dict[Composition, float] = {}
-            return np.array([self._of_record(output, prices) for output in outputs], dtype=np.float64)
-        if self.batched:
+        if self.claim.loss is not None and self.batched:
             said = _asked(self.claim.loss, outputs)
             if np.shape(said) != (len(outputs),):
                 raise ParameterError("claim", f"losses of shape {np.shape(said)}", f"{len(outputs)} losses of a batch")
             values, places = np.unique(np.asarray(said), return_inverse=True)
             return np.array([_loss(value) for value in values.tolist()], dtype=np.float64)[places]
-        loss, seen = self.claim.loss, dict[object, float]()
-        return np.array([_of_output(output, loss, seen) for output in outputs], dtype=np.float64)
+        cap, seen = self.cap, dict[object, float]()
+        return np.array(
+            [cap if isinstance(output, Raised) else self._of_output(output, seen) for output in outputs],
+            dtype=np.float64,
+        )
 
-    def _of_record(self, output: object, prices: dict[Composition, float]) -> float:
-        if isinstance(output, Raised):
-            return math.inf
+    def _of_output(self, output: object, seen: dict[object, float]) -> float:
+        if self.claim.loss is None:
+            return self._of_record(output, seen)
+        said = _asked(self.claim.loss, output.value if isinstance(output, Release) else output)
+        try:
+            if said not in seen:
+                seen[said] = _loss(said)
+            return seen[said]
+        except TypeError:  # what cannot be hashed is no number
+            raise ParameterError("claim", f"a loss of the type {type(said).__name__}", _WHAT) from None
+
+    def _of_record(self, output: object, prices: dict[object, float]) -> float:
         if not isinstance(output, Release):
             given = f"a run that gave {type(output).__name__}"
             raise ParameterError("claim", given, "runs that give a Release, or a claim with a loss of its own")
@@ -110,18 +134,6 @@ class Stated:
                 raise ParameterError("claim", f"delta {self.delta}", f"a delta of at least the record's, {price.delta}")
             prices[output.parts] = math.inf if price.pure is None else _loss(price.pure)
         return prices[output.parts]
-
-
-def _of_output(output: object, loss: Callable[[Any], Any], seen: dict[object, float]) -> float:
-    if isinstance(output, Raised):
-        return math.inf
-    said = _asked(loss, output.value if isinstance(output, Release) else output)
-    try:
-        if said not in seen:
-            seen[said] = _loss(said)
-        return seen[said]
-    except TypeError:  # what cannot be hashed is no number
-        raise ParameterError("claim", f"a loss of the type {type(said).__name__}", _WHAT) from None
 
 
 def _asked(loss: Callable[[Any], Any], given: object) -> Any:

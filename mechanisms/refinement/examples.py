@@ -3,8 +3,9 @@
     x = features / feature_bound, rounded towards 0 to steps of 2^-18, in the l1 ball of radius 1
     y = label / label_bound, rounded likewise, in [-1, 1]; of a classification +1 above 0, else -1
 
-What is no number counts as 0. Each row is read without a look at the others, and a row in whole steps lies in the ball
-exactly, so that sums over rows are sums of whole numbers: a unit moves them by what it adds, in any order of rows.
+What is no number counts as 0, and so does a row of a list that has another length. Each row is read without a look at
+the others, and a row in whole steps lies in the ball exactly, so that sums over rows are sums of whole numbers: a unit
+moves them by what it adds, in any order of rows.
 
 >>> shape = Shape(rows=2, dimension=2, feature_bound=Decimal(10), label_bound=Decimal(1), target=None)
 >>> features, labels = bounded(([[5, float("nan")], [30, -10]], [0.5, 7]), shape, signs=False)
@@ -76,6 +77,7 @@ def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:
 
 def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if shape.target is not None:
+<<<<<<< HEAD
         features, labels = _table(data, shape.target)
     elif isinstance(data, tuple) and len(data) == 2:
         features, labels = (_array(column) for column in data)
@@ -84,6 +86,14 @@ def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[
     if features.shape == (0,):  # a list of no rows does not show how many features a row has
         features = features.reshape(0, shape.dimension)
     return features, labels
+=======
+        return _table(data, shape.target)
+    if isinstance(data, tuple) and len(data) == 2:
+        features, labels = data
+        rows = _listed([_row(row, shape.dimension) for row in features]) if _is_list(features) else _array(features)
+        return rows, _listed([[label] for label in labels]).reshape(-1) if _is_list(labels) else _array(labels)
+    raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
+>>>>>>> main
 
 
 def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -94,25 +104,29 @@ def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 
 
 def _array(column: object) -> npt.NDArray[Any]:
-    """A list is read as the objects that it holds."""
     found = array_of(column)
-    if found is not None:
-        return found
-    if not isinstance(column, (list, tuple)):
+    if found is None:
         raise ParameterError("data", type(column).__name__, "an array, a table, or a list of rows")
-    lengths = {len(row) if _is_row(row) else None for row in column}
-    if len(lengths) > 1:
-        raise ParameterError("data", "rows of different lengths", "rows with an entry for each feature")
-    wide = lengths.pop() if lengths else None
-    flat = column if wide is None else [entry for row in column for entry in row]
-    result = np.empty(len(flat), dtype=object)
-    for place, entry in enumerate(flat):
-        result[place] = entry
-    return result if wide is None else result.reshape(len(column), wide)
+    return found
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+def _is_list(column: object) -> bool:
+    return isinstance(column, (list, tuple))
+
+
+def _row(row: object, dimension: int) -> list[object]:
+    """The entries of one row of a list, whatever it is; of one that is no row of so many, none."""
+    entries = list(row) if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1) else [row]
+    return entries if len(entries) == dimension else [None] * dimension
+
+
+def _listed(rows: list[list[object]]) -> npt.NDArray[Any]:
+    """The objects that rows of one length hold, as they are."""
+    result = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for place, row in enumerate(rows):
+        for column, entry in enumerate(row):
+            result[place, column] = entry
+    return result
 
 
 def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -120,7 +134,7 @@ def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _towards_zero(values: npt.NDArray[np.float64], bound: Decimal) -> Steps:
-    with np.errstate(over="ignore"):  # what is beyond every float is beyond the bound
+    with np.errstate(all="ignore"):  # beyond every float is beyond the bound, below every float is 0
         scaled = np.clip(values / float_up(bound), -1.0, 1.0)
     steps: Steps = np.trunc(scaled * ONE).astype(np.int64)
     return steps

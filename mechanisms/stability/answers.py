@@ -6,12 +6,12 @@ UNSTABLE
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,7 @@ class StableCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class SideBySide:
+class SideBySide(Sequence[tuple[Any, Any]]):
     """Many queries as the values and the distances that they have on the data: arrays, columns or lists of one length.
     Shows nothing of them, and no copy is made."""
 
@@ -86,6 +86,15 @@ class SideBySide:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Any, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> SideBySide: ...
+    def __getitem__(self, place: int | slice) -> tuple[Any, Any] | SideBySide:
+        if isinstance(place, slice):
+            return SideBySide(self.values[place], self.distances[place])
+        return self.values[place], self.distances[place]
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return zip(self.values.tolist(), self.distances.tolist(), strict=True)
@@ -118,9 +127,9 @@ def pair_of(answer: object) -> tuple[Hashable, int]:
 
 def far_or(distance: object) -> int:
     """A distance as a whole number from 0 to FAR. TypeError or ValueError for what is none."""
-    if not isinstance(distance, (int, float, Fraction, Decimal, np.integer, np.floating)):
+    if not isinstance(distance, (int, float, Fraction, Decimal, np.integer, np.floating, np.bool_)):
         raise TypeError("a distance is a number")
-    if isinstance(distance, np.floating):
+    if isinstance(distance, (np.floating, np.bool_)):
         distance = float(distance)
     if distance < 0 or distance != distance:
         raise ValueError("a distance is 0 or more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from decimal import Decimal
 
 import mpmath
@@ -28,6 +29,9 @@ from dpledger.relations import Relation
 BETA = Decimal("0.05")
 
 
+Transcripts = dict[tuple[str, ...], float]
+
+
 def passes(law: GaussianTestsLaw, distance: int) -> float:
     """P(distance + noise > threshold), noise on the integers, summed."""
     sigma = float(law.sigma)
@@ -36,13 +40,13 @@ def passes(law: GaussianTestsLaw, distance: int) -> float:
     return math.fsum(w for k, w in weights.items() if distance + k > law.threshold) / math.fsum(weights.values())
 
 
-def hockey_stick(there: dict[object, float], back: dict[object, float], epsilon: float) -> float:
+def hockey_stick(there: Transcripts, back: Transcripts, epsilon: float) -> float:
     return math.fsum(max(0.0, p - math.exp(epsilon) * back.get(o, 0.0)) for o, p in there.items())
 
 
-def transcripts(law: GaussianTestsLaw, side: str, queries: tuple[tuple[str, int, int], ...]) -> dict[object, float]:
+def transcripts(law: GaussianTestsLaw, side: str, queries: Iterable[tuple[str, int, int]]) -> Transcripts:
     """The law of the answers: a critical query shows the side that it passed on."""
-    found: dict[object, float] = {(): 1.0}
+    found: Transcripts = {(): 1.0}
     for kind, left, right in queries:
         chance = passes(law, left if side == "left" else right)
         shown = side if kind == "critical" else "value"

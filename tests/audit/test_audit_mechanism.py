@@ -19,6 +19,7 @@ from dpledger.audit.zoo import ZOO, exhibit
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
 from dpledger.audit.zoo.twins import HalfNoiseLaplace
+from dpledger.audit.zoo.voted import VOTED
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.gaussian import Gaussian
@@ -46,7 +47,7 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", list(CLAIMED))
+@pytest.mark.parametrize("name", [*CLAIMED, *VOTED])
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     shown = ZOO[name]
     result = audit_mechanism(

@@ -7,7 +7,6 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,15 @@ from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
 from audit_oracles import at_most_so_often
-from dpledger.accounting.composition import Chain, LaplaceLaw
+from dpledger.accounting.composition import LaplaceLaw
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.events import InStratum
 from dpledger.audit.evidence.joint import bet_on, settle
 from dpledger.audit.outcomes import Raised
 from dpledger.audit.strata import MOST_STRATA, ExPostClaim, Stated, Stratum, strata_of
+from dpledger.audit.zoo.coins import RevealingDraws
 from dpledger.errors import CannotCertify, ParameterError
-from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation
 from strata_oracle import ByFirst, PublishedCoin, largest_mean
 
@@ -98,6 +96,23 @@ def test_what_is_claimed_to_be_infinite_and_what_raises_is_in_no_stratum() -> No
     assert losses.tolist() == [0.5, math.inf, 0.1, math.inf, 1e-60]
 
 
+def raising(data: float, rng: Rng) -> float:
+    """Raises on one side alone, now and then."""
+    if data and rng.random() < 0.3:
+        raise ValueError
+    return 0.0 if rng.random() < 0.5 else 1.0
+
+
+def test_a_run_that_raises_is_held_to_the_cap() -> None:
+    unknown = audit_mechanism(raising, 0.0, 1.0, ExPostClaim(lambda _: 3), trials=2_000, seed=1)
+    capped = audit_mechanism(raising, 0.0, 1.0, ExPostClaim(lambda _: 3, cap=4), trials=2_000, seed=1)
+    assert unknown.verdict == "not_refuted"
+    assert capped.verdict == "violation"
+    assert capped.claim == PureDP(4)
+    of_a_mechanism = Stated(ExPostClaim(), Relation.ADD_REMOVE, parts=LaplaceLaw(2))
+    assert of_a_mechanism.losses([Raised("ValueError")]).tolist() == [2.0]
+
+
 MANY = np.linspace(0.5, 1.5, 200)
 
 
@@ -157,6 +172,19 @@ def test_no_pair_that_keeps_the_claim_wins_from_a_bet(
         assert largest_mean(np.exp(arm.left), np.exp(arm.right), epsilons, delta) <= arm.cost * (1 + 1e-7)
 
 
+def test_the_programme_sees_a_bet_that_is_too_bold() -> None:
+    """One weight a hundredth above the region; and the place where a bet begins, taken as g where l and m differ."""
+    epsilons = np.array([1.0, 1.0, math.inf])
+    fair = bet_on(np.array([400, 10, 5]), np.array([20, 60, 5]), epsilons, 0.0).arms[0]
+    a, b = np.exp(fair.left), np.exp(fair.right)
+    assert largest_mean(a, b, epsilons, 0.0) <= fair.cost * (1 + 1e-9)
+    assert largest_mean(a * [1.01, 1, 1], b, epsilons, 0.0) > fair.cost * 1.001
+    low, high, g, p = 0.66, 0.34, math.e, 0.76  # p/q above g, below g l/m
+    line = (low + high / g) * p
+    early = np.array([line, low]), np.array([g * (low + high / g - line), high])
+    assert largest_mean(*early, np.array([1.0, 0.0]), 0.0) > 1.001
+
+
 def test_a_bet_of_unequal_numbers_is_divided_by_its_own_mean() -> None:
     """Two runs on the left for each on the right. Divided by (cost/2)^(n + m), as one would for pairs, the product of a
     correct mechanism has a mean far above 1."""
@@ -188,7 +216,7 @@ def test_what_a_bet_came_to_is_the_mean_of_the_products_of_its_weights() -> None
 @pytest.mark.parametrize("mechanism", [COIN, TEN], ids=["two strata", "ten strata"])
 def test_correct_mechanisms_are_refuted_no_more_often_than_promised(mechanism: PublishedCoin) -> None:
     """On the boundary of the claim, with few runs; all looks and the bet share one error budget."""
-    audits = 120
+    audits = 60
     results = [
         audited(mechanism, ByFirst(mechanism.epsilons), trials=400, confidence="0.8", seed=seed)
         for seed in range(audits)
@@ -197,6 +225,30 @@ def test_correct_mechanisms_are_refuted_no_more_often_than_promised(mechanism: P
     above = sum(any(one.epsilon_lower > one.claimed for one in result.by_stratum) for result in results)
     assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
     assert at_most_so_often(above, audits, 0.2) > SIGNIFICANCE
+
+
+DRAWS = RevealingDraws(4, Decimal("0.3"), Decimal("0.1"))
+EXACTLY = ExPostClaim(ByFirst((0.3, 0.6, 0.9, 1.2)), delta="0.1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trials", [300, 3_000])
+@pytest.mark.parametrize(
+    ("mechanism", "claim"),
+    [(COIN, ExPostClaim(TRUE)), (TEN, ExPostClaim(ByFirst(TEN.epsilons))), (DRAWS, EXACTLY)],
+    ids=["two strata", "ten strata", "a delta"],
+)
+def test_many_audits_on_the_boundary(mechanism: Any, claim: ExPostClaim, trials: int) -> None:
+    """The bet alone as well, held to its own share."""
+    audits = 400
+    results = [
+        audit_mechanism(mechanism, True, False, claim, trials=trials, confidence="0.8", batched=True, seed=seed)
+        for seed in range(audits)
+    ]
+    alarms = sum(result.verdict == "violation" for result in results)
+    bets = sum(result.strata is not None and result.strata.joint.refuted for result in results)
+    assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
+    assert at_most_so_often(bets, audits, 0.2 / 3) > SIGNIFICANCE
 
 
 def test_shares_of_looks_and_bet_add_up_to_the_error_budget() -> None:
@@ -208,62 +260,6 @@ def test_shares_of_looks_and_bet_add_up_to_the_error_budget() -> None:
 def test_the_same_seed_gives_the_same_result_with_any_number_of_jobs() -> None:
     one, two = (audited(COIN, SMALL, trials=150_000, jobs=jobs) for jobs in (1, 2))
     assert (one.looks, one.strata) == (two.looks, two.strata)
-
-
-# ---- what the record of a run says ----------------------------------------------------------------------------------
-
-
-def searched(values: list[float], rng: Rng) -> Release[Any]:
-    """The first of some numbers above 0, by AboveThreshold."""
-    run = dpl.AboveThreshold(epsilon=1, threshold=0, max_queries=len(values)).open(
-        values, entropy=seeded(int(rng.integers(2**53)))
-    )
-    asked = 0
-    for place in range(len(values)):
-        asked += 1
-        if run.ask(itemgetter(place)).name == "ABOVE":
-            break
-    closed = run.close()
-    return Release(value=asked, parts=closed.parts)
-
-
-def test_the_losses_of_a_mechanism_of_dpledger_are_those_of_its_records() -> None:
-    """Halted at t: min(1, t/4); never: 1/2."""
-    left, right = [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]
-    result = audit_mechanism(searched, left, right, ExPostClaim(), trials=3_000, seed=1)
-    assert result.verdict == "not_refuted"
-    assert {found.claimed for found in result.by_stratum} == {Decimal("0.25"), Decimal("0.5"), Decimal("0.75")}
-
-
-def underbilled(data: float, rng: Rng) -> Release[float]:
-    """The second of two levels, and the record of the first."""
-    value = data + rng.laplace(0, 0.5)
-    return Release(value=value, parts=Chain(LaplaceLaw(2), reached=LaplaceLaw(1)))
-
-
-def billed(data: float, rng: Rng) -> Release[float]:
-    value = data + rng.laplace(0, 0.5)
-    return Release(value=value, parts=Chain(LaplaceLaw(2), reached=LaplaceLaw(2)))
-
-
-def test_a_record_that_says_too_little_is_refuted() -> None:
-    wrong, right = (
-        audit_mechanism(run, 0.0, 1.0, ExPostClaim(), trials=3_000, seed=1) for run in (underbilled, billed)
-    )
-    assert (wrong.verdict, right.verdict) == ("violation", "not_refuted")
-    assert wrong.claim == PureDP(1)
-    assert isinstance(wrong.event, InStratum)
-    assert wrong.event.contains(underbilled(0.0, np.random.default_rng(1)))
-    assert not wrong.event.contains(billed(0.0, np.random.default_rng(1))), "it claims another loss"
-
-
-def test_a_mechanism_without_outcomes_has_one_stratum_its_cap() -> None:
-    result = audit_mechanism(dpl.Laplace(epsilon=1), 0, 1, ExPostClaim(), trials=1_500, seed=1)
-    assert [found.claimed for found in result.by_stratum] == [Decimal(1)]
-    assert result.verdict == "not_refuted"
-    by_hand = audit_mechanism(dpl.Laplace(epsilon=1), 0, 1, ExPostClaim(lambda _: "0.25"), trials=5_000, seed=1)
-    assert by_hand.claim == PureDP("0.25")
-    assert by_hand.verdict == "violation"
 
 
 # ---- what a result says ---------------------------------------------------------------------------------------------
@@ -335,17 +331,6 @@ def test_claims_that_cannot_be_tested_are_refused() -> None:
         audited(COIN, TRUE, delta="1e-5")
     with pytest.raises(ParameterError, match="losses of a batch"):
         audit_mechanism(COIN, True, False, ExPostClaim(lambda rows: rows), trials=200, batched=True)
-
-
-def failing(data: float, rng: Rng) -> Release[float]:
-    return Release(value=data + rng.normal(), parts=ApproxDP(1, "0.01"))
-
-
-def test_a_record_with_a_delta_needs_a_claim_with_one() -> None:
-    with pytest.raises(ParameterError, match="at least the record's"):
-        audit_mechanism(failing, 0.0, 0.1, ExPostClaim(), trials=200)
-    claim = ExPostClaim(delta="0.01")
-    assert audit_mechanism(failing, 0.0, 0.1, claim, trials=200, seed=1).claim == ApproxDP(1, "0.01")
 
 
 @given(st.lists(st.floats(0, 600), min_size=1, max_size=80))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, ReleasedValues
+from dpledger.audit.zoo.specimen import Numbers
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from sparse_vector_oracle import Law, Noise, charges_within, hockey_stick
 
@@ -46,8 +48,9 @@ def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
 
 
 def law_of(shown: ChargedTests | ReleasedValues) -> Law:
-    scales = (Noise(float(scale), False) for scale in (shown.threshold_scale, shown.query_scale))
-    return Law(*scales, float(shown.threshold), shown.cutoff, every_test=shown.redraw == "query")
+    threshold_noise, query_noise = (Noise(float(scale), False) for scale in (shown.threshold_scale, shown.query_scale))
+    threshold = float(shown.threshold)
+    return Law(threshold_noise, query_noise, threshold, shown.cutoff, every_test=shown.redraw == "query")
 
 
 def largest_loss(there: Sequence[float], back: Sequence[float]) -> float:
@@ -67,7 +70,7 @@ def test_the_loss_of_every_answer(name: str) -> None:
         "charged_tests_one_more": ("111110111110", 0.0012947148, 0.0002259966),
     }
     event, p, q = published[name]
-    assert (there[event], back[event]) == (pytest.approx(p, rel=1e-7), pytest.approx(q, rel=1e-6))
+    assert [there[event], back[event]] == pytest.approx([p, q], rel=1e-6)
 
 
 def test_the_loss_of_queries_without_noise() -> None:
@@ -84,8 +87,8 @@ def test_the_loss_of_a_threshold_for_each_query() -> None:
     law = law_of(shown.mechanism)  # type: ignore[arg-type]
     one = [law.probability([side[0]], "1") for side in (shown.left, shown.right)]  # type: ignore[index]
     laws = [[*(p**place * (1 - p) for place in range(19)), p**19] for p in one]
-    assert (laws[0][-1], laws[1][-1]) == (pytest.approx(0.0020671673), pytest.approx(0.0003413760))
-    assert largest_loss(*laws) == pytest.approx(shown.true_epsilon, abs=1e-9)
+    assert [law[-1] for law in laws] == pytest.approx([0.0020671673, 0.0003413760])
+    assert largest_loss(laws[0], laws[1]) == pytest.approx(shown.true_epsilon, abs=1e-9)
 
 
 def counted(value: float, queries: int, cutoff: int | None) -> list[float]:
@@ -116,8 +119,8 @@ def test_the_loss_of_target_charging_by_charges() -> None:
     shown = ZOO["target_charging_by_charges"]
     above = [1 - math.exp(-1) / 2, 0.5]
     laws = [[*(p**place * (1 - p) for place in range(6)), p**6] for p in above]
-    assert (laws[0][-1], laws[1][-1]) == (pytest.approx(0.2953475946), pytest.approx(0.015625))
-    assert epsilon_of(*laws, 1e-6) == pytest.approx(shown.true_epsilon, abs=1e-9)
+    assert [law[-1] for law in laws] == pytest.approx([0.2953475946, 0.015625])
+    assert epsilon_of(laws[0], laws[1], 1e-6) == pytest.approx(shown.true_epsilon, abs=1e-9)
 
 
 def epsilon_of(there: Sequence[float], back: Sequence[float], delta: float) -> float:
@@ -152,9 +155,33 @@ def test_the_loss_of_a_distance(name: str, distances: tuple[int, int], published
     shown = ZOO[name]
     chances = [passes(shown.mechanism, at) for at in distances]  # type: ignore[arg-type]
     laws = [[p, 1 - p] for p in chances]
-    assert epsilon_of(*laws, 0.01) == pytest.approx(shown.true_epsilon, abs=1e-9)
+    assert epsilon_of(laws[0], laws[1], 0.01) == pytest.approx(shown.true_epsilon, abs=1e-9)
     if published is not None:
         assert [law[1] for law in laws] == pytest.approx(published, rel=1e-8)
+
+
+def test_the_loss_of_a_proposed_sensitivity() -> None:
+    """Cell by cell: UNSTABLE, and the number's noise where it passes."""
+    points = np.linspace(-60, 61, 200_001)
+    for name in ("propose_test_release", "propose_test_release_untested"):
+        shown, laws = ZOO[name], []
+        pair: Any = (shown.left, shown.right)
+        for number, distance in pair:
+            tails = np.exp(-np.abs(points - number)) / 2
+            cells = np.diff(np.where(points < number, tails, 1 - tails))
+            stopped = 0.0 if name.endswith("untested") else math.exp(3.9120230054 - distance) / 2
+            laws.append(np.array([stopped, *((1 - stopped) * cells)]))
+
+        def excess(epsilon: float, laws: Sequence[Numbers] = laws) -> float:
+            left, right = laws
+            grown = math.exp(epsilon)
+            return max(float(np.maximum(p - grown * q, 0).sum()) for p, q in ((left, right), (right, left)))
+
+        low, high = 0.0, 20.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0.01 else (low, middle)
+        assert high == pytest.approx(shown.true_epsilon, abs=1e-3)
 
 
 @pytest.mark.parametrize(

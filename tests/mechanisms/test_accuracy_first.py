@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +48,8 @@ BAD: tuple[dict[str, object], ...] = (
     *each("calibration", "best"),
     *each("levels", 1, 10**6),
     *each("keep", 0, 1000),
+    {"levels": 50_000, "least_epsilon": "0.0001", "most_epsilon": "0.000100000001"},
+    *each("most_epsilon", "1e17"),
     *each("least_epsilon", 0, 10**9),
 )
 
@@ -59,8 +63,9 @@ class _Conformance(MechanismConformance):
         (X * 1e300, np.full(ROWS, -np.inf)),
         ([[None, "x", float("inf")]] * ROWS, ["yes"] * ROWS),
         (np.zeros((ROWS, SIZE)), np.zeros(ROWS)),
+        ([[1] * (SIZE + 1), 3, None, *X[3:].tolist()], [[1], *Y[1:].tolist()]),
     )
-    bad_containers = (None, 3, X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
+    bad_containers = (None, 3, ([], []), X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
     bad_parameters = BAD
 
     def make(self, **changes: Any) -> AccuracyFirst:
@@ -110,6 +115,26 @@ def test_lists_of_rows_and_numbers_beyond_every_float_are_read() -> None:
     features, labels = bounded((rows, [1e308, None]), shape, signs=False)
     assert (features / ONE).tolist() == [[1.0, 0.0], [-0.5, 0.5]]
     assert (labels / ONE).tolist() == [1.0, 0.0]
+
+
+def test_a_row_of_another_length_counts_as_nothing_and_tells_nothing() -> None:
+    """Found: it was refused, which is to say whether one person's row has it."""
+    shape = Shape(rows=3, dimension=2, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
+    features, labels = bounded(([[0.5, 0.25], [0.5], 7], [1, [1], "x"]), shape, signs=False)
+    assert (features / ONE).tolist() == [[0.5, 0.25], [0, 0], [0, 0]]
+    assert (labels / ONE).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("family", ["ridge", "logistic"])
+def test_whatever_the_caller_lets_numpy_raise_no_row_does(family: Family) -> None:
+    """Found: a row far below the bound did, under `np.errstate(under="raise")`."""
+    x, y = some_data()
+    x[0] = 5e-324
+    mechanism = a_mechanism(family=family, feature_bound=3)
+    plain = mechanism.release((x, y), entropy=seeded(1))
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mechanism.release((x, y), entropy=seeded(1)) == plain
 
 
 def test_a_table_is_read_by_its_target() -> None:
@@ -243,6 +268,18 @@ def test_far_too_many_rows_are_not_answered() -> None:
         release = mechanism.release((np.zeros((count, 2)), np.zeros(count)), entropy=seeded(1))
         assert release.outside_guarantee is outside
     assert mechanism.release(([], []), entropy=seeded(1)).value.reached
+
+
+def test_a_statistic_is_whole_steps_that_fit_or_refused() -> None:
+    """Found: at 2^42 steps in 1 the sum of 2^22 rows went round, so that one row moved it by 4,194,303 and not by 4."""
+    with pytest.raises(ParameterError, match="most_epsilon"):
+        AccuracyFirst("0.05", "ridge", 2**22, 1, "0.05", most_epsilon=10**12)
+    finer = AccuracyFirst("0.05", "ridge", 2**10, 1, "0.5", most_epsilon=10**12)
+    risk, power = problem("ridge", rows=2**10, dimension=1, regularisation=Decimal("0.5"), radius="tight"), 42
+    assert Fraction(str(finer.parameters()["grid"])) == Fraction(1, 2**power)
+    whole = np.full((2**10, 1), ONE)
+    found = risk.solved(whole, whole[:, 0]).statistic(power)
+    assert found.tolist() == [2**52, 2**52]
 
 
 def test_corners_of_the_ball_move_the_covariances_by_all_that_is_said() -> None:

@@ -15,10 +15,8 @@ Ensemble(...)
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -29,7 +27,7 @@ from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy, Keystream
 from dpledger.mechanisms.stability.ensembles.chunkers import Chunker, Hashed, by_relation, moved, seats
-from dpledger.mechanisms.stability.ensembles.forms import Column, Form
+from dpledger.mechanisms.stability.ensembles.forms import Column, Form, finite_or_nan
 from dpledger.mechanisms.stability.ensembles.learners import (
     Learner,
     Predict,
@@ -126,8 +124,9 @@ class Ensemble:
         how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are drawn from
         (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
 
-        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row.
-        Raises ParameterError for bad parameters and containers.
+        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
+        (`try_learner` lets a learner say on made-up rows what is wrong).
+        Raises ParameterError for bad parameters and containers; joblib's own error where a worker process dies.
         Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
         Python are set anew for each); nothing that it holds was computed of the private rows.
         """
@@ -142,7 +141,7 @@ class Ensemble:
         data = _units(units, ids, grouped)
         if len(data.columns) > 2:
             raise ParameterError("units", f"{len(data.columns)} columns side by side", "rows, and their labels")
-        form = Form.of(data.columns[0], words=words, missing=_number(missing))
+        form = Form.of(data.columns[0], words=words, missing=finite_or_nan(missing, field="missing"))
         source = _source(entropy, unsafe_entropy)
         seat = seats(dealer, data, chunks=chunks, entropy=source)
         models = _train(_Work(learner, form, classes), data, seat, chunks, jobs, progress)
@@ -213,17 +212,6 @@ def _public_count(chunks: object) -> int:
     if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, (bool, np.timedelta64)):
         return whole(chunks, field="chunks", least=FEWEST_CHUNKS, most=MOST_CHUNKS)
     raise ParameterError("chunks", chunks if isinstance(chunks, (float, str)) else type(chunks).__name__, _PUBLIC_COUNT)
-
-
-def _number(missing: object) -> float:
-    """NaN is a number here: learners that know it may be given it."""
-    value = None
-    if isinstance(missing, (int, float, np.integer, np.floating)) and not isinstance(missing, (bool, np.timedelta64)):
-        with suppress(OverflowError):
-            value = float(missing)
-    if value is None or math.isinf(value):
-        raise ParameterError("missing", type(missing).__name__, "a finite number, or NaN where the learner takes it")
-    return value
 
 
 def _chunker(chunker: object, relation: Relation | str | None) -> Chunker:

@@ -2,7 +2,8 @@
 
 An entry is a number, or a word in the columns that are declared to hold words. The dtype, the categories and the index
 of a table tell of all its rows: none of them reaches a learner. Numbers are the nearest float64; what is no finite
-number counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where there is none.
+number, a date too, counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where
+there is none.
 
 >>> form = Form.of(np.array([[1, 2], [3, 4]]), words=(), missing=0.0)
 >>> form.read([[5, "6"], [None, float("inf")]])
@@ -16,7 +17,9 @@ dpledger.errors.ParameterError: queries: expected rows of shape (2,), as those t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word
 
-__all__ = ["Column", "Form", "classes_of"]
+__all__ = ["Column", "Form", "classes_of", "finite_or_nan"]
 
 Column = str | int
 
@@ -112,6 +115,17 @@ class Form:
             for name, column in zip(self.names, columns, strict=True)
         }
         return pd.DataFrame(read)
+
+
+def finite_or_nan(number: object, *, field: str) -> float:
+    """A number as a float. NaN is one here: learners that know it may be given it."""
+    value = None
+    if isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, (bool, np.timedelta64)):
+        with suppress(OverflowError):
+            value = float(number)
+    if value is None or math.isinf(value):
+        raise ParameterError(field, type(number).__name__, "a finite number, or NaN where the learner takes it")
+    return value
 
 
 def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:

@@ -37,7 +37,19 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of
 from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
-__all__ = ["Learner", "Predict", "apart", "check_learner", "packed", "trained", "voted"]
+__all__ = [
+    "Learner",
+    "Predict",
+    "apart",
+    "check_learner",
+    "examples",
+    "fitted",
+    "own_copy",
+    "packed",
+    "seed_of",
+    "trained",
+    "voted",
+]
 
 Predict: TypeAlias = Callable[[Any], Any]
 """What a learner returns: the classes of rows."""
@@ -62,8 +74,8 @@ def trained(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: in
     the learner failed. Rows whose label is no class are left out. Raises for nothing that a chunk holds."""
     try:
         with apart(), _alone(number) as seed:
-            rows, labels = _examples(chunk, form, classes)
-            return _fitted(learner, rows, labels, seed) if len(rows) else None
+            rows, labels = examples(chunk, form, classes)
+            return fitted(learner, rows, labels, seed) if len(rows) else None
     except _FAILS:
         return None
 
@@ -82,14 +94,14 @@ def voted(models: Sequence[Predict | None], rows: Any, *, classes: int) -> npt.N
 def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int, number: int) -> None:
     try:
         with _alone(number):
-            named = classes_of(predict(_own(rows)), classes)
+            named = classes_of(predict(own_copy(rows)), classes)
     except _FAILS:
         return
     if named.shape == votes.shape:
         votes[:] = named
 
 
-def _own(rows: Any) -> Any:
+def own_copy(rows: Any) -> Any:
     """A copy for one model: what it alters, the next one does not see."""
     is_flat = hasattr(rows, "iloc") or (isinstance(rows, np.ndarray) and rows.dtype != object)
     return copy.copy(rows) if is_flat else copy.deepcopy(rows)
@@ -126,10 +138,15 @@ def apart() -> Iterator[None]:
             random.setstate(theirs)
 
 
+def seed_of(number: int) -> int:
+    """The seed of a chunk, by its public number."""
+    return int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
+
+
 @contextlib.contextmanager
 def _alone(number: int) -> Iterator[int]:
     """The code of one chunk, `apart`: generators start from its number, warnings and what it prints are dropped."""
-    seed = int.from_bytes(hashlib.sha256(b"dpledger chunk %d" % number).digest()[:4])
+    seed = seed_of(number)
     np.random.seed(seed)
     random.seed(seed)
     with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
@@ -137,7 +154,7 @@ def _alone(number: int) -> Iterator[int]:
         yield seed
 
 
-def _examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
+def examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
     """The rows of a chunk that have a class, and their labels; all rows, and no labels, where it has one column."""
     rows = form.read(chunk[0])
     if len(chunk) == 1:
@@ -149,7 +166,8 @@ def _examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, An
     return (rows.iloc[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]), labels[kept]
 
 
-def _fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
+def fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
+    """A fresh copy of the learner, fitted; raises what it raises, and TypeError for one that returns no function."""
     predict: Predict
     if hasattr(learner, "fit"):
         model = _unfitted(learner)

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, read, round_up, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, divided, quantile, wrong_beyond
 from dpledger.mechanisms.stability.plans.promises import (
@@ -36,7 +36,7 @@ from dpledger.mechanisms.stability.plans.promises import (
     read_mode,
 )
 from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, Realizable, SampleSize
-from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.plans.subsample import chunks_for, chunks_of_each
 from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
 from dpledger.schema import one_of
 
@@ -47,6 +47,7 @@ Regime: TypeAlias = Literal["realizable", "agnostic"]
 Learner: TypeAlias = SampleSize | Callable[[Decimal, Decimal], int]
 
 MOST_RECORDS = 10**18
+MOST_MISSING = 1000  # cutoffs without a law, after which a search gives up
 HINT = Fraction(1, 100)  # relative: how closely an error says how many records would do
 ONE = Decimal(1)
 
@@ -74,7 +75,7 @@ class ClassifierPlan(PlanOfTests):
         """The chunks that every other way of testing would take for as many spoilt queries, by its name."""
         share = divided(self.beta, 3)
         found = compared(self.budget, self.spoilt + 1, self.max_queries, share, taken=self.mode)
-        return tuple((mode, chunks_for(distance, self.dissent)) for mode, distance in found)
+        return chunks_of_each(found, self.dissent)
 
     def words(self) -> str:
         """The plan in a few sentences."""
@@ -230,11 +231,20 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
 
     The count rises with the cutoff (more chunks, fewer records each), so that no cutoff below the one that a count asks
     for can keep it: the search goes from count to count. In mode gaussian there is none to keep."""
-    cutoff = least
+    cutoff, missing = least, 0
     while cutoff <= most:
-        tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
+        try:
+            tests = planned_tests(task.budget, cutoff, task.max_queries, task.mode)
+        except (CannotCertify, InfeasiblePlan, WorkLimit):  # a large epsilon leaves some cutoffs without a threshold
+            if missing == MOST_MISSING:
+                raise
+            cutoff, missing = cutoff + 1, missing + 1
+            continue
         distance = distance_of(tests, task.max_queries, task.share)
-        chunks = chunks_for(distance, task.dissent)
+        try:
+            chunks = chunks_for(distance, task.dissent)
+        except InfeasiblePlan:
+            return None  # a larger cutoff takes more of them
         accuracy = task.learner.accuracy(records // chunks, divided(task.share, chunks))
         spoilt, wanted = _count(task, add(task.best_error, accuracy), chunks)
         if wanted <= cutoff or (task.mode == "gaussian" and wanted <= most):
@@ -317,11 +327,16 @@ def _fewest_records(task: _Task, rate: Fraction, *, within: Fraction = Fraction(
 
 
 def _would_take(task: _Task, records: int) -> str:
-    enough = _fewest_records(task, Fraction(1), within=HINT)
     told = f"{records} records keep no cutoff up to {task.max_queries}"
+    enough = _fewest_records(task, Fraction(1), within=HINT)
     if enough is None:
-        return f"{told}, and neither do 10^18: {_reason(task, Fraction(1))}"
-    return f"{told}: {enough.records} would do, in {enough.chunks} chunks"
+        told += f", and neither do 10^18: {_reason(task, Fraction(1))}"
+    else:
+        told += f": {enough.records} would do, in {enough.chunks} chunks"
+    if task.mode == "gaussian":
+        return told
+    uncharged = _found(replace(task, mode="gaussian"), records, least=1, most=task.max_queries)
+    return told if uncharged is None else f"{told}; mode gaussian, without a cutoff, would spoil {uncharged.spoilt}"
 
 
 def _reason(task: _Task, rate: Fraction) -> str:
