@@ -43,16 +43,10 @@ from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
-<<<<<<< HEAD
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, theories
-from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
-=======
-from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, calibrated, level, theories
 from dpledger.mechanisms.threshold.epochs import SMALL
-from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun, Thresholding
-from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
->>>>>>> main
+from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -63,12 +57,6 @@ _DIGITS = 6  # of what follows from doubles and is no bound: the same on every m
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
-<<<<<<< HEAD
-=======
-_APART = 1e-9  # two levels in a row, relative: far more than 12 digits lose
-_STEPS_OF_CHECK = 6  # of the query's grid: what rounding and discrete noise cost the check in accuracy, at most
-_QUERY_WHY = "2 R/n, R the largest loss in the ball, for one row replaced; and the errors of solver and rounding"
->>>>>>> main
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,30 +348,10 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
     grid = default_grid(
         regularisation=moved * 1024 / (_ROUNDING * spread), most_epsilon=moved / Fraction(most) * 1024 / _FINE
     )
-<<<<<<< HEAD
     quick = round_up((moved + spread * Fraction(grid)) / (Fraction(grid) * _COARSE), digits=_DIGITS)
     least = given_least or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
     levels = Levels(
         noise=mechanism.noise,
-=======
-    on_steps = round_up(moved + risk.entries * Fraction(grid))
-    quick = round_up(Fraction(on_steps) / (Fraction(grid) * _COARSE), digits=_DIGITS)
-    least = mechanism.least_epsilon or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
-    if not least < most:
-        raise ParameterError("most_epsilon", str(most), f"a number above least_epsilon, {least}")
-    if math.log1p((Fraction(most) - Fraction(least)) / Fraction(least)) < _APART * (mechanism.levels - 1):
-        expected = f"fewer levels between {least} and {most}: each at least a billionth above the last"
-        raise ParameterError("levels", mechanism.levels, expected)
-    if risk.largest_entry / float(grid) >= SMALL:
-        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
-        raise ParameterError("most_epsilon", str(most), expected)
-    check, query_moved, slack = _check_of(mechanism, risk)
-    return _Run(
-        problem=risk,
-        check=check,
-        query_moved=query_moved,
-        slack=slack,
->>>>>>> main
         least=least,
         most=most,
         count=mechanism.levels,
@@ -394,6 +362,9 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         relation=risk.relation,
         suffix="_epsilon" if laplace else "_mu",
     )
+    if risk.largest_entry / float(grid) >= SMALL:
+        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
+        raise ParameterError(f"most{levels.suffix}", str(most), expected)
     kept = mechanism.keep or mechanism.levels
     check = check_of(
         risk,

@@ -15,6 +15,7 @@ moves them by what it adds, in any order of rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -77,23 +78,12 @@ def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:
 
 def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if shape.target is not None:
-<<<<<<< HEAD
-        features, labels = _table(data, shape.target)
-    elif isinstance(data, tuple) and len(data) == 2:
-        features, labels = (_array(column) for column in data)
-    else:
-        raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
-    if features.shape == (0,):  # a list of no rows does not show how many features a row has
-        features = features.reshape(0, shape.dimension)
-    return features, labels
-=======
         return _table(data, shape.target)
     if isinstance(data, tuple) and len(data) == 2:
         features, labels = data
-        rows = _listed([_row(row, shape.dimension) for row in features]) if _is_list(features) else _array(features)
-        return rows, _listed([[label] for label in labels]).reshape(-1) if _is_list(labels) else _array(labels)
+        rows = _listed(features, shape.dimension) if _is_list(features) else _array(features)
+        return rows, _listed([[label] for label in labels], 1).reshape(-1) if _is_list(labels) else _array(labels)
     raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
->>>>>>> main
 
 
 def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -120,11 +110,11 @@ def _row(row: object, dimension: int) -> list[object]:
     return entries if len(entries) == dimension else [None] * dimension
 
 
-def _listed(rows: list[list[object]]) -> npt.NDArray[Any]:
-    """The objects that rows of one length hold, as they are."""
-    result = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+def _listed(rows: Sequence[object], dimension: int) -> npt.NDArray[Any]:
+    """The objects that rows of a list hold, as they are: object[rows, dimension]."""
+    result = np.empty((len(rows), dimension), dtype=object)
     for place, row in enumerate(rows):
-        for column, entry in enumerate(row):
+        for column, entry in enumerate(_row(row, dimension)):
             result[place, column] = entry
     return result
 

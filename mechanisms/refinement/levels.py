@@ -11,6 +11,7 @@ level costs (docs/proofs/filters.md, "Chains").
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -40,7 +41,7 @@ __all__ = ["ChainNoise", "Levels", "level"]
 
 ChainNoise: TypeAlias = Literal["laplace", "gaussian"]
 
-_APART = Fraction(1, 10**9)  # two levels, at least: their noise is told apart
+_APART = 1e-9  # two levels in a row, relative: far more than 12 digits lose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +63,14 @@ class Levels:
     suffix: str = ""
 
     def __post_init__(self) -> None:
-        if not Fraction(self.least) * (1 + self.count * _APART) <= Fraction(self.most):
-            expected = f"a number above least{self.suffix}, {self.least}, so that {self.count} levels differ"
-            raise ParameterError(f"most{self.suffix}", str(self.most), expected)
+        least, most = Fraction(self.least), Fraction(self.most)
+        if not least < most:
+            raise ParameterError(
+                f"most{self.suffix}", str(self.most), f"a number above least{self.suffix}, {self.least}"
+            )
+        if math.log1p((most - least) / least) < _APART * (self.count - 1):
+            expected = f"fewer levels between {self.least} and {self.most}: each at least a billionth above the last"
+            raise ParameterError("levels", self.count, expected)
         if self.boundary is not None and self.noise != "gaussian":
             raise ParameterError("boundary", self.boundary.kind, "None: only Gaussian noise has one")
 

@@ -177,8 +177,8 @@ def test_a_plan_is_cut_by_rho_where_that_is_what_counts() -> None:
 
 
 def test_levels_that_noise_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(ParameterError, match="most_mu"):
-        a_mechanism(least_mu=1, most_mu="1.000000001")
+    with pytest.raises(ParameterError, match="levels"):
+        a_mechanism(least_mu=1, most_mu="1.00000001")
 
 
 # ---- what one row moves ---------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class _Conformance(MechanismConformance):
         (np.zeros((ROWS, SIZE)), np.zeros(ROWS)),
         ([[1] * (SIZE + 1), 3, None, *X[3:].tolist()], [[1], *Y[1:].tolist()]),
     )
-    bad_containers = (None, 3, ([], []), X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
+    bad_containers = (None, 3, X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
     bad_parameters = BAD
 
     def make(self, **changes: Any) -> AccuracyFirst:
@@ -268,6 +268,8 @@ def test_far_too_many_rows_are_not_answered() -> None:
         release = mechanism.release((np.zeros((count, 2)), np.zeros(count)), entropy=seeded(1))
         assert release.outside_guarantee is outside
     assert mechanism.release(([], []), entropy=seeded(1)).value.reached
+    with pytest.raises(ParameterError, match="data"):
+        AccuracyFirst("0.4", "ridge", 40, 2, "0.3").inspect(([], []))
 
 
 def test_a_statistic_is_whole_steps_that_fit_or_refused() -> None:

@@ -54,6 +54,10 @@ class Logistic(Risk[LogisticExamples]):
         return self.ball + math.log1p(math.exp(-self.ball))
 
     @property
+    def largest_entry(self) -> float:
+        return self.of_minimum
+
+    @property
     def blur(self) -> float:
         depth = min(_FEW, self.most_rows) + self.most_rows / _FEW + self.dimension + 32
         return depth * ROUND * (1 + 2 * self.reach) * self.crowd

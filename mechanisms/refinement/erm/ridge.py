@@ -59,6 +59,11 @@ class Ridge(Risk[RidgeSums]):
         return (1 + self.ball) ** 2 / 2
 
     @property
+    def largest_entry(self) -> float:
+        """A minimiser of as many rows as there may be, or their sum."""
+        return self.of_minimum if self.perturbed == "output" else self.most_rows
+
+    @property
     def blur(self) -> float:
         return (self.dimension + 16) * ROUND * (1 + 2 * self.reach) * self.crowd
 

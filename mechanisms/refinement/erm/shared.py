@@ -134,6 +134,11 @@ class Risk(ABC, Generic[Examples]):
 
     @property
     @abstractmethod
+    def largest_entry(self) -> float:
+        """Of the statistic, at most."""
+
+    @property
+    @abstractmethod
     def blur(self) -> float:
         """How far rounding moves the norm of a gradient, at most."""
 
@@ -260,6 +265,11 @@ class Risk(ABC, Generic[Examples]):
         """The nearest point of the ball."""
         norm = float(np.sqrt((theta**2).sum()))
         return theta if norm <= self.ball else theta * (self.ball / norm)
+
+    @property
+    def of_minimum(self) -> float:
+        """The norm of what a solver returns, at most."""
+        return self.reach + self.tolerance / self.weight
 
     @property
     def of_output(self) -> float:
