@@ -125,6 +125,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.mean import (
         GradualMean as GradualMean,
     )
+    from dpledger.mechanisms.refinement.reduction import (
+        NoiseReduction as NoiseReduction,
+    )
     from dpledger.mechanisms.stability.answers import (
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
@@ -310,6 +313,7 @@ _HOME = {
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
     "dpledger.mechanisms.stability.answers": (
         "UNSTABLE",
         "SideBySide",

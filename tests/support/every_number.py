@@ -75,7 +75,15 @@ from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.refinement import (
+    AccuracyFirst,
+    Doubling,
+    GradualGaussian,
+    GradualMean,
+    GradualRelease,
+    Judged,
+    NoiseReduction,
+)
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
@@ -404,7 +412,14 @@ def _mechanisms() -> dict[str, Answer]:
         mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
         found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
         cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
-        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+        curve = MixtureBoundary(1, SMALL)
+        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
+        others = [
+            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
+            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
+        ]
+        ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
+        return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
 
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
@@ -444,6 +459,11 @@ def _mechanisms() -> dict[str, Answer]:
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
         "doubling": lambda: (
             Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "noise reduction": lambda: (
+            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
             .under(ADD, row)
             .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
         ),

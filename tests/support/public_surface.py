@@ -231,6 +231,11 @@ DOORS: dict[str, Door] = {
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
     ),
+    "NoiseReduction": Door(
+        dpl.NoiseReduction,
+        {"least": "0.1", "most": 2, "levels": 4, "accepts": 5, "check_epsilon": 1},
+        {"least": "least|most", "boundary": "boundary|noise"},
+    ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
     "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
