@@ -9,17 +9,22 @@ columns are.
     python prediction_data.py          # what is in each
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
-from accuracy_data import flights, raw_flights
-from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
+# models are small: threads would wait for each other
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
-import dpledger as dpl
+import numpy as np  # noqa: E402
+from accuracy_data import flights, raw_flights  # noqa: E402
+from sklearn.datasets import load_digits  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+
+import dpledger as dpl  # noqa: E402
 
 SEED = 20261122
 LATE = 15  # minutes; more than that
@@ -179,9 +184,8 @@ def main():
     for name in TASKS:
         one = task(name, False)
         rows, columns = one.rows.shape
-        print(
-            f"{name:16} {rows:7,d}   {columns:6d}   {one.classes:6d}   {one.chunks:6d}   {one.unit.name:10} {one.relation}"
-        )
+        sizes = f"{rows:7,d}   {columns:6d}   {one.classes:6d}   {one.chunks:6d}"
+        print(f"{name:16} {sizes}   {one.unit.name:10} {one.relation}")
 
 
 if __name__ == "__main__":

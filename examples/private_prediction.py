@@ -4,9 +4,9 @@ For each task and epsilon, the same queries to the same models, which were fitte
     single_threshold     `PrivateClassifier`, one noisy threshold for all queries; pays for answers UNSTABLE alone
     target_charging      the same without noise on the threshold; better where many answers are UNSTABLE
     gaussian             each query tested for itself and paid for, without a halt
-    noisy_max, ...       PATE, in numpy (`prediction_peers.py`): the two whose epsilon depends on the votes are no claims
+    noisy_max, ...       PATE, in numpy (`prediction_peers.py`); two of them have an epsilon that depends on the votes
 A cutoff (gaussian: how many queries) is the largest at which the planner promises an answer where AGREE of the models
-do; that looks at no data. Every private run has a ledger of its own, and all of the epsilon: on one data set, they add up.
+do; that looks at no data. Every private run has a ledger of its own, and all of the epsilon: on one set, they add up.
 
     python private_prediction.py                           # small; options: --json, --plot FOLDER, --runs N
     python private_prediction.py --full --plot docs/images # all flights, a million records: minutes
@@ -15,28 +15,23 @@ do; that looks at no data. Every private run has a ledger of its own, and all of
 
 import argparse
 import json
-import os
 import statistics
 import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-# models are small: threads would wait for each other
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from prediction_data import SEED, TASKS, task  # isort: skip  # first: it sets how many threads numpy starts
+import numpy as np
+from prediction_peers import Ran, confident, noisy_max, noisy_max_by_votes
 
-import numpy as np  # noqa: E402
-from prediction_data import SEED, TASKS, task  # noqa: E402
-from prediction_peers import Ran, confident, noisy_max, noisy_max_by_votes  # noqa: E402
-
-import dpledger as dpl  # noqa: E402
-from dpledger.errors import CannotCertify, Halted, InfeasiblePlan, WorkLimit  # noqa: E402
-from dpledger.mechanisms.entropy import system  # noqa: E402
-from dpledger.mechanisms.stability.ensembles.ensemble import queries_of, votes_of  # noqa: E402
-from dpledger.mechanisms.stability.ensembles.votes import counts  # noqa: E402
-from dpledger.mechanisms.stability.stable_tests import stable_tests  # noqa: E402
-from dpledger.progress import bar  # noqa: E402
+import dpledger as dpl
+from dpledger.errors import CannotCertify, Halted, InfeasiblePlan, WorkLimit
+from dpledger.mechanisms.entropy import system
+from dpledger.mechanisms.stability.ensembles.ensemble import queries_of, votes_of
+from dpledger.mechanisms.stability.ensembles.votes import counts
+from dpledger.mechanisms.stability.stable_tests import stable_tests
+from dpledger.progress import bar
 
 DELTA = Decimal("1e-6")
 BETA = Decimal("0.05")
@@ -245,9 +240,7 @@ def crossovers(full, shown):
             "cutoffs": cutoffs,
             "distance": {mode: [required(mode, 1, cutoff, queries) for cutoff in cutoffs] for mode in MODES},
             "target_charging_from": crossing("target_charging", "single_threshold", queries, extent.most),
-            "gaussian_from": crossing("gaussian", "target_charging", queries, extent.most)
-            if queries > 100
-            else crossing("gaussian", "single_threshold", queries, extent.most),
+            "gaussian_from": max(crossing("gaussian", mode, queries, extent.most) or 0 for mode in MODES[:2]) or None,
         }
         for queries in extent.queries
     ]
@@ -350,9 +343,8 @@ def plot_crossovers(found, path):
 
 def table(rows):
     """The result as text."""
-    print(
-        f"{'data':17} {'method':20} {'epsilon':>7} {'cutoff':>6} {'asked':>8} {'answered':>9} {'accuracy':>9} {'no noise':>9}"
-    )
+    heads = f"{'epsilon':>7} {'cutoff':>6} {'asked':>8} {'answered':>9} {'accuracy':>9} {'no noise':>9}"
+    print(f"{'data':17} {'method':20} {heads}")
     for one in rows:
         accuracy = "-" if one["accuracy"] is None else f"{one['accuracy']:.3f}"
         cutoff = "-" if one["cutoff"] is None else str(one["cutoff"])
