@@ -34,13 +34,15 @@ MOST_FLIGHTS = 1500  # of one plane in a year: four a day
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Rows with labels, rows that are asked about with the right answers, and how units are dealt to chunks."""
+    """Rows with labels, rows that are asked about with the right answers, and how units are dealt to chunks. A run asks
+    about `queries` of them, the next run about those behind."""
 
     name: str
     rows: np.ndarray
     labels: np.ndarray
     asked: np.ndarray
     truth: np.ndarray
+    queries: int
     classes: int
     chunks: int
     learner: Any
@@ -48,6 +50,11 @@ class Task:
     unit: Any
     ids: np.ndarray | None = None
     epsilons: tuple[float, ...] = (1, 2, 4, 8)
+
+    def turn(self, run):
+        """Which of the rows asked about are those of a run."""
+        start = run % (len(self.asked) // self.queries) * self.queries
+        return slice(start, start + self.queries)
 
     def ensemble(self, jobs=1, progress=False):
         """The models of all chunks."""
@@ -90,7 +97,8 @@ def flight_late(full, *, by_plane=False):
     on half of them. One chunk has about 150 flights."""
     rows, labels = _flights()
     held = np.arange(len(labels)) % EVERY == 0
-    each = (1000 if full else 100) // 2
+    queries = 1000 if full else 100
+    each = (5 if full else 2) * queries // 2
     rng = np.random.default_rng([SEED, 1])
     asked = rng.permutation(
         np.concatenate([rng.choice(np.flatnonzero(held & (labels == kind)), each, False) for kind in (0, 1)])
@@ -104,6 +112,7 @@ def flight_late(full, *, by_plane=False):
         labels=labels[fitted],
         asked=rows[asked],
         truth=labels[asked],
+        queries=queries,
         classes=2,
         chunks=2000 if full else 400,
         learner=LogisticRegression(class_weight="balanced"),
@@ -125,6 +134,7 @@ def digits(full):
         labels=labels[fitted],
         asked=pictures[asked] / 16,
         truth=labels[asked],
+        queries=len(asked),
         classes=10,
         chunks=90,
         learner=LogisticRegression(),
@@ -143,8 +153,8 @@ def nearer_mean(rows, labels):
 
 
 def made_up(full):
-    """Two classes around -1 and 1 with deviation 0.28 along one of three columns: clear, but for a point in 2,800. A
-    twentieth of the labels, of the truth as well, are turned over."""
+    """Two classes around -1 and 1 with deviation 0.28 along one of three columns: a point in 5,600 is on the wrong side.
+    A twentieth of the labels, of the truth as well, are turned over."""
     records, asked, chunks = (1_000_000, 100_000, 4000) if full else (60_000, 2000, 400)
     rng = np.random.default_rng([SEED, 3])
     kinds = rng.integers(0, 2, records + asked)
@@ -157,6 +167,7 @@ def made_up(full):
         labels=labels[asked:],
         asked=rows[:asked],
         truth=labels[:asked],
+        queries=asked,
         classes=2,
         chunks=chunks,
         learner=nearer_mean,

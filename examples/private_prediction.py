@@ -4,7 +4,9 @@ For each task and epsilon, the same queries to the same models, which were fitte
     single_threshold     `PrivateClassifier`, one noisy threshold for all queries; pays for answers UNSTABLE alone
     target_charging      the same without noise on the threshold; better where many answers are UNSTABLE
     gaussian             each query tested for itself and paid for, without a halt
-    noisy_max, ...       PATE, in numpy (`prediction_peers.py`); two of them have an epsilon that depends on the votes
+    noisy_max            PATE, in numpy (`prediction_peers.py`), on all queries; `as_promised`: on as many as keep the
+                         promise of the others
+    noisy_max_by_votes, confident     PATE with an epsilon that depends on the votes, which is no claim
 A cutoff (gaussian: how many queries) is the largest at which the planner promises an answer where AGREE of the models
 do; that looks at no data. Every private run has a ledger of its own, and all of the epsilon: on one set, they add up.
 
@@ -15,7 +17,6 @@ do; that looks at no data. Every private run has a ledger of its own, and all of
 
 import argparse
 import json
-import statistics
 import warnings
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,7 +24,8 @@ from pathlib import Path
 
 from prediction_data import SEED, TASKS, task  # isort: skip  # first: it sets how many threads numpy starts
 import numpy as np
-from prediction_peers import Ran, confident, noisy_max, noisy_max_by_votes
+from prediction_peers import confident, noisy_max, noisy_max_by_votes, sigma_for
+from scipy.special import ndtr
 
 import dpledger as dpl
 from dpledger.errors import CannotCertify, Halted, InfeasiblePlan, WorkLimit
@@ -38,7 +40,6 @@ BETA = Decimal("0.05")
 AGREE = 7 / 8  # of the models
 BLOCK = 2**13  # queries that are voted on at a time
 MODES = ("single_threshold", "target_charging", "gaussian")
-PEERS = ("noisy_max", "noisy_max_by_votes", "confident")
 
 
 # ---- private answers ------------------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ def _last(holds, most):
 
 def mechanism(one, mode, epsilon):
     """The classifier for a task at this epsilon. InfeasiblePlan where no cutoff is small enough."""
-    queries = len(one.asked)
+    queries = one.queries
     size = affordable(mode, epsilon, one.chunks, queries)
     if size == 0:
         raise InfeasiblePlan(f"epsilon {epsilon} answers nothing on which {AGREE:g} of {one.chunks} models agree")
@@ -91,13 +92,13 @@ def mechanism(one, mode, epsilon):
     )
 
 
-def answered(one, ensemble, classifier):
+def answered(one, ensemble, classifier, run):
     """One run through a ledger of its own: a class for each query that was asked, -1 for UNSTABLE."""
     book = dpl.Ledger.in_memory()
     budget = dpl.ApproxDP(2 * classifier.epsilon, 4 * classifier.delta)  # room to spare: Gaussian tests take a bit more
     scope = book.scope(one.name, unit=one.unit, relation=one.relation, budget=budget)
     with scope.open(classifier, ensemble) as session:
-        answers = session.ask_many(one.asked)
+        answers = session.ask_many(one.asked[one.turn(run)])
     return np.array([-1 if answer is dpl.UNSTABLE else answer for answer in answers], dtype=np.int64)
 
 
@@ -112,11 +113,16 @@ def counted(one, ensemble):
 
 
 def row(one, votes, method, epsilon, ran, cutoff=None):
-    """What the runs of one method came to. `accuracy`: of the answers; `right`: of all queries that could be asked."""
+    """What the runs of one method came to: classes in each, -1 where there is no answer. `accuracy`: of the answers;
+    `right`: how many of them in a run."""
     best = votes.argmax(axis=1)
-    hit = [ran_once[ran_once >= 0] == one.truth[: len(ran_once)][ran_once >= 0] for ran_once in ran]
-    same = [(best[: len(ran_once)] == one.truth[: len(ran_once)])[ran_once >= 0] for ran_once in ran]
-    number = sum(len(found) for found in hit)
+    places = [np.arange(len(one.asked))[one.turn(run)][: len(answers)] for run, answers in enumerate(ran)]
+    told = [place[answers >= 0] for place, answers in zip(places, ran, strict=True)]
+    right = sum(
+        int((answers[answers >= 0] == one.truth[place]).sum()) for place, answers in zip(told, ran, strict=True)
+    )
+    right_without_noise = sum(int((best[place] == one.truth[place]).sum()) for place in told)
+    number, runs = sum(map(len, told)), max(1, len(ran))
     return {
         "data": one.name,
         "unit": one.unit.name,
@@ -127,13 +133,13 @@ def row(one, votes, method, epsilon, ran, cutoff=None):
         "chunks": one.chunks,
         "cutoff": cutoff,
         "runs": len(ran),
-        "queries": len(one.asked),
-        "queries_asked": statistics.fmean(len(ran_once) for ran_once in ran) if ran else 0.0,
-        "queries_answered": number / len(ran) if ran else 0.0,
-        "accuracy": sum(int(found.sum()) for found in hit) / number if number else None,
-        "right": sum(int(found.sum()) for found in hit) / len(ran) if ran else 0.0,
+        "queries": one.queries,
+        "queries_asked": sum(map(len, ran)) / runs,
+        "queries_answered": number / runs,
+        "accuracy": right / number if number else None,
+        "right": right / runs,
         "non_private_accuracy": float((best == one.truth).mean()),
-        "non_private_accuracy_on_answered": sum(int(found.sum()) for found in same) / number if number else None,
+        "non_private_accuracy_on_answered": right_without_noise / number if number else None,
     }
 
 
@@ -145,24 +151,41 @@ def private_rows(one, ensemble, votes, runs, advance):
             except InfeasiblePlan:
                 ran, cutoff = [], None
             else:
-                ran = [answered(one, ensemble, classifier) for _ in range(runs)]
+                ran = [answered(one, ensemble, classifier, run) for run in range(runs)]
                 cutoff = classifier.cutoff
             advance(1)
             yield row(one, votes, mode, epsilon, ran, cutoff)
 
 
+def as_promised(one, epsilon):
+    """The most queries that a noisy maximum answers with the promise of the other methods: all those right on which
+    AGREE of the models do, but with probability BETA."""
+    gap = (2 * AGREE - 1) * one.chunks
+
+    def fits(queries):
+        sigma = sigma_for(queries, epsilon, float(DELTA))
+        return queries * (one.classes - 1) * ndtr(-gap / (sigma * 2**0.5)) <= float(BETA)
+
+    return _last(fits, one.queries)
+
+
 def peer_rows(one, votes, runs, advance):
     rng = np.random.default_rng([SEED, 4])
-    budgets, found = one.epsilons, {}
-    found["noisy_max"] = {
-        budget: [noisy_max(votes, budget, float(DELTA), rng) for _ in range(runs)] for budget in budgets
-    }
+    own = [(votes[one.turn(run)], one.truth[one.turn(run)]) for run in range(runs)]
+    if len(one.asked) == one.queries:
+        own = own[:1]
+    found = {}
+    for method in ("noisy_max", "noisy_max_as_promised"):
+        found[method] = {}
+        for epsilon in one.epsilons:
+            size = one.queries if method == "noisy_max" else as_promised(one, epsilon)
+            found[method][epsilon] = [noisy_max(part[:size], epsilon, float(DELTA), rng) for part, _ in own if size]
     for method, run in (("noisy_max_by_votes", noisy_max_by_votes), ("confident", confident)):
-        best: dict[float, Ran] = run(votes, budgets, float(DELTA), one.truth, rng)
-        found[method] = {budget: [ran] for budget, ran in best.items()}
-        advance(len(budgets))
-    for method, by_budget in found.items():
-        for epsilon, ran in by_budget.items():
+        best = [run(part, one.epsilons, float(DELTA), truth, rng) for part, truth in own]
+        found[method] = {epsilon: [each[epsilon] for each in best] for epsilon in one.epsilons}
+        advance(len(one.epsilons))
+    for method, by_epsilon in found.items():
+        for epsilon, ran in by_epsilon.items():
             yield row(one, votes, method, epsilon, [each.answers for each in ran])
 
 
@@ -261,7 +284,8 @@ LINES = {
     "single_threshold": ("single threshold", "#0072b2", "-", "o"),
     "target_charging": ("target charging", "#56b4e9", "-", "s"),
     "gaussian": ("Gaussian tests", "#009e73", "-", "^"),
-    "noisy_max": ("PATE, noisy max", "#d55e00", "-", "D"),
+    "noisy_max": ("noisy max, all queries", "#000000", "-", "D"),
+    "noisy_max_as_promised": ("noisy max, as many as keep the promise", "#d55e00", "-", "P"),
     "noisy_max_by_votes": ("noisy max by votes: no claim", "#e69f00", "--", "d"),
     "confident": ("confident: no claim", "#cc79a7", "--", "v"),
 }
@@ -295,16 +319,20 @@ def plot(rows, path):
         answers.axhline(first["queries"], color="0.4", linewidth=1, linestyle=":")
         answers.set_title(f"{name}: {first['chunks']:,} chunks, unit: {first['unit']}", fontsize=10)
         answers.set_ylabel(f"of {first['queries']:,} queries, answered", fontsize=9)
-        answers.set_ylim(bottom=0)
+        if first["queries"] > 10_000:
+            answers.set_yscale("log")
+        else:
+            answers.set_ylim(bottom=0)
         accuracy.set_ylabel("accuracy of the answers", fontsize=9)
         for axes in (answers, accuracy):
             axes.set_xscale("log")
             axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             axes.set_xticks([], minor=True)
+            axes.tick_params(labelsize=8)
             axes.grid(alpha=0.25)
         accuracy.set_xlabel("epsilon, at delta 1e-6", fontsize=9)
     handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=9)
     figure.savefig(path, dpi=100)
 
 
@@ -331,8 +359,11 @@ def plot_crossovers(found, path):
         label, colour, dash, mark = LINES[mode]
         line = [(one["cutoff"], one["kept"][mode]) for one in measured]
         axes.semilogx(*zip(*line, strict=True), dash, color=colour, marker=mark, markersize=4.5, label=label)
+    ticks = (2, 5, 10, 20, 40, 70)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.axhline(1 - float(BETA), color="0.4", linewidth=1, linestyle=":")
-    axes.set_title(f"measured: {measured[0]['queries']:,} queries, at the best mode's distance", fontsize=10)
+    axes.set_title(f"measured: {measured[0]['queries']:,} queries, at the best distance", fontsize=10)
     axes.set_xlabel("cutoff", fontsize=9)
     axes.set_ylabel("runs in which all of them are answered", fontsize=9)
     axes.grid(alpha=0.25)
@@ -344,13 +375,13 @@ def plot_crossovers(found, path):
 def table(rows):
     """The result as text."""
     heads = f"{'epsilon':>7} {'cutoff':>6} {'asked':>8} {'answered':>9} {'accuracy':>9} {'no noise':>9}"
-    print(f"{'data':17} {'method':20} {heads}")
+    print(f"{'data':17} {'method':21} {heads}")
     for one in rows:
         accuracy = "-" if one["accuracy"] is None else f"{one['accuracy']:.3f}"
         cutoff = "-" if one["cutoff"] is None else str(one["cutoff"])
         mark = "" if one["claim"] else " *"
         print(
-            f"{one['data']:17} {one['method']:20} {one['epsilon']:7g} {cutoff:>6} {one['queries_asked']:8.0f} "
+            f"{one['data']:17} {one['method']:21} {one['epsilon']:7g} {cutoff:>6} {one['queries_asked']:8.0f} "
             f"{one['queries_answered']:9.1f} {accuracy:>9} {one['non_private_accuracy']:9.3f}{mark}"
         )
     print("*: this epsilon depends on the votes, with noise chosen in hindsight: no claim, for comparison only")

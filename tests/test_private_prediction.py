@@ -25,7 +25,7 @@ from dpledger.mechanisms.entropy import seeded
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PRIVATE = ("single_threshold", "target_charging", "gaussian")
-PEERS = ("noisy_max", "noisy_max_by_votes", "confident")
+PEERS = ("noisy_max", "noisy_max_as_promised", "noisy_max_by_votes", "confident")
 SEED = 20261122
 
 
@@ -94,8 +94,8 @@ def test_small_data_get_next_to_nothing(found: dict[str, Any]) -> None:
 
 
 def test_modes_cross_where_the_planner_says(found: dict[str, Any]) -> None:
-    """Single threshold up to a cutoff of 7, Gaussian tests beyond; target charging is better than the first from 17. Runs
-    agree: at the distance of the better mode the other one misses some query."""
+    """Single threshold up to a cutoff of 7, Gaussian tests beyond; target charging is better than the first from 17.
+    And runs agree: at the distance of the better mode the other one misses some query."""
     (planned,) = found["crossovers"]["planned"]
     assert (planned["queries"], planned["target_charging_from"], planned["gaussian_from"]) == (100, 17, 8)
     few, many = found["crossovers"]["measured"]
