@@ -153,7 +153,7 @@ def nearer_mean(rows, labels):
 
 
 def made_up(full):
-    """Two classes around -1 and 1 with deviation 0.28 along one of three columns: a point in 5,600 is on the wrong side.
+    """Two classes around -1 and 1 with deviation 0.28 along one of three columns: one in 5,600 is on the wrong side.
     A twentieth of the labels, of the truth as well, are turned over."""
     records, asked, chunks = (1_000_000, 100_000, 4000) if full else (60_000, 2000, 400)
     rng = np.random.default_rng([SEED, 3])
