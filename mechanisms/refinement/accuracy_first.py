@@ -136,7 +136,9 @@ class AccuracyFirst:
         for field in unused:
             if getattr(self, field) is not None:
                 raise ParameterError(field, str(getattr(self, field)), f"None: levels of {self.noise} noise are others")
-        _run_of(self)
+        run = _run_of(self)
+        with named(f"most{run.levels.suffix}", run.most):
+            self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same mechanism for this relation and unit, its levels fixed. RelationError if it names others;

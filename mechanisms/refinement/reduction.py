@@ -108,7 +108,8 @@ class NoiseReduction(Vouched):
             raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
         with named("check_epsilon", self.check_epsilon):
             self._tests()
-        self.claim()
+        with named("most", self.most):
+            self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """As `Vouched.under`, for both sensitivities."""

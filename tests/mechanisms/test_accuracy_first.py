@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from dpledger.accounting.composition import Chain, LaplaceLaw, Sequence, SparseVectorLaw
+from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, PureDP
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
@@ -52,6 +53,7 @@ BAD: tuple[dict[str, object], ...] = (
     *each("most_epsilon", "1e17"),
     *each("least_epsilon", 0, 10**9, "1e-30"),
     {"noise": "gaussian", "least_mu": "1e-30"},
+    {"noise": "gaussian", "most_mu": 10**9, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
     {"noise": "gaussian", "least_mu": "1e-16", "most_mu": "1.00000003e-16"},
 )
 

@@ -90,6 +90,7 @@ class TestGaussian(_Conformance):
 
 class TestGaussianWithABoundary(_Conformance):
     changes: ClassVar[dict[str, object]] = {"noise": "gaussian", "boundary": LINE}
+    bad_parameters = (*_Conformance.bad_parameters, {"most": 10**10})
 
 
 class TestVector(_Conformance):
