@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from scipy import stats
 
 from dpledger.accounting.composition import GaussianLaw, Sequence
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, TimeUniformBoundary, height
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PrivacyFailure, PureDP
+from dpledger.accounting.pricing.costs import cost
 from dpledger.decimals import INFINITY
 from dpledger.errors import BudgetRefused, InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
@@ -266,6 +268,34 @@ def test_a_pure_budget_refuses_gaussian_noise_without_a_boundary() -> None:
     scope = book.scope("flights", unit="flight", relation="replace_one", budget=PureDP(1000))
     with pytest.raises(BudgetRefused, match="asked inf"):
         scope.release(a_mechanism(), some_data())
+
+
+def test_what_never_passed_costs_half_the_check_and_the_finest_level() -> None:
+    coarse = a_mechanism(least_mu="1e-6", most_mu="2e-6", target_excess_risk="0.01", boundary=LINEAR)
+    release = coarse.release(some_data(), entropy=seeded(SEED))
+    assert not release.value.reached
+    assert release.value.epsilon == coarse.plan().most_epsilon
+    spent = cost(release.parts, Relation.REPLACE_ONE)
+    assert spent.pure is not None
+    assert float(spent.pure) == pytest.approx(float(coarse.plan().check_epsilon / 2 + release.value.epsilon), rel=1e-9)
+    assert spent.delta == LINEAR.delta
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_REMOVE, Relation.ZERO_OUT], ids=str)
+def test_tables_are_read_as_arrays_are(relation: Relation) -> None:
+    x, y = some_data()
+    frame = pd.DataFrame({"a": x[:, 0], "y": y, "b": x[:, 1]})
+    unit = Unit("flight")
+    plain, table = (a_mechanism(target=target).under(relation, unit) for target in (None, "y"))
+    first = plain.release((x, y), entropy=seeded(1)).value
+    assert plain.release((frame[["a", "b"]], frame["y"]), entropy=seeded(1)).value == first
+    assert table.release(frame, entropy=seeded(1)).value == first
+    fewer = frame.iloc[:-1]
+    if relation is Relation.ADD_REMOVE:
+        table.inspect(fewer)
+    else:
+        with pytest.raises(ParameterError, match="data"):
+            table.inspect(fewer)
 
 
 def test_parts_of_a_run_are_a_check_and_a_chain() -> None:
