@@ -78,6 +78,11 @@ def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
 
 
+def squares() -> dpl.Scope:
+    """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
+    return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
+
+
 def kept() -> dpl.Ledger:
     """A ledger with an entry of each of the first kinds."""
     made = book()
@@ -391,7 +396,7 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
-        of(scope, "plan_training"),
+        of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
