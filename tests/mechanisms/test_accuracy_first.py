@@ -266,6 +266,17 @@ def test_the_excess_of_too_many_rows_is_over_the_best_in_the_ball(family: Family
     assert found.excess(outside) < -0.01
 
 
+def test_a_best_in_the_ball_that_is_not_found_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.05").under(Relation.ADD_REMOVE, Unit("patient"))
+    data = np.tile([0.3, 0.15], (480, 1)), np.ones(480)
+    assert not mechanism.release(data, entropy=seeded(1)).outside_guarantee
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.shared._HALVINGS", 0)
+    release = mechanism.release(data, entropy=seeded(1))
+    assert release.outside_guarantee
+    assert release.value.theta == ()
+    assert release.parts == mechanism.parts()
+
+
 def test_far_too_many_rows_are_not_answered() -> None:
     mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.3").under(Relation.ADD_REMOVE, Unit("patient"))
     assert mechanism.parameters()["assumes"] == "there are at most 640 rows"
