@@ -138,6 +138,13 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.stability.ensembles.rehearsal import (
         try_learner as try_learner,
     )
+    from dpledger.mechanisms.stability.labels.learner import (
+        LabelPrivateLearner as LabelPrivateLearner,
+        Lesson as Lesson,
+    )
+    from dpledger.mechanisms.stability.labels.student import (
+        Student as Student,
+    )
     from dpledger.mechanisms.stability.planning import (
         StablePlan as StablePlan,
         stable_plan as stable_plan,
@@ -291,6 +298,11 @@ _HOME = {
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
     "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
+    "dpledger.mechanisms.stability.labels.learner": (
+        "LabelPrivateLearner",
+        "Lesson",
+    ),
+    "dpledger.mechanisms.stability.labels.student": ("Student",),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",
         "stable_plan",

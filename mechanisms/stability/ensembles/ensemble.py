@@ -43,7 +43,7 @@ from dpledger.progress import bar
 from dpledger.relations import Relation
 from dpledger.schema import flag
 
-__all__ = ["FEWEST_CHUNKS", "MOST_CHUNKS", "Ensemble", "Fitted", "queries_of", "query_of", "votes_of"]
+__all__ = ["FEWEST_CHUNKS", "MOST_CHUNKS", "Ensemble", "Fitted", "form_of", "queries_of", "query_of", "votes_of"]
 
 MOST_CHUNKS = 2**20
 ALL_CORES = -1  # of `jobs`, as joblib says it
@@ -185,6 +185,11 @@ class Ensemble:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an ensemble does not pickle: it is private, and its models would leave")
+
+
+def form_of(ensemble: Ensemble) -> Form:
+    """How rows are read. Public."""
+    return ensemble._fitted.form
 
 
 def queries_of(ensemble: Ensemble, rows: Any) -> Any:
