@@ -142,6 +142,15 @@ if TYPE_CHECKING:
         LabelPrivateLearner as LabelPrivateLearner,
         Lesson as Lesson,
     )
+    from dpledger.mechanisms.stability.labels.partitions import (
+        bins_of_width as bins_of_width,
+    )
+    from dpledger.mechanisms.stability.labels.soft import (
+        SoftLabels as SoftLabels,
+    )
+    from dpledger.mechanisms.stability.labels.soft_run import (
+        SoftQuery as SoftQuery,
+    )
     from dpledger.mechanisms.stability.labels.student import (
         Student as Student,
     )
@@ -302,6 +311,9 @@ _HOME = {
         "LabelPrivateLearner",
         "Lesson",
     ),
+    "dpledger.mechanisms.stability.labels.partitions": ("bins_of_width",),
+    "dpledger.mechanisms.stability.labels.soft": ("SoftLabels",),
+    "dpledger.mechanisms.stability.labels.soft_run": ("SoftQuery",),
     "dpledger.mechanisms.stability.labels.student": ("Student",),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",

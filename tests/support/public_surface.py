@@ -269,6 +269,12 @@ DOORS: dict[str, Door] = {
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
     "LabelPrivateLearner": Door(dpl.LabelPrivateLearner, VOTES),
+    "SoftLabels": Door(
+        dpl.SoftLabels,
+        {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
+    ),
+    "SoftQuery": Door(dpl.SoftQuery, {"row": [0.0], "bins": 4}, left={"row": "a query is read by its run"}),
+    "bins_of_width": Door(dpl.bins_of_width, {"width": "0.1"}),
     "Student.predict": Door(of(student, "predict"), {"rows": np.zeros((2, 2))}, {"rows": "queries"}),
     "Student.teach": Door(
         of(student, "teach"),
