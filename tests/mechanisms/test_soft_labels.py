@@ -30,6 +30,7 @@ from dpledger.mechanisms.stability.labels.soft_run import SoftCounts, SoftQuery
 from dpledger.mechanisms.stability.plans.soft import soft_plan
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
+from soft_oracle import SoftLaw
 from sparse_vector_oracle import Noise
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -213,73 +214,6 @@ class TestPaper(_Conformance):
 # ---- the law --------------------------------------------------------------------------------------------------------
 
 
-class SoftLaw:
-    """The law of a whole transcript, by quadrature over each epoch's threshold; shares no code with the run.
-
-    A transcript has a letter a query: p, s (plain, shifted), u, and h where the run ended after a plain test."""
-
-    def __init__(self, law: SparseVectorLaw | None = None, **given: Any) -> None:
-        if law is not None:
-            renewed = law.mode not in ("single_threshold", "target_charging")
-            given = {
-                "threshold_noise": Noise(float(law.threshold_scale)),
-                "query_noise": Noise(float(law.query_scale)),
-                "threshold": float(law.stable_at or 0),
-                "failed": law.cutoff,
-                "renewed": renewed,
-            }
-        self.noise, self.query = given["threshold_noise"], given["query_noise"]
-        self.threshold, self.failed = given["threshold"], given["failed"]
-        self.renewed = given.get("renewed", True)
-
-    def tests(self, distances: Any, transcript: str) -> list[tuple[float, bool]]:
-        """Every test of a transcript: its distance, and whether it passed."""
-        found = []
-        for (plain, shifted), letter in zip(distances, transcript, strict=False):
-            found.append((plain, letter == "p"))
-            if letter in "su":
-                found.append((shifted, letter == "s"))
-        return found
-
-    def transcripts(self, queries: int) -> list[str]:
-        def grow(so_far: str, failed: int) -> list[str]:
-            if len(so_far) == queries or failed == self.failed:
-                return [so_far]
-            more = grow(so_far + "p", failed)
-            if failed + 1 == self.failed:
-                return [*more, so_far + "h"]
-            return [*more, *grow(so_far + "s", failed + 1), *grow(so_far + "u", failed + 2)]
-
-        return grow("", 0)
-
-    def probability(self, distances: Any, transcript: str) -> float:
-        epochs: list[list[tuple[float, bool]]] = [[]]
-        for test in self.tests(distances, transcript):
-            epochs[-1].append(test)
-            if not test[1] and self.renewed:
-                epochs.append([])
-        return math.prod(self._epoch(epoch) for epoch in epochs if epoch)
-
-    def _epoch(self, tests: list[tuple[float, bool]]) -> float:
-        z, weights = self.noise.nodes([distance - self.threshold for distance, _ in tests])
-        likelihood = np.ones_like(z)
-        for distance, passed in tests:
-            above = self.query.above(self.threshold + z - distance)
-            likelihood *= above if passed else 1 - above
-        return float(weights @ likelihood)
-
-    def published(self, distances: Any, values: Any) -> dict[Any, float]:
-        """The law of the answers themselves."""
-        found: dict[Any, float] = defaultdict(float)
-        for transcript in self.transcripts(len(distances)):
-            answers = tuple(
-                value[0] if letter == "p" else value[1] if letter == "s" else None
-                for letter, value in zip(transcript, values, strict=False)
-            )
-            found[answers] += self.probability(distances, transcript)
-        return found
-
-
 def excess(left: dict[Any, float], right: dict[Any, float], epsilon: float) -> float:
     return sum(max(0.0, p - math.exp(epsilon) * right.get(answer, 0.0)) for answer, p in left.items())
 
@@ -312,7 +246,7 @@ class TestExactLaw:
         other = table.copy()
         new = st.lists(score | st.just(math.nan), min_size=3, max_size=3)
         other[data.draw(st.integers(0, k - 1))] = data.draw(new)
-        law: Any = SoftLaw(mechanism.parts())  # type: ignore[arg-type]
+        law: Any = SoftLaw.of(mechanism.parts())  # type: ignore[arg-type]
         left, right = (law.published(*statistics(one, bins, distance)) for one in (table, other))
         assert sum(left.values()) == pytest.approx(1, abs=1e-9)
         for one, two in ((left, right), (right, left)):
@@ -323,7 +257,7 @@ class TestExactLaw:
         """Of 4,000 runs, each transcript of four queries within 5 standard deviations of its probability."""
         mechanism = SoftLabels(2, "0.3", 25, failed_tests=3, mode="basic", bins=2).under(REPLACE, RECORD)
         table = agreeing(25, (25, 0.1, 0.9), (13, 0.4, 0.6), (20, 0.1, 0.9), (24, 0.4, 0.6))
-        expected = SoftLaw(mechanism.parts()).published(*statistics(table, 2, "halved"))  # type: ignore[arg-type]
+        expected = SoftLaw.of(mechanism.parts()).published(*statistics(table, 2, "halved"))  # type: ignore[arg-type]
         ensemble, entropy = speaking(table), seeded(5)
         seen: dict[Any, int] = defaultdict(int)
         for _ in range(4000):

@@ -135,7 +135,7 @@ def _labelled(answers: tuple[StableAnswer, ...], count: int, classes: int, entro
     answered = np.zeros(count, dtype=np.bool_)
     answered[: len(answers)] = given
     labels = np.empty(count, dtype=np.int64)
-    labels[answered] = [answer for answer in answers if answer is not UNSTABLE]
+    labels[answered] = np.fromiter((answer for answer in answers if answer is not UNSTABLE), dtype=np.int64)
     labels[~answered] = _coins(int((~answered).sum()), classes, entropy)
     return Labels(labels, answered)
 
