@@ -88,7 +88,7 @@ class OverEnsemble:
                 f"{self.chunks} chunks that all agree are at distance {reach}: even they are not sure to be answered "
                 f"(from {needed} on, so with {2 * needed + 1} chunks, but for a chance of {_BETA})",
                 ImplausiblePromise,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def under(self, relation: Relation, unit: Unit) -> Self:

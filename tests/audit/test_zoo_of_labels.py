@@ -40,8 +40,8 @@ def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
 
 
 def law_of(shown: Any) -> SoftLaw:
-    noises = (Noise(float(scale), False) for scale in (shown.threshold_scale, shown.query_scale))
-    return SoftLaw(*noises, float(shown.threshold), int(shown.failed))
+    threshold_noise, query_noise = (Noise(float(scale), False) for scale in (shown.threshold_scale, shown.query_scale))
+    return SoftLaw(threshold_noise, query_noise, float(shown.threshold), int(shown.failed))
 
 
 def code(transcript: str, queries: int) -> int:

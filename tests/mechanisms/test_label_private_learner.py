@@ -76,12 +76,13 @@ def sees(rows: Any, labels: Any) -> Any:
 # ---- conformance ----------------------------------------------------------------------------------------------------
 
 EVERYBODY = {relation: spread(61, "random" if relation is ADD else "slots") for relation in Relation}
+NO_ROWS: tuple[Any, ...] = ([], 3, "x", None, np.zeros((2, 2)))
 ASKED = [60.0, 2.0, 55.0, 52.0, 50.0, 47.0, 45.0, 43.0, 41.0, 40.0, 39.0, 38.0, 37.0]
 
 
 class _Conformance(MechanismConformance):
     relations = tuple(Relation)
-    bad_parameters = (
+    bad_parameters: ClassVar[Any] = (
         {"epsilon": 0},
         {"delta": 0.5},
         {"chunks": None},
@@ -99,7 +100,7 @@ class _Conformance(MechanismConformance):
         Lesson(spread(5), ASKED),
         Lesson(spread(61, classes=3), ASKED),
         Lesson(3, ASKED),  # type: ignore[arg-type]
-        *(Lesson(EVERYBODY[relation], rows) for rows in ([], 3, "x", None, np.zeros((2, 2))) for relation in Relation),
+        *(Lesson(EVERYBODY[relation], rows) for rows in NO_ROWS for relation in Relation),
         *(Lesson(EVERYBODY[REPLACE], ASKED, student) for student in (3, "x")),
     )
     changes: ClassVar[dict[str, Any]] = {}
@@ -111,9 +112,9 @@ class _Conformance(MechanismConformance):
 
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         lesson = Lesson(EVERYBODY[mechanism.relation], ASKED, Best()) if data is self.good_data else data
-        release = mechanism.release(lesson, entropy=seeded(seed))
+        release: Release[Any] = mechanism.release(lesson, entropy=seeded(seed))
         found = release.value.labels.tolist(), release.value.answered.tolist()
-        return dataclasses.replace(release, value=found)  # type: ignore[no-any-return]
+        return dataclasses.replace(release, value=found)
 
     def test_what_it_can_use_passes_inspection(self) -> None:
         for mechanism in self.placed():
@@ -192,21 +193,23 @@ class TestExactLaw:
         other = votes.copy()
         other[0] = 0
         laws = [{int(winners(table, 2).values[0]): 1.0} for table in (votes, other)]
-        assert excess(*laws, 1.5) == 1
-        law: Any = LabelPrivateLearner("1.5", "0.2", 11, cutoff=1, mode="basic").parts().of  # type: ignore[union-attr]
+        assert excess(laws[0], laws[1], 1.5) == 1
+        parts: Any = LabelPrivateLearner("1.5", "0.2", 11, cutoff=1, mode="basic").parts()
+        law = parts.of
         assert excess(labels_law(law, votes, 2), labels_law(law, other, 2), 1.5) <= 0.2
 
     def test_runs_have_that_law(self) -> None:
-        """Of 4,000 runs, each label of three rows within 5 standard deviations: a false alarm below 10^-4."""
+        """Of 2,000 runs, each label of three rows within 5 standard deviations: a false alarm below 10^-4."""
         mechanism = LabelPrivateLearner(2, "0.2", 11, cutoff=1, mode="basic").under(REPLACE, RECORD)
         votes = (np.arange(11)[:, None] < np.array([11, 8, 4])[None]).astype(int)
-        expected = labels_law(mechanism.parts().of, votes, 2)  # type: ignore[union-attr]
+        parts: Any = mechanism.parts()
+        expected = labels_law(parts.of, votes, 2)
         lesson, entropy = Lesson(spread(11), [11.0, 8.0, 4.0]), seeded(5)
         seen: dict[tuple[int, ...], int] = defaultdict(int)
-        for _ in range(4000):
+        for _ in range(2000):
             seen[tuple(mechanism.release(lesson, entropy=entropy).value.labels.tolist())] += 1
         for labels, chance in expected.items():
-            assert abs(seen[labels] - 4000 * chance) <= 5 * math.sqrt(4000 * chance * (1 - chance)) + 1
+            assert abs(seen[labels] - 2000 * chance) <= 5 * math.sqrt(2000 * chance * (1 - chance)) + 1
 
 
 # ---- labels and students --------------------------------------------------------------------------------------------
@@ -333,17 +336,18 @@ class TestInALedger:
         assert settled < capped / 4
 
     def test_under_label_flip_the_record_says_that_features_are_not_protected(self) -> None:
-        """Half of the records by position teach, with their labels; the rows of the others are labelled anew."""
+        """The first records by position teach, with their labels; the rows of the others are labelled anew."""
         rng = np.random.default_rng(2)
-        rows = rng.random(20_000)
+        rows = rng.random(20_300)
         labels = (rows > 0.4).astype(int)
-        teachers = Ensemble.fit(Best(), (rows[:10_000], labels[:10_000]), 101, "slots", progress=False)
-        scope = self.scope("label_flip")
+        teachers = Ensemble.fit(Best(), (rows[:20_000], labels[:20_000]), 101, "slots", progress=False)
         mechanism = LabelPrivateLearner(50, "1e-6", 101, cutoff=20)
-        receipt = scope.release(mechanism, Lesson(teachers, rows[10_000:], Best()))
+        lesson = Lesson(teachers, rows[20_000:], Best())
+        receipt = self.scope("label_flip").release(mechanism, lesson)
         assert receipt.entry.body.warnings == (FEATURES,)
+        release = mechanism.under(FLIP, RECORD).release(lesson, entropy=seeded(3))
         asked = rng.random(5_000)
-        assert np.mean(receipt.value.predict(asked) != (asked > 0.4)) < 0.01
+        assert np.mean(release.value.predict(asked) != (asked > 0.4)) < 0.02
 
     def test_hashed_chunks_under_replace_one_are_a_group(self) -> None:
         mechanism = LabelPrivateLearner(5, "1e-4", 61, cutoff=1, chunker=Hashed("salt"))

@@ -40,7 +40,9 @@ Wholes = npt.NDArray[np.int64]
 
 FEWEST_BINS = 2  # one bin would be answered by 1/2 whatever is asked
 MOST_BINS = 10**6
+_BLOCK = 2**18  # scores at a time: they stay in the cache
 _DIGITS = 53  # bits of a double
+_NEAR = 2.0**-30
 _LOW = 27  # of them, multiplied apart: so that 2 B times either part stays below 2^63
 
 
@@ -79,7 +81,19 @@ def bins_of(scores: npt.NDArray[Any], bins: int) -> tuple[Wholes, Wholes]:
 
 
 def _halves(scores: Floats, bins: int) -> tuple[Wholes, npt.NDArray[np.bool_]]:
-    """floor(2 B score), and whether that is 2 B score itself. A score is m 2^-s with a whole m of 53 bits."""
+    """floor(2 B score), and whether that is 2 B score itself: by a product of floats, which is off by less than 2^-31,
+    and of the digits where that leaves it open."""
+    products = scores * (2.0 * bins)
+    halves = products.astype(np.int64)
+    is_edge = np.zeros(scores.shape, dtype=np.bool_)
+    near = np.abs(products - np.rint(products)) < _NEAR
+    if near.any():
+        halves[near], is_edge[near] = _by_digits(scores[near], bins)
+    return halves, is_edge
+
+
+def _by_digits(scores: Floats, bins: int) -> tuple[Wholes, npt.NDArray[np.bool_]]:
+    """The same in whole numbers. A score is m 2^-s with a whole m of 53 bits."""
     mantissas, exponents = np.frexp(scores)
     digits = np.ldexp(mantissas, _DIGITS).astype(np.int64)
     places = _DIGITS - exponents.astype(np.int64) - _LOW  # at least 25, since no score is above 1
@@ -99,9 +113,11 @@ def histograms(scores: npt.NDArray[Any], bins: Wholes, distance: Distance) -> Hi
     values = np.empty((2, queries))
     distances = np.empty((2, queries), dtype=np.int64)
     for count in np.unique(bins).tolist():
-        those = np.flatnonzero(bins == count)
-        for which, votes in enumerate(bins_of(scores[:, those], count)):
-            found = winners(votes, count - which, distance)
-            values[which, those] = (2 * found.values + 1 + which) / (2 * count)
-            distances[which, those] = found.distances
+        alike = np.flatnonzero(bins == count)
+        width = max(1, _BLOCK // max(1, len(scores)))
+        for those in (alike[start : start + width] for start in range(0, len(alike), width)):
+            for which, votes in enumerate(bins_of(scores[:, those], count)):
+                found = winners(votes, count - which, distance)
+                values[which, those] = (2 * found.values + 1 + which) / (2 * count)
+                distances[which, those] = found.distances
     return Histograms(plain=values[0], plain_distances=distances[0], shifted=values[1], shifted_distances=distances[1])

@@ -62,13 +62,6 @@ class SoftLabels(OverEnsemble):
     bins: Annotated[Whole, Field(strict=True, ge=FEWEST_BINS, le=MOST_BINS)] = given(default=10)
     kind: Literal["soft_labels"] = tag(default="soft_labels")
 
-    def __post_init__(self) -> None:
-        if self.failed_tests is None:
-            raise ParameterError("failed_tests", "nothing", "how many failed tests end the run")
-        if self.mode == "gaussian":
-            raise ParameterError("mode", "gaussian", "a mode whose tests are charged where they fail")
-        OverEnsemble.__post_init__(self)
-
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the mode, the scales and the threshold that are used."""
         values = dict(OverEnsemble.parameters(self))
@@ -85,6 +78,10 @@ class SoftLabels(OverEnsemble):
         return SoftRun(tests, data, self.distance, self.bins, self._around, self.max_queries)
 
     def _tests(self) -> StableTests:
+        if self.failed_tests is None:
+            raise ParameterError("failed_tests", "nothing", "how many failed tests end the run")
+        if self.mode == "gaussian":
+            raise ParameterError("mode", "gaussian", "a mode whose tests are charged where they fail")
         return stable_tests(
             self.epsilon,
             self.delta,
