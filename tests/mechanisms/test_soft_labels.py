@@ -413,6 +413,14 @@ class TestEnsembleOfScores:
         assert answers[:2] == (0.125, 0.875)
         assert answers[2] in (0.375, 0.5, 0.625)
 
+    def test_a_learner_tells_its_scores_on_made_up_rows(self) -> None:
+        def mean(rows: Any, labels: Any) -> Any:
+            return lambda asked: np.full(len(asked), labels.mean()) + np.asarray(asked)
+
+        assert dpl.try_learner(mean, [0.0, 9.0], [0.25, 0.5], classes=None).tolist() == [0.375, 1.0]
+        with pytest.raises(ParameterError, match="2 scores"):
+            dpl.try_learner(lambda rows, labels: lambda asked: ["x"] * len(asked), [0, 0], [0.5, 0.5], classes=None)
+
     def test_labels_that_are_numbers_are_kept(self) -> None:
         def mean(rows: Any, labels: Any) -> Any:
             return lambda asked: [labels.mean()] * len(asked)

@@ -46,10 +46,12 @@ from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 __all__ = [
     "Learner",
     "Predict",
+    "answering",
     "apart",
     "check_learner",
     "examples",
     "fitted",
+    "named_by",
     "own_copy",
     "packed",
     "seed_of",
@@ -86,8 +88,7 @@ def trained(
             rows, labels = examples(chunk, form, classes)
             if not len(rows):
                 return None
-            predict = fitted(learner, rows, labels, seed)
-            return predict if classes is not None else _scoring(predict)
+            return answering(fitted(learner, rows, labels, seed), classes)
     except _FAILS:
         return None
 
@@ -102,11 +103,17 @@ class _MeanLabel:
         return self.model.predict_proba(asked) @ np.asarray(self.model.classes_, dtype=np.float64)
 
 
-def _scoring(predict: Predict) -> Predict:
-    """A classifier that tells probabilities answers by its mean label, all else by what it predicts."""
+def answering(predict: Predict, classes: int | None) -> Predict:
+    """What is asked for votes. Of scores (`classes` None) a classifier that tells probabilities answers with its mean
+    label, all else with what it predicts."""
     model = getattr(predict, "__self__", None)
     tells = hasattr(model, "predict_proba") and hasattr(model, "classes_")
-    return _MeanLabel(model) if tells else predict
+    return _MeanLabel(model) if classes is None and tells else predict
+
+
+def named_by(answers: Any, classes: int | None) -> npt.NDArray[Any]:
+    """What a model answered, as votes: classes (-1: none), or scores from 0 to 1 (NaN: none)."""
+    return scores_of(answers) if classes is None else classes_of(answers, classes)
 
 
 def voted(models: Sequence[Predict | None], rows: Any, *, classes: int | None) -> npt.NDArray[Any]:
@@ -127,8 +134,7 @@ def voted(models: Sequence[Predict | None], rows: Any, *, classes: int | None) -
 def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int | None, number: int) -> None:
     try:
         with _alone(number):
-            answers = predict(own_copy(rows))
-            named: npt.NDArray[Any] = scores_of(answers) if classes is None else classes_of(answers, classes)
+            named = named_by(predict(own_copy(rows)), classes)
     except _FAILS:
         return
     if named.shape == votes.shape:

@@ -132,13 +132,15 @@ class SoftRun(
         return count if self._most is None else min(count, self._most - self.asked)
 
     def _read(self, query: _Asked) -> tuple[int, Histograms]:
-        found = self._read_many(query)[1]
+        found = self._counted(query)
         return int(found.plain_distances[0]), found
 
     def _read_many(self, queries: _Asked) -> tuple[npt.NDArray[np.int64], Histograms]:
-        some = queries[: self._left(len(queries))]
-        found = histograms(votes_of(self._ensemble, some.rows), some.bins, self._distance)
+        found = self._counted(queries[: self._left(len(queries))])
         return found.plain_distances, found
+
+    def _counted(self, queries: _Asked) -> Histograms:
+        return histograms(votes_of(self._ensemble, queries.rows), queries.bins, self._distance)
 
     def _tested(self, steps: int, read: Histograms) -> SoftAnswer:
         if self._epochs.test(steps):
