@@ -140,6 +140,7 @@ MAY_NAME_A_LAW = (
     "accounting/composition.py",
     "accounting/kinds/",
     "accounting/sparse_vectors/",
+    "accounting/stability/",
     "accounting/ex_post/senses.py",
 )
 

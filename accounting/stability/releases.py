@@ -86,7 +86,6 @@ def _whole(number: Decimal, rounding: str) -> int:
     return int(number.to_integral_value(rounding=rounding))
 
 
-@lru_cache(maxsize=4096)
 def release_probability(epsilon: Decimal, delta: Decimal, distance: int) -> Fraction:
     """The probability with which a value at this distance is released: a multiple of a power of two.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
 
-__all__ = ["ChargedTests", "NoisyRelease", "ReleasedValues", "RemovalsOnly"]
+__all__ = ["ChargedTests", "NoisyRelease", "ProposedNoise", "ReleasedValues", "RemovalsOnly"]
 
 Redraw: TypeAlias = Literal["charge", "query", "never"]
 
@@ -95,6 +95,27 @@ class NoisyRelease(Specimen):
     def parameters(self) -> dict[str, str]:
         """The scale and the threshold as exact decimals."""
         return {"scale": str(self.scale), "threshold": str(self.threshold), "flagged": str(self.flagged)}
+
+
+@dataclass(frozen=True)
+class ProposedNoise(Specimen):
+    """Data are a number and its distance from data that jump: the number with Laplace noise of `value_scale` if the
+    distance and noise are above the threshold, else -1000. Without a threshold, a fault, nothing is tested."""
+
+    test_scale: Decimal
+    value_scale: Decimal
+    threshold: Decimal | None
+
+    def __call__(self, data: tuple[float, float], size: int, rng: Rng) -> Numbers:
+        number, distance = data
+        noisy = number + _laplace(self.value_scale, size, rng)
+        if self.threshold is None:
+            return noisy
+        return np.where(distance + _laplace(self.test_scale, size, rng) > float(self.threshold), noisy, -1000.0)
+
+    def parameters(self) -> dict[str, str]:
+        """The scales and the threshold as exact decimals."""
+        return {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)

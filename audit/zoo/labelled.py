@@ -6,7 +6,7 @@
         a fresh W after each failed test; the end with the `failed`-th
 
 An outcome is the whole transcript, as one number.
-Sources: Bassily-Thakkar-Thakurta 2018; docs/proofs/stability.md, sections 8 and 9.
+Sources: Bassily-Thakkar-Thakurta 2018; docs/proofs/stability.md, sections 9 and 10.
 """
 
 from __future__ import annotations

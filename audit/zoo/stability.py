@@ -9,7 +9,7 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
-from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, Redraw, ReleasedValues, RemovalsOnly
+from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, ProposedNoise, Redraw, ReleasedValues, RemovalsOnly
 from dpledger.audit.zoo.exhibit import Exhibit
 
 __all__ = ["CHARGED", "STABLE"]
@@ -184,6 +184,22 @@ STABLE: Mapping[str, Exhibit] = MappingProxyType(
             threshold="4.605170186",
             claim=_HUNDREDTH,
             flagged=True,
+        ),
+        "propose_test_release": Exhibit(
+            about="a number with noise for a local sensitivity of 1, if it is far from data that jump, as claimed",
+            mechanism=ProposedNoise(Decimal(1), Decimal(1), Decimal("3.9120230054")),
+            left=(0.0, 6.0),
+            right=(1.0, 7.0),
+            claim=ApproxDP(2, "0.01"),
+            true_epsilon=1.0203391347,
+        ),
+        "propose_test_release_untested": Exhibit(
+            about="the same without the test, on data that jump by 10",
+            mechanism=ProposedNoise(Decimal(1), Decimal(1), None),
+            left=(0.0, 0.0),
+            right=(10.0, 0.0),
+            claim=ApproxDP(2, "0.01"),
+            true_epsilon=9.9798993283,
         ),
         "stable_values_one_charge": _values(
             "a threshold for one unstable answer, of two: delta 0.0647", threshold="23.965858188"

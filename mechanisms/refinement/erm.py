@@ -116,6 +116,11 @@ class _Shared:
         raise NotImplementedError
 
     @property
+    def largest_entry(self) -> float:
+        """Of the statistic, at most."""
+        raise NotImplementedError
+
+    @property
     def blur(self) -> float:
         """How far rounding moves the norm of a gradient, at most."""
         raise NotImplementedError
@@ -177,6 +182,10 @@ class Ridge(_Shared):
     @property
     def largest_loss(self) -> float:
         return (1 + self.ball) ** 2 / 2
+
+    @property
+    def largest_entry(self) -> float:
+        return self.rows
 
     @property
     def blur(self) -> float:
@@ -269,6 +278,10 @@ class Logistic(_Shared):
     @property
     def largest_loss(self) -> float:
         return self.ball + math.log1p(math.exp(-self.ball))
+
+    @property
+    def largest_entry(self) -> float:
+        return self.ball + self.tolerance / self.weight
 
     @property
     def blur(self) -> float:

@@ -3,8 +3,9 @@
     x = features / feature_bound, rounded towards 0 to steps of 2^-18, in the l1 ball of radius 1
     y = label / label_bound, rounded likewise, in [-1, 1]; of a classification +1 above 0, else -1
 
-What is no number counts as 0. Each row is read without a look at the others, and a row in whole steps lies in the ball
-exactly, so that sums over rows are sums of whole numbers: a unit moves them by what it adds, in any order of rows.
+What is no number counts as 0, and so does a row of a list that has another length. Each row is read without a look at
+the others, and a row in whole steps lies in the ball exactly, so that sums over rows are sums of whole numbers: a unit
+moves them by what it adds, in any order of rows.
 
 >>> shape = Shape(rows=2, dimension=2, feature_bound=Decimal(10), label_bound=Decimal(1), target=None)
 >>> features, labels = bounded(([[5, float("nan")], [30, -10]], [0.5, 7]), shape, signs=False)
@@ -14,6 +15,7 @@ exactly, so that sums over rows are sums of whole numbers: a unit moves them by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -36,10 +38,10 @@ ONE = 2**18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is public of the examples: how many, of how many features, by which bounds they are scaled, and the name of
-    the label's column where they come as one table."""
+    """What is public of the examples: how many (None where that is private), of how many features, by which bounds they
+    are scaled, and the name of the label's column where they come as one table."""
 
-    rows: int
+    rows: int | None
     dimension: int
     feature_bound: Decimal
     label_bound: Decimal
@@ -50,8 +52,13 @@ def check_examples(data: object, shape: Shape) -> None:
     """Raise ParameterError unless `data` are so many examples of so many features: a pair of an array with two axes and
     a column of labels, or a table with the column `target`. What they hold never matters."""
     features, labels = _columns(data, shape)
-    expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
-    if features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+    if shape.rows is None:
+        if features.ndim != 2 or features.shape[1] != shape.dimension or labels.shape != features.shape[:1]:
+            raise ParameterError(
+                "data", "another shape", f"features with {shape.dimension} columns, a label for each row"
+            )
+    elif features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+        expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
         raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
 
 
@@ -71,12 +78,12 @@ def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:
 
 def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if shape.target is not None:
-        features, labels = _table(data, shape.target)
-    elif isinstance(data, tuple) and len(data) == 2:
-        features, labels = (_array(column) for column in data)
-    else:
-        raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
-    return features, labels
+        return _table(data, shape.target)
+    if isinstance(data, tuple) and len(data) == 2:
+        features, labels = data
+        rows = _listed(features, shape.dimension) if _is_list(features) else _array(features)
+        return rows, _listed([[label] for label in labels], 1).reshape(-1) if _is_list(labels) else _array(labels)
+    raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
 
 
 def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -87,25 +94,29 @@ def _table(data: Any, target: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 
 
 def _array(column: object) -> npt.NDArray[Any]:
-    """A list is read as the objects that it holds."""
     found = array_of(column)
-    if found is not None:
-        return found
-    if not isinstance(column, (list, tuple)):
+    if found is None:
         raise ParameterError("data", type(column).__name__, "an array, a table, or a list of rows")
-    lengths = {len(row) if _is_row(row) else None for row in column}
-    if len(lengths) > 1:
-        raise ParameterError("data", "rows of different lengths", "rows with an entry for each feature")
-    wide = lengths.pop() if lengths else None
-    flat = column if wide is None else [entry for row in column for entry in row]
-    result = np.empty(len(flat), dtype=object)
-    for place, entry in enumerate(flat):
-        result[place] = entry
-    return result if wide is None else result.reshape(len(column), wide)
+    return found
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+def _is_list(column: object) -> bool:
+    return isinstance(column, (list, tuple))
+
+
+def _row(row: object, dimension: int) -> list[object]:
+    """The entries of one row of a list, whatever it is; of one that is no row of so many, none."""
+    entries = list(row) if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1) else [row]
+    return entries if len(entries) == dimension else [None] * dimension
+
+
+def _listed(rows: Sequence[object], dimension: int) -> npt.NDArray[Any]:
+    """The objects that rows of a list hold, as they are: object[rows, dimension]."""
+    result = np.empty((len(rows), dimension), dtype=object)
+    for place, row in enumerate(rows):
+        for column, entry in enumerate(_row(row, dimension)):
+            result[place, column] = entry
+    return result
 
 
 def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -113,7 +124,7 @@ def _read(entries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _towards_zero(values: npt.NDArray[np.float64], bound: Decimal) -> Steps:
-    with np.errstate(over="ignore"):  # what is beyond every float is beyond the bound
+    with np.errstate(all="ignore"):  # beyond every float is beyond the bound, below every float is 0
         scaled = np.clip(values / float_up(bound), -1.0, 1.0)
     steps: Steps = np.trunc(scaled * ONE).astype(np.int64)
     return steps

@@ -6,7 +6,6 @@ that each is finer than the last one, the conversation sees to, before anything 
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +23,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import TotalMap, check_number, check_vector, to_steps, vector_to_steps
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
 __all__ = ["Answer", "Gradual", "GradualRun", "GradualStatistic"]
@@ -119,7 +119,7 @@ class GradualRun(Generic[Answer_co]):
         self._last: Answer_co | None = None
         self._release: Release[Answer_co | None] | None = None
         self._home = Home("a gradual release")
-        self._lock = threading.RLock()
+        self._turn = Turn("a gradual release")
 
     def __reduce__(self) -> str:
         raise TypeError("a gradual release does not pickle: a copy would repeat its noise")
@@ -138,7 +138,7 @@ class GradualRun(Generic[Answer_co]):
         self._home.require()
         asked = self._mechanism._level_asked(query)
         law = self._mechanism._law(asked)
-        with self._lock:
+        with self._turn:
             if self._release is not None:
                 raise Halted("the gradual release is closed")
             if self._level is not None and self._reached is not None and is_within(law, self._reached):
@@ -151,7 +151,7 @@ class GradualRun(Generic[Answer_co]):
     def close(self) -> Release[Answer_co | None]:
         """End it; the value is the last answer, None where nothing was asked. A second call returns the same."""
         self._home.require()
-        with self._lock:
+        with self._turn:
             if self._release is None:
                 parts = replace(self._mechanism.parts(), reached=self._reached or _NOTHING)
                 self._release = Release(value=self._last, parts=parts)

@@ -127,9 +127,9 @@ def pair_of(answer: object) -> tuple[Hashable, int]:
 
 def far_or(distance: object) -> int:
     """A distance as a whole number from 0 to FAR. TypeError or ValueError for what is none."""
-    if not isinstance(distance, (int, float, Fraction, Decimal, np.integer, np.floating)):
+    if not isinstance(distance, (int, float, Fraction, Decimal, np.integer, np.floating, np.bool_)):
         raise TypeError("a distance is a number")
-    if isinstance(distance, np.floating):
+    if isinstance(distance, (np.floating, np.bool_)):
         distance = float(distance)
     if distance < 0 or distance != distance:
         raise ValueError("a distance is 0 or more")

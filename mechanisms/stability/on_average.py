@@ -6,9 +6,9 @@ with the same coins in both runs. Two moments, which are kept apart:
     MeanSquare   mu^2 = sup over x of (1/n) sum over i of E (h_D(x) - h_D^(i)(x))^2    bounds the variance: n mu^2/2
     FirstMoment  g    = sup over x of (1/n) sum over i of E |h_D(x) - h_D^(i)(x)|      bounds no variance
 
-Steele's inequality takes second moments; most published bounds for SGD are first moments (`sgd_stability` has both). A
-first moment read as a second is false: one-pass SGD with a constant step has g of order 1/n, and a standard deviation
-that does not fall at all. The one conversion is mu^2 <= g, for scores in [0, 1].
+Steele's inequality takes second moments; most published bounds for SGD are first moments (`plans/sgd_stability` has
+both). A first moment read as a second is false: one-pass SGD with a constant step has g of order 1/n, and a standard
+deviation that does not fall at all. The one conversion is mu^2 <= g, for scores in [0, 1].
 
 `estimate_stability` draws everything that it looks at itself, from a sampler: public, synthetic or already privatised.
 

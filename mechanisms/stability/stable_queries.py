@@ -65,7 +65,7 @@ class StableQueries:
     in mode gaussian. `max_queries`: the run halts after as many, if given; modes paper and gaussian need it. `mode`:
     how the noise is set (`auto`: the one that releases from the least distance on, for `max_queries` queries, or 1000
     an answer UNSTABLE). `share`: of epsilon, in (0, 1), what the threshold gets in mode single_threshold; None: best.
-    `delta_split`: of delta, in (0, 1), what composing the tests may use; the modes single_threshold and basic use none.
+    `delta_split`: of delta, in (0, 1), what composing the tests may use (single_threshold, basic: none; paper: half).
     `distance_relation`: under which distances are counted; default: the scope's. Where it is another, the claim is that
     of a group, and says so. `justification`: one line that says why the distances keep their contract.
     """

@@ -125,6 +125,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.mean import (
         GradualMean as GradualMean,
     )
+    from dpledger.mechanisms.refinement.reduction import (
+        NoiseReduction as NoiseReduction,
+    )
     from dpledger.mechanisms.stability.answers import (
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
@@ -154,9 +157,35 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.stability.labels.student import (
         Student as Student,
     )
+    from dpledger.mechanisms.stability.on_average import (
+        MeanSquare as MeanSquare,
+        PublicPool as PublicPool,
+        StabilityEstimate as StabilityEstimate,
+        estimate_stability as estimate_stability,
+    )
     from dpledger.mechanisms.stability.planning import (
         StablePlan as StablePlan,
         stable_plan as stable_plan,
+    )
+    from dpledger.mechanisms.stability.plans.classifier import (
+        ClassifierPlan as ClassifierPlan,
+        binclas_plan as binclas_plan,
+        binclas_required_n as binclas_required_n,
+    )
+    from dpledger.mechanisms.stability.plans.label_private import (
+        LabelPrivatePlan as LabelPrivatePlan,
+        label_private_plan as label_private_plan,
+    )
+    from dpledger.mechanisms.stability.plans.soft import (
+        SoftPlan as SoftPlan,
+        soft_plan as soft_plan,
+    )
+    from dpledger.mechanisms.stability.plans.subsample import (
+        SubsamplePlan as SubsamplePlan,
+        subsample_plan as subsample_plan,
+    )
+    from dpledger.mechanisms.stability.propose_test_release import (
+        ProposeTestRelease as ProposeTestRelease,
     )
     from dpledger.mechanisms.stability.stable_queries import (
         StableQueries as StableQueries,
@@ -300,6 +329,7 @@ _HOME = {
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
     "dpledger.mechanisms.stability.answers": (
         "UNSTABLE",
         "SideBySide",
@@ -315,10 +345,34 @@ _HOME = {
     "dpledger.mechanisms.stability.labels.soft": ("SoftLabels",),
     "dpledger.mechanisms.stability.labels.soft_run": ("SoftQuery",),
     "dpledger.mechanisms.stability.labels.student": ("Student",),
+    "dpledger.mechanisms.stability.on_average": (
+        "MeanSquare",
+        "PublicPool",
+        "StabilityEstimate",
+        "estimate_stability",
+    ),
     "dpledger.mechanisms.stability.planning": (
         "StablePlan",
         "stable_plan",
     ),
+    "dpledger.mechanisms.stability.plans.classifier": (
+        "ClassifierPlan",
+        "binclas_plan",
+        "binclas_required_n",
+    ),
+    "dpledger.mechanisms.stability.plans.label_private": (
+        "LabelPrivatePlan",
+        "label_private_plan",
+    ),
+    "dpledger.mechanisms.stability.plans.soft": (
+        "SoftPlan",
+        "soft_plan",
+    ),
+    "dpledger.mechanisms.stability.plans.subsample": (
+        "SubsamplePlan",
+        "subsample_plan",
+    ),
+    "dpledger.mechanisms.stability.propose_test_release": ("ProposeTestRelease",),
     "dpledger.mechanisms.stability.stable_queries": ("StableQueries",),
     "dpledger.mechanisms.stability.stable_release": ("StableRelease",),
     "dpledger.mechanisms.stability.voting": (

@@ -24,6 +24,7 @@ from dpledger.audit.events import InStratum
 from dpledger.audit.evidence.joint import bet_on, settle
 from dpledger.audit.outcomes import Raised
 from dpledger.audit.strata import MOST_STRATA, ExPostClaim, Stated, Stratum, strata_of
+from dpledger.audit.zoo.coins import RevealingDraws
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
 from strata_oracle import ByFirst, PublishedCoin, largest_mean
@@ -224,6 +225,30 @@ def test_correct_mechanisms_are_refuted_no_more_often_than_promised(mechanism: P
     above = sum(any(one.epsilon_lower > one.claimed for one in result.by_stratum) for result in results)
     assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
     assert at_most_so_often(above, audits, 0.2) > SIGNIFICANCE
+
+
+DRAWS = RevealingDraws(4, Decimal("0.3"), Decimal("0.1"))
+EXACTLY = ExPostClaim(ByFirst((0.3, 0.6, 0.9, 1.2)), delta="0.1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trials", [300, 3_000])
+@pytest.mark.parametrize(
+    ("mechanism", "claim"),
+    [(COIN, ExPostClaim(TRUE)), (TEN, ExPostClaim(ByFirst(TEN.epsilons))), (DRAWS, EXACTLY)],
+    ids=["two strata", "ten strata", "a delta"],
+)
+def test_many_audits_on_the_boundary(mechanism: Any, claim: ExPostClaim, trials: int) -> None:
+    """The bet alone as well, held to its own share."""
+    audits = 400
+    results = [
+        audit_mechanism(mechanism, True, False, claim, trials=trials, confidence="0.8", batched=True, seed=seed)
+        for seed in range(audits)
+    ]
+    alarms = sum(result.verdict == "violation" for result in results)
+    bets = sum(result.strata is not None and result.strata.joint.refuted for result in results)
+    assert at_most_so_often(alarms, audits, 0.2) > SIGNIFICANCE
+    assert at_most_so_often(bets, audits, 0.2 / 3) > SIGNIFICANCE
 
 
 def test_shares_of_looks_and_bet_add_up_to_the_error_budget() -> None:

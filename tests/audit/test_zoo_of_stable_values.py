@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.charged import ChargedTests, NoisyRelease, ReleasedValues
+from dpledger.audit.zoo.specimen import Numbers
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from sparse_vector_oracle import Law, Noise, charges_within, hockey_stick
 
@@ -156,6 +158,30 @@ def test_the_loss_of_a_distance(name: str, distances: tuple[int, int], published
     assert epsilon_of(laws[0], laws[1], 0.01) == pytest.approx(shown.true_epsilon, abs=1e-9)
     if published is not None:
         assert [law[1] for law in laws] == pytest.approx(published, rel=1e-8)
+
+
+def test_the_loss_of_a_proposed_sensitivity() -> None:
+    """Cell by cell: UNSTABLE, and the number's noise where it passes."""
+    points = np.linspace(-60, 61, 200_001)
+    for name in ("propose_test_release", "propose_test_release_untested"):
+        shown, laws = ZOO[name], []
+        pair: Any = (shown.left, shown.right)
+        for number, distance in pair:
+            tails = np.exp(-np.abs(points - number)) / 2
+            cells = np.diff(np.where(points < number, tails, 1 - tails))
+            stopped = 0.0 if name.endswith("untested") else math.exp(3.9120230054 - distance) / 2
+            laws.append(np.array([stopped, *((1 - stopped) * cells)]))
+
+        def excess(epsilon: float, laws: Sequence[Numbers] = laws) -> float:
+            left, right = laws
+            grown = math.exp(epsilon)
+            return max(float(np.maximum(p - grown * q, 0).sum()) for p, q in ((left, right), (right, left)))
+
+        low, high = 0.0, 20.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0.01 else (low, middle)
+        assert high == pytest.approx(shown.true_epsilon, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from dpledger.mechanisms.stability.on_average import (
     mean_learner,
     radius,
 )
-from dpledger.mechanisms.stability.sgd_stability import (
+from dpledger.mechanisms.stability.plans.sgd_stability import (
     Constant,
     Listed,
     Smooth,

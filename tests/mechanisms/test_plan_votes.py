@@ -33,6 +33,8 @@ from dpledger.mechanisms.stability.plans.promises import (
 from dpledger.mechanisms.stability.plans.sample_sizes import Realizable
 from dpledger.mechanisms.stability.plans.subsample import chunks_for, subsample_plan
 from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
+from dpledger.mechanisms.stability.voting import PrivateClassifier
+from dpledger.relations import Relation, Unit
 
 ONE, DELTA, BETA = Decimal(1), Decimal("1e-6"), Decimal("0.05")
 UNIT = Budget(ONE, DELTA)
@@ -100,7 +102,7 @@ def test_from_the_distance_on_discrete_noise_answers(
 # ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     st.sampled_from(MODES),
     st.integers(1, 50),
@@ -183,11 +185,11 @@ def naive(n: int, dimension: int, queries: int, epsilon: Decimal, mode: StableMo
     return None
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(
     st.integers(10**5, 10**8),
     st.integers(1, 4),
-    st.integers(1, 80),
+    st.integers(1, 50),
     st.sampled_from(["0.5", "1", "4"]),
     st.sampled_from(["kov", "single_threshold", "target_charging"]),
     st.sampled_from(["iid", "each"]),
@@ -221,7 +223,7 @@ def kept(plan: ClassifierPlan, regime: Regime, dimension: int) -> None:
     assert plan.cutoff is None or plan.spoilt + 1 <= plan.cutoff
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(st.sampled_from(["realizable", "agnostic"]), st.integers(1, 5), st.integers(1, 500), st.integers(7, 14))
 def test_what_a_plan_promises_holds_when_it_is_counted_anew(
     regime: Regime, dimension: int, queries: int, magnitude: int
@@ -338,3 +340,22 @@ def test_cutoffs_without_a_law_are_passed_over() -> None:
     assert plan.cutoff > plan.spoilt + 1
     with pytest.raises(InfeasiblePlan, match="needs no threshold"):
         subsample_plan(100, "1e-4", beta="0.2", cutoff=1, max_queries=100, mode="single_threshold")
+
+
+@pytest.mark.parametrize("mode", ["auto", "gaussian"])
+def test_the_mechanism_that_a_plan_asks_for_runs_its_tests(mode: StableMode) -> None:
+    plan = binclas_plan(10**8, 1, max_queries=300, **BUDGET, mode=mode)
+    mechanism = PrivateClassifier(
+        epsilon=1, delta="1e-6", chunks=plan.chunks, cutoff=plan.cutoff, max_queries=300, mode=plan.mode
+    ).under(Relation.REPLACE_ONE, Unit("record"))
+    assert mechanism.parts() == plan.tests.parts()
+    assert mechanism.failures() == plan.failures
+
+
+def test_no_plan_asks_for_more_chunks_than_an_ensemble_has() -> None:
+    with pytest.raises(InfeasiblePlan, match="an ensemble has at most 1048576: take a larger epsilon"):
+        subsample_plan("0.001", DELTA, beta="0.05", cutoff=5, max_queries=100)
+    with pytest.raises(InfeasiblePlan, match="take a larger one"):
+        binclas_plan(10**12, 1, max_queries=100, epsilon="0.0001", delta="1e-6", beta="0.05")
+    many = subsample_plan("0.02", DELTA, beta="0.05", cutoff=5, max_queries=100)
+    assert all(chunks <= 2**20 for _, chunks in many.others())

@@ -45,7 +45,8 @@ def models(rng: np.random.Generator, chunks: int, size: int) -> Floats:
     x = rng.random((chunks, size), dtype=np.float32)
     below = np.where(x <= BOUNDARY, x, 0).max(axis=1)
     above = np.where(x > BOUNDARY, x, 1).min(axis=1)
-    return np.where(BOUNDARY - below > above - BOUNDARY, below, above).astype(np.float64)
+    worse: Floats = np.where(BOUNDARY - below > above - BOUNDARY, below, above).astype(np.float64)
+    return worse
 
 
 def classified(plan: ClassifierPlan, seed: int) -> int:
@@ -59,7 +60,7 @@ def classified(plan: ClassifierPlan, seed: int) -> int:
     answers = opened(plan, plan.max_queries, seed).ask_many(SideBySide(values.tolist(), distances.tolist()))
     truth = (queries > BOUNDARY).astype(int)
     right = sum(one is not UNSTABLE and one == own for one, own in zip(answers, truth, strict=False))
-    return plan.max_queries - right
+    return plan.max_queries - int(right)
 
 
 def planned(mode: StableMode) -> ClassifierPlan:

@@ -13,6 +13,7 @@ import pytest
 from dpledger.errors import Halted, PolicyError
 from dpledger.mechanisms.entropy import Words, seeded, system
 from dpledger.mechanisms.numeric import Gaussian
+from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPSGD, StepsTaken
 from threads import Interrupted, Meeting, together
@@ -84,6 +85,23 @@ def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> Non
     assert run.ask(0) is Outcome.ABOVE
     assert run.ask_many([0, 0]) == (Outcome.ABOVE,) * 2
     assert run.close().value.asked == 3
+
+
+@pytest.mark.parametrize("other", ["ask", "close"])
+@pytest.mark.parametrize("mechanism", [GradualRelease(epsilon=4), GradualGaussian(mu=4)])
+def test_what_interrupts_a_level_gets_none_and_ends_nothing(mechanism: Any, other: str) -> None:
+    """Found: a second Gaussian level was drawn as if the first were not there, so that both were worth more than the
+    finest one; and what was closed in the middle of a level reported the level before it."""
+
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            run.ask(4) if other == "ask" else run.close()
+
+    run = mechanism.open(0.0, entropy=Interrupted(handler))
+    answer = run.ask(3)
+    assert run.level == 3
+    assert run.close().parts.reached == mechanism.level_of(3)
+    assert run.close().value == answer
 
 
 def test_a_plan_of_one_step_runs_one_step_for_two_threads() -> None:

@@ -274,8 +274,9 @@ def test_values_come_back_as_they_were(values: Any) -> None:
         [5, Fraction(0), Decimal("1e9")],
         [5, 0.0, float("inf")],
         [True, False, 10**400],
+        np.array([True, False, True]),
     ],
-    ids=["uint64", "int8", "float", "half", "long", "series", "fractions", "floats", "whole"],
+    ids=["uint64", "int8", "float", "half", "long", "series", "fractions", "floats", "whole", "truth"],
 )
 def test_every_kind_of_whole_number_is_a_distance(distances: Any) -> None:
     with recording() as together:

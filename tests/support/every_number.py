@@ -75,8 +75,25 @@ from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.refinement import (
+    AccuracyFirst,
+    Doubling,
+    GradualGaussian,
+    GradualMean,
+    GradualRelease,
+    Judged,
+    NoiseReduction,
+)
+from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
+from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.plans import counting, sgd_stability
+from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
+from dpledger.mechanisms.stability.plans.label_private import label_private_plan
+from dpledger.mechanisms.stability.plans.soft import soft_plan
+from dpledger.mechanisms.stability.plans.subsample import subsample_plan
+from dpledger.mechanisms.stability.propose_test_release import ProposeTestRelease
 from dpledger.mechanisms.stability.stable_release import StableRelease
+from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
@@ -277,6 +294,34 @@ def _stable_releases() -> dict[str, Answer]:
     return {"stable release": best, "stable release with noise": noisy, "gaussian stable tests": gaussian}
 
 
+def _stability_plans() -> dict[str, Answer]:
+    """What plans of stable answers promise, and how stable descent is."""
+    asked: dict[str, Any] = {"epsilon": THIRD, "delta": SMALL, "beta": "0.05"}
+    loss, constant = sgd_stability.Smooth(THIRD, 1), sgd_stability.Constant("0.3", 70)
+
+    def voting(mode: Any) -> object:
+        plan = subsample_plan(**asked, cutoff=5, max_queries=99, mode=mode)
+        return plan, plan.others(), plan.words()
+
+    return {
+        **{f"plan of votes {mode}": partial(voting, mode) for mode in ("auto", "paper")},
+        "plan of a classifier": lambda: binclas_plan(10**8, 3, max_queries=300, **asked),
+        "records of a classifier": lambda: binclas_required_n("0.9", 3, max_queries=30, **asked, counting="each"),
+        "plan of a student": lambda: label_private_plan(2, THIRD, **asked),
+        "plan of soft labels": lambda: soft_plan(
+            10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked
+        ),
+        "tails": lambda: [counting.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
+        "stability of descent": lambda: [
+            sgd_stability.convex_first_moment(loss, 7, constant),
+            sgd_stability.convex_mean_square(loss, 7, constant),
+            sgd_stability.nonconvex_first_moment(loss, 7919, "0.7", 97),
+            sgd_stability.strongly_convex_sampled_mean_square(loss, 7919, THIRD, "0.3"),
+            sgd_stability.strongly_convex_mean_square(loss, 7919, THIRD, 3).radius,
+        ],
+    }
+
+
 def _sparse_vectors() -> dict[str, Answer]:
     def law(mode: Any) -> object:
         found = sparse_vector_law(THIRD, SMALL if mode not in ("single_threshold", "basic") else Decimal(0), 5, mode)
@@ -327,6 +372,23 @@ def _searches() -> dict[str, Answer]:
     }
 
 
+def voted() -> object:
+    """Classes by the votes of an ensemble, and the claim where a unit may change two chunks."""
+    ids = np.arange(400)
+    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, Hashed("salt"), ids=ids, progress=False)
+    mechanism = PrivateClassifier(
+        epsilon="6.6", delta="0.0001", chunks=41, cutoff=2, max_queries=3, chunker=Hashed("salt")
+    ).under(Relation.REPLACE_ONE, Unit("record"))
+    answers = mechanism.open(ensemble, entropy=seeded(5)).ask_many([0.5, 30.25, 55.5])
+    return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
+
+
+def first_label(rows: Any, labels: Any) -> Any:
+    """Below the mean of the chunk the class of its first row, else the other one."""
+    middle, first = rows.mean(), int(labels[0])
+    return lambda asked: np.where(asked < middle, first, 1 - first)
+
+
 def _mechanisms() -> dict[str, Answer]:
     rows = [0.1 * index for index in range(50)]
     row = Unit("row", 1)
@@ -350,7 +412,14 @@ def _mechanisms() -> dict[str, Answer]:
         mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
         found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
         cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
-        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+        curve = MixtureBoundary(1, SMALL)
+        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
+        others = [
+            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
+            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
+        ]
+        ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
+        return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
 
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
@@ -376,14 +445,25 @@ def _mechanisms() -> dict[str, Answer]:
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
         "sparse vector run": asked,
+        "propose, test, release": lambda: said(
+            ProposeTestRelease(epsilon=THIRD, delta=SMALL, local_sensitivity=THIRD)
+            .under(REPLACE, row)
+            .release((33.3, 10**9), entropy=seeded(3))
+        ),
         "stable release drawn": lambda: str(
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),
+        "private classes": voted,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
         "doubling": lambda: (
             Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "noise reduction": lambda: (
+            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
             .under(ADD, row)
             .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
         ),
@@ -453,7 +533,9 @@ def quick() -> dict[str, str]:
 
 def whole() -> dict[str, str]:
     """All of it."""
-    return quick() | _told({**_certified(), **_profiles(), **_searches(), **_mechanisms(), **_ledgers()})
+    return quick() | _told(
+        {**_certified(), **_stability_plans(), **_profiles(), **_searches(), **_mechanisms(), **_ledgers()}
+    )
 
 
 def _told(answers: Mapping[str, Answer]) -> dict[str, str]:

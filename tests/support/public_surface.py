@@ -48,6 +48,11 @@ FILTER: dict[str, object] = {
     "epsilon": 1, "delta_boundary": "1e-7", "delta_sum": "1e-7", "order_minus_one": 30, "offset": 1
 }  # fmt: skip
 ERM: dict[str, Any] = {"target_excess_risk": 1, "family": "ridge", "rows": 100, "dimension": 2, "regularisation": 1}
+PLANNED: dict[str, object] = {"max_queries": 20, "epsilon": 1, "delta": "1e-6", "beta": "0.05", "mode": "kov"}
+COUNTED: dict[str, object] = {
+    "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
+}  # fmt: skip
+NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
 WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
@@ -58,6 +63,7 @@ VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queri
 SIDES = {"values": "values are data", "distances": "distances are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
+OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
 
@@ -76,6 +82,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def squares() -> dpl.Scope:
+    """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
+    return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
 
 
 def kept() -> dpl.Ledger:
@@ -226,6 +237,11 @@ DOORS: dict[str, Door] = {
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
     ),
+    "NoiseReduction": Door(
+        dpl.NoiseReduction,
+        {"least": "0.1", "most": 2, "levels": 4, "accepts": 5, "check_epsilon": 1},
+        {"least": "least|most", "boundary": "boundary|noise"},
+    ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
     "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
@@ -282,12 +298,53 @@ DOORS: dict[str, Door] = {
         {"student": "learner", "rows": "queries|rows"},
         {"student": OWN_CODE},
     ),
+    "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
+    "ProposeTestRelease.released_from": Door(
+        of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
+    ),
     "SideBySide": Door(dpl.SideBySide, {"values": ["a", "b"], "distances": [1, 2]}, left=SIDES),
     "StableQueries": Door(dpl.StableQueries, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50}),
     "StableRelease": Door(dpl.StableRelease, {"epsilon": 1, "delta": "1e-6"}),
     "StableRelease.released_from": Door(of(lambda: dpl.StableRelease(1, "1e-6"), "released_from"), {"beta": "0.05"}),
     "stable_plan": Door(
         dpl.stable_plan, {"epsilon": 1, "delta": "1e-6", "cutoff": 2, "max_queries": 50, "beta": "0.05"}
+    ),
+    "subsample_plan": Door(dpl.subsample_plan, {**PLANNED, "cutoff": 2, "dissent": "0.3", "delta_split": "0.5"}),
+    "binclas_plan": Door(
+        dpl.binclas_plan, {"n": 10**8, "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
+    ),
+    "binclas_required_n": Door(
+        dpl.binclas_required_n, {"rate": "0.1", "vc": 1, **PLANNED, **COUNTED}, {"vc": "vc|dimension"}, OWN_SIZE
+    ),
+    "label_private_plan": Door(
+        dpl.label_private_plan,
+        {
+            "vc": 1,
+            "alpha": "0.1",
+            **{name: value for name, value in (PLANNED | COUNTED).items() if name not in NOT_OF_STUDENTS},
+        },
+        {"vc": "vc|dimension"},
+        OWN_SIZE,
+    ),
+    "soft_plan": Door(
+        dpl.soft_plan,
+        {"n": 10**8, "mu": lambda size: 1 / size, "zeta": "0.1", "uncertain": 2, **PLANNED},
+        {"max_queries": "max_queries|uncertain"},
+        {"mu": OWN_CODE},
+    ),
+    "PublicPool": Door(dpl.PublicPool, {"records": np.zeros(3)}),
+    "estimate_stability": Door(
+        dpl.estimate_stability,
+        {
+            "learner": lambda records, coins: lambda grid: np.zeros(len(grid)),
+            "sampler": lambda rng, n: rng.random(n),
+            "n": 3,
+            "grid": np.zeros(1),
+            "repetitions": 2,
+            "seed": 1,
+            "beta": "0.05",
+        },
+        left={"learner": OWN_CODE, "sampler": OWN_CODE, "n": "a number that is right draws as many records"},
     ),
     "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
     "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
@@ -359,7 +416,7 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
-        of(scope, "plan_training"),
+        of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
@@ -427,6 +484,8 @@ PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechan
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
     "StablePlan": "dpledger makes it",
+    **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
+    **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(
         ("Ledger", "Ledger.begin", "Ledger.resume"), "made with a store, a signer and a clock of the caller's own"

@@ -137,7 +137,7 @@ class Ensemble:
 
         A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
         (`try_learner` lets a learner say on made-up rows what is wrong).
-        Raises ParameterError for bad parameters and containers.
+        Raises ParameterError for bad parameters and containers; joblib's own error where a worker process dies.
         Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
         Python are set anew for each); nothing that it holds was computed of the private rows.
         """

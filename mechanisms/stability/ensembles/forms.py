@@ -2,7 +2,8 @@
 
 An entry is a number, or a word in the columns that are declared to hold words. The dtype, the categories and the index
 of a table tell of all its rows: none of them reaches a learner. Numbers are the nearest float64; what is no finite
-number counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where there is none.
+number, a date too, counts as `missing`, a public number. Words are read as `rows.word` reads them, "nan" where
+there is none.
 
 >>> form = Form.of(np.array([[1, 2], [3, 4]]), words=(), missing=0.0)
 >>> form.read([[5, "6"], [None, float("inf")]])

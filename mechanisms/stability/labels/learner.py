@@ -7,7 +7,7 @@
 Two uses. *Private records and public rows*: under the relations of the ensemble's chunker. *Private labels alone*:
 under label_flip the rows may be the features of records too, whose labels are not used: an ensemble of the first half
 by position, the rows of the second. Features are not protected then, and the record says so.
-Source: Bassily-Thakkar-Thakurta 2018, Algorithm 5; proofs: docs/proofs/stability.md, section 8.
+Source: Bassily-Thakkar-Thakurta 2018, Algorithm 5; proofs: docs/proofs/stability.md, section 9.
 
 >>> import numpy as np
 >>> from dpledger.mechanisms.entropy import seeded

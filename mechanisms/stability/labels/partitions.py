@@ -108,7 +108,7 @@ def histograms(scores: npt.NDArray[Any], bins: Wholes, distance: Distance) -> Hi
     """Which bins win, of scores[models, queries] in `bins` bins each query.
 
     Claim: where one model changes its scores, each distance moves by at most 1; where a winner changes, its distance is
-    0 before and after. Source: docs/proofs/stability.md, sections 5 and 9."""
+    0 before and after. Source: docs/proofs/stability.md, sections 5 and 10."""
     queries = scores.shape[1]
     values = np.empty((2, queries))
     distances = np.empty((2, queries), dtype=np.int64)

@@ -6,7 +6,7 @@
 
 A score near an edge of a bin splits the models among two; in the shifted partition they are together. A query whose
 first test passes is free. Source: Bassily-Thakkar-Thakurta 2018, Algorithms 6 to 8; proofs: docs/proofs/stability.md,
-section 9. `plans.soft` says which precision so many records give.
+section 10. `plans.soft` says which precision so many records give.
 
 >>> import numpy as np
 >>> from dpledger.mechanisms.entropy import seeded

@@ -36,7 +36,7 @@ from dpledger.mechanisms.stability.plans.promises import (
     read_mode,
 )
 from dpledger.mechanisms.stability.plans.sample_sizes import Agnostic, FromFunction, Realizable, SampleSize
-from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.plans.subsample import chunks_for, chunks_of_each
 from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests
 from dpledger.schema import one_of
 
@@ -75,7 +75,7 @@ class ClassifierPlan(PlanOfTests):
         """The chunks that every other way of testing would take for as many spoilt queries, by its name."""
         share = divided(self.beta, 3)
         found = compared(self.budget, self.spoilt + 1, self.max_queries, share, taken=self.mode)
-        return tuple((mode, chunks_for(distance, self.dissent)) for mode, distance in found)
+        return chunks_of_each(found, self.dissent)
 
     def words(self) -> str:
         """The plan in a few sentences."""
@@ -241,7 +241,10 @@ def _found(task: _Task, records: int, *, least: int, most: int) -> _Found | None
             cutoff, missing = cutoff + 1, missing + 1
             continue
         distance = distance_of(tests, task.max_queries, task.share)
-        chunks = chunks_for(distance, task.dissent)
+        try:
+            chunks = chunks_for(distance, task.dissent)
+        except InfeasiblePlan:
+            return None  # a larger cutoff takes more of them
         accuracy = task.learner.accuracy(records // chunks, divided(task.share, chunks))
         spoilt, wanted = _count(task, add(task.best_error, accuracy), chunks)
         if wanted <= cutoff or (task.mode == "gaussian" and wanted <= most):

@@ -26,13 +26,13 @@ from scipy.special import bdtrc
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import ZERO, in_own_context, own_context, subtract
 from dpledger.errors import InfeasiblePlan, WorkLimit
+from dpledger.mechanisms.stability.ensembles.ensemble import MOST_CHUNKS
 
 __all__ = ["divided", "fewest_votes", "least_chunk", "quantile", "tail_above", "tail_up_to", "wrong_beyond"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
 MOST_TRIALS = 10**12
-MOST_VOTES = 10**9  # chunks that a plan may ask for
 ROUNDING_UNIT = Decimal.from_float(2.0**-53)
 REST = 1e-14  # relative: what is left out of a sum is bounded by a geometric one when it is below this
 BLOCK = 256  # terms that are summed at first; each further block is four times as long
@@ -149,7 +149,7 @@ def fewest_votes(queries: int, failure: Decimal, *, dissent: Fraction, least: in
 
     Claim: if each of k independent voters is right with probability at least 3/4, whatever the query, then with
     probability at least 1 - failure at least (1 - dissent) k are right on each of `queries` queries. The tail is not
-    monotone in k, so that k itself is checked. Raises InfeasiblePlan above 10^9, and unless dissent > 1/4.
+    monotone in k, so that k itself is checked. Raises InfeasiblePlan above 2^20, and unless dissent > 1/4.
     Source: docs/proofs/stability_utility.md, "Votes"."""
     gap = dissent - (1 - RIGHT)
     if gap <= 0:
@@ -158,8 +158,8 @@ def fewest_votes(queries: int, failure: Decimal, *, dissent: Fraction, least: in
     with localcontext(outward.context(each)):
         hoeffding = math.ceil(-outward.ln(each) * gap.denominator**2 / (2 * gap.numerator**2))
     most = max(least, hoeffding) + 3  # one of three neighbours is allowed, and enough by Hoeffding's inequality
-    if most > MOST_VOTES:
-        raise InfeasiblePlan(f"{most} chunks would be needed for the votes: at most {MOST_VOTES} are planned")
+    if most > MOST_CHUNKS + 3:
+        raise InfeasiblePlan(f"{most} chunks would be needed for the votes: an ensemble has at most {MOST_CHUNKS}")
     wrong = Decimal("0.25")
     for start in range(least, most + 1, CHUNK):
         votes = np.arange(start, min(start + CHUNK, most + 1))

@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, text, whole
-from dpledger.errors import ParameterError
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS
 from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, fewest_votes
 from dpledger.mechanisms.stability.plans.promises import (
@@ -27,7 +29,7 @@ from dpledger.mechanisms.stability.plans.promises import (
 )
 from dpledger.mechanisms.stability.stable_tests import StableMode
 
-__all__ = ["SubsamplePlan", "chunks_for", "subsample_plan"]
+__all__ = ["SubsamplePlan", "chunks_for", "chunks_of_each", "subsample_plan"]
 
 HALF = Decimal("0.5")
 MOST_CUTOFF = 10**9
@@ -49,7 +51,7 @@ class SubsamplePlan(PlanOfTests):
         """The chunks that every other way of testing would take for its distance, by its name; the least first."""
         cutoff = self.cutoff or self.max_queries
         found = compared(self.budget, cutoff, self.max_queries, multiply(self.beta, HALF), taken=self.mode)
-        return tuple((mode, chunks_for(distance, self.dissent)) for mode, distance in found)
+        return chunks_of_each(found, self.dissent)
 
     def words(self) -> str:
         """The plan in a few sentences."""
@@ -70,8 +72,25 @@ def _asked(terms: tuple[tuple[str, int], ...]) -> str:
 
 def chunks_for(distance: int, dissent: Fraction) -> int:
     """The least k whose votes are that far from another winner when at most dissent k of them are wrong:
-    2 (distance + 1)/(1 - 2 dissent). Source: docs/proofs/stability_utility.md, "Votes"."""
-    return max(3, math.ceil(2 * (distance + 1) / (1 - 2 * dissent)))
+    2 (distance + 1)/(1 - 2 dissent). InfeasiblePlan above 2^20. Source: docs/proofs/stability_utility.md, "Votes"."""
+    needed = max(FEWEST_CHUNKS, math.ceil(2 * (distance + 1) / (1 - 2 * dissent)))
+    if needed > MOST_CHUNKS:
+        raise InfeasiblePlan(
+            f"{needed} chunks would be needed, an ensemble has at most {MOST_CHUNKS}: take a larger epsilon, fewer "
+            "queries, or a smaller cutoff"
+        )
+    return needed
+
+
+def chunks_of_each(
+    distances: tuple[tuple[StableMode, int], ...], dissent: Fraction
+) -> tuple[tuple[StableMode, int], ...]:
+    """The chunks that each distance takes; those that no ensemble has are left out."""
+    found: list[tuple[StableMode, int]] = []
+    for mode, distance in distances:
+        with suppress(InfeasiblePlan):
+            found.append((mode, chunks_for(distance, dissent)))
+    return tuple(found)
 
 
 def subsample_plan(
