@@ -92,17 +92,19 @@ def _flights():
     return rows.astype(float), (table["delay"] > LATE).to_numpy(int)
 
 
-def flight_late(full, *, by_plane=False):
-    """Models weigh both classes alike, and half of the flights asked about were late: who always says the same is right
-    on half of them. One chunk has about 150 flights."""
+def flight_late(full, *, by_plane=False, as_they_come=False):
+    """Models weigh both classes alike, and half of the flights asked about were late, so that who always says the same
+    is right on half of them; `as_they_come`: as many as there are, about a quarter. One chunk has about 150 flights."""
     rows, labels = _flights()
     held = np.arange(len(labels)) % EVERY == 0
     queries = 1000 if full else 100
-    each = (5 if full else 2) * queries // 2
+    number = (5 if full else 2) * queries
     rng = np.random.default_rng([SEED, 1])
-    asked = rng.permutation(
-        np.concatenate([rng.choice(np.flatnonzero(held & (labels == kind)), each, False) for kind in (0, 1)])
-    )
+    if as_they_come:
+        asked = rng.choice(np.flatnonzero(held), number, False)
+    else:
+        halves = [rng.choice(np.flatnonzero(held & (labels == kind)), number // 2, False) for kind in (0, 1)]
+        asked = rng.permutation(np.concatenate(halves))
     fitted = np.flatnonzero(~held)
     if not full:
         fitted = fitted[: len(fitted) // 5]
@@ -153,7 +155,7 @@ def nearer_mean(rows, labels):
 
 
 def made_up(full):
-    """Two classes around -1 and 1 with deviation 0.28 along one of three columns: a point in 5,600 is on the wrong side.
+    """Two classes around -1 and 1, of deviation 0.28 along one of three columns: a point in 5,600 is on the wrong side.
     A twentieth of the labels, of the truth as well, are turned over."""
     records, asked, chunks = (1_000_000, 100_000, 4000) if full else (60_000, 2000, 400)
     rng = np.random.default_rng([SEED, 3])

@@ -92,12 +92,17 @@ def mechanism(one, mode, epsilon):
     )
 
 
+def tail_of(classifier):
+    """The delta of its price: Gaussian tests are cheaper by their profile, the others by their claim."""
+    return DELTA if classifier.mode == "gaussian" else None
+
+
 def answered(one, ensemble, classifier, run):
     """One run through a ledger of its own: a class for each query that was asked, -1 for UNSTABLE."""
     book = dpl.Ledger.in_memory()
-    budget = dpl.ApproxDP(2 * classifier.epsilon, 4 * classifier.delta)  # room to spare: Gaussian tests take a bit more
+    budget = dpl.ApproxDP(classifier.epsilon, 2 * DELTA)  # of delta, half is for adding up
     scope = book.scope(one.name, unit=one.unit, relation=one.relation, budget=budget)
-    with scope.open(classifier, ensemble) as session:
+    with scope.open(classifier, ensemble, tail_delta=tail_of(classifier)) as session:
         answers = session.ask_many(one.asked[one.turn(run)])
     return np.array([-1 if answer is dpl.UNSTABLE else answer for answer in answers], dtype=np.int64)
 

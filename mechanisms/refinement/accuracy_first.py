@@ -41,6 +41,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
+from dpledger.mechanisms.refinement.doubling import named
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
@@ -87,17 +88,17 @@ class AccuracyFirst:
     `family`: ridge (labels in [-label_bound, label_bound]) or logistic (labels above 0 against all others). `rows`,
     `dimension`: how many examples of how many features there are, public. Under add_remove, where their number is
     private, `rows` is what sums of losses are divided by, fixed beforehand and at best a little more than there are;
-    a run on more than 16 times as many publishes nothing. `regularisation`: lambda, from 10^-6.
-    `feature_bound`, `label_bound`: public; each row of features is divided by its bound and shrunk into the l1 ball of
-    radius 1, each label clipped, and what is no number counts as 0. `target`: the label's column, where the data are
-    one table; else they are a pair (features, labels). `beta`: the chance that a hypothesis that passes is worse than
-    the target. `perturbed`: whether a chain publishes the sums of ridge ("covariance", its default) or the minimiser
-    ("output"); `post`: "reference" solves noisy sums as they are, for comparison. `noise`: of the chain; "gaussian" has
-    a rho, or by a `boundary` an epsilon and a delta. `radius`: of the ball that hypotheses are projected on.
-    `calibration`: how the check is set. `levels`: how many hypotheses there may be, of epsilons in equal ratios from
-    `least_epsilon` (default: 1/rows, or the least whose noise is quick to draw) to `most_epsilon` (default: 4 times
-    what the first utility theorem takes); of Gaussian noise from `least_mu` to `most_mu`. `keep`: only the first so
-    many of them are used. Data never raise."""
+    the guarantee assumes that there are at most 16 times as many, and a run on more publishes nothing, which tells
+    that. `regularisation`: lambda, from 10^-6. `feature_bound`, `label_bound`: public; each row of features is divided
+    by its bound and shrunk into the l1 ball of radius 1, each label clipped, and what is no number counts as 0.
+    `target`: the label's column, where the data are one table; else they are a pair (features, labels). `beta`: the
+    chance that a hypothesis that passes is worse than the target. `perturbed`: whether a chain publishes the sums of
+    ridge ("covariance", its default) or the minimiser ("output"); `post`: "reference" solves noisy sums as they are,
+    for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
+    the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
+    may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
+    draw) to `most_epsilon` (default: 4 times what the first utility theorem takes); of Gaussian noise from `least_mu`
+    to `most_mu`. `keep`: only the first so many of them are used. Data never raise."""
 
     target_excess_risk: Positive
     family: Family
@@ -135,7 +136,9 @@ class AccuracyFirst:
         for field in unused:
             if getattr(self, field) is not None:
                 raise ParameterError(field, str(getattr(self, field)), f"None: levels of {self.noise} noise are others")
-        _run_of(self)
+        run = _run_of(self)
+        with named(f"most{run.levels.suffix}", run.most):
+            self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """The same mechanism for this relation and unit, its levels fixed. RelationError if it names others;
@@ -204,6 +207,7 @@ class AccuracyFirst:
             "tolerance": round_up(run.problem.tolerance, digits=_DIGITS),
             "sensitivity": run.levels.plan.sensitivity,
             "norm": run.problem.norm,
+            "assumes": None if run.problem.counts_are_public else f"there are at most {run.problem.most_rows} rows",
             "justification": run.problem.why,
             "query_sensitivity": run.check.moved,
             "query_justification": QUERY_WHY,
@@ -362,6 +366,8 @@ def _run_of(mechanism: AccuracyFirst) -> _Run:
         relation=risk.relation,
         suffix="_epsilon" if laplace else "_mu",
     )
+    with named(f"least{levels.suffix}", least):
+        levels.require_noise()
     if risk.largest_entry / float(grid) >= SMALL:
         expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
         raise ParameterError(f"most{levels.suffix}", str(most), expected)

@@ -52,6 +52,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["Doubled", "Doubling", "Judged", "error_of", "named"]
 
+_FROM_WHICH = "a number from which follows"
 _WORST = Decimal(2**53)  # the error that is no number counts as
 
 
@@ -260,7 +261,8 @@ def named(field: str, value: Decimal) -> Iterator[None]:
     try:
         yield
     except ParameterError as error:
-        raise ParameterError(field, text(value), f"a number from which follows {error.expected}") from None
+        expected = f"{_FROM_WHICH} {error.expected.removeprefix(_FROM_WHICH).lstrip()}"
+        raise ParameterError(field, text(value), expected) from None
 
 
 def _doubled(first: Decimal, times: int) -> Decimal:

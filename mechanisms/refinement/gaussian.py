@@ -155,7 +155,8 @@ def averages(
 ) -> Callable[[Decimal], npt.NDArray[np.float64]]:
     """What levels mu that grow finer are answered with: the mean of what was published, weighted by precision.
 
-    Claim: the precisions of what was published add up to at most that of the level, exactly."""
+    Claim: the precisions of what was published add up to at most that of the level, exactly: what counts as spent is
+    rounded up."""
     moved = Sensitivity(plan.sensitivity, "l2", justification)
     mean: npt.NDArray[np.float64] = np.zeros(len(steps))
     spent = Fraction(0)
@@ -165,7 +166,7 @@ def averages(
         noise = plan.step(mu, spent)
         published = to_floats(draw(noise, steps, sensitivity=moved, entropy=entropy), plan.grid)
         precision = 1 / Fraction(noise.sigma) ** 2
-        spent += precision
+        spent = _shortened(spent + precision)
         mean = mean + float(precision / spent) * (published - mean)
         return mean.copy()
 
@@ -215,3 +216,10 @@ def _root_above(number: Fraction) -> Fraction:
     """A rational number that is at least the square root, by less than 2^-60 of it."""
     product = number.numerator * number.denominator << 128
     return Fraction(math.isqrt(product - 1) + 1, number.denominator << 64)
+
+
+def _shortened(number: Fraction) -> Fraction:
+    """A rational number of few digits that is at least the positive `number`, by less than 2^-190 of it."""
+    places = 192 - (number.numerator.bit_length() - number.denominator.bit_length())
+    scaled = number * Fraction(2) ** places
+    return -(-scaled.numerator // scaled.denominator) / Fraction(2) ** places

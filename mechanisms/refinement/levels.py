@@ -33,6 +33,7 @@ from dpledger.mechanisms import noise as doors
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity
 from dpledger.mechanisms.numeric.grid import Floats, to_floats
+from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.refinement.gaussian import GaussianPlan, averages, gaussian_plan, noise_multiplier
 from dpledger.mechanisms.refinement.laplace import LaplacePlan, laplace_plan
 from dpledger.relations import Relation
@@ -89,6 +90,20 @@ class Levels:
                 return gaussian_plan(self.most, self.moved, self.entries, self.grid)
             case _:
                 assert_never(self.noise)
+
+    def require_noise(self) -> None:
+        """ParameterError unless every level has noise that can be drawn, whatever was published before it. The largest
+        is that of the first one; or, of Gaussian noise, what the second one adds, where levels are close: those after
+        it add more precision, up to rounding."""
+        match self.plan:
+            case LaplacePlan() as plan:
+                plan.noise(self.least)
+            case GaussianPlan() as plan:
+                first = plan.step(self.least, Fraction(0))
+                second = plan.step(self.number(2), 1 / Fraction(first.sigma) ** 2)
+                derived(multiply(second.sigma, 2), mu=self.least)
+            case _:
+                assert_never(self.plan)
 
     def number(self, k: int) -> Decimal:
         """Of level k, from 1."""

@@ -103,12 +103,13 @@ class NoiseReduction(Vouched):
             plan, _ = walk.plan, walk.law(self.levels)
         check_map(plan.grid, self.bound, self.missing)
         with named("least", self.least):
-            plan.noise(self.least)
+            walk.require_noise()
         if self.share is not None and not self.share < 1:
             raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
         with named("check_epsilon", self.check_epsilon):
             self._tests()
-        self.claim()
+        with named("most", self.most):
+            self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
         """As `Vouched.under`, for both sensitivities."""

@@ -128,6 +128,18 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.reduction import (
         NoiseReduction as NoiseReduction,
     )
+    from dpledger.mechanisms.selection.exponential import (
+        ExponentialMechanism as ExponentialMechanism,
+    )
+    from dpledger.mechanisms.selection.permute_and_flip import (
+        PermuteAndFlip as PermuteAndFlip,
+    )
+    from dpledger.mechanisms.selection.randomized_response import (
+        RandomizedResponse as RandomizedResponse,
+    )
+    from dpledger.mechanisms.selection.scores import (
+        Segments as Segments,
+    )
     from dpledger.mechanisms.stability.answers import (
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
@@ -330,6 +342,10 @@ _HOME = {
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
+    "dpledger.mechanisms.selection.exponential": ("ExponentialMechanism",),
+    "dpledger.mechanisms.selection.permute_and_flip": ("PermuteAndFlip",),
+    "dpledger.mechanisms.selection.randomized_response": ("RandomizedResponse",),
+    "dpledger.mechanisms.selection.scores": ("Segments",),
     "dpledger.mechanisms.stability.answers": (
         "UNSTABLE",
         "SideBySide",

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from dpledger.accounting.composition import Chain, LaplaceLaw, Sequence, SparseVectorLaw
+from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, PureDP
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
@@ -50,7 +51,10 @@ BAD: tuple[dict[str, object], ...] = (
     *each("keep", 0, 1000),
     {"levels": 50_000, "least_epsilon": "0.0001", "most_epsilon": "0.000100000001"},
     *each("most_epsilon", "1e17"),
-    *each("least_epsilon", 0, 10**9),
+    *each("least_epsilon", 0, 10**9, "1e-30"),
+    {"noise": "gaussian", "least_mu": "1e-30"},
+    {"noise": "gaussian", "most_mu": 10**9, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
+    {"noise": "gaussian", "least_mu": "1e-16", "most_mu": "1.00000003e-16"},
 )
 
 
@@ -262,8 +266,20 @@ def test_the_excess_of_too_many_rows_is_over_the_best_in_the_ball(family: Family
     assert found.excess(outside) < -0.01
 
 
+def test_a_best_in_the_ball_that_is_not_found_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.05").under(Relation.ADD_REMOVE, Unit("patient"))
+    data = np.tile([0.3, 0.15], (480, 1)), np.ones(480)
+    assert not mechanism.release(data, entropy=seeded(1)).outside_guarantee
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.shared._HALVINGS", 0)
+    release = mechanism.release(data, entropy=seeded(1))
+    assert release.outside_guarantee
+    assert release.value.theta == ()
+    assert release.parts == mechanism.parts()
+
+
 def test_far_too_many_rows_are_not_answered() -> None:
     mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.3").under(Relation.ADD_REMOVE, Unit("patient"))
+    assert mechanism.parameters()["assumes"] == "there are at most 640 rows"
     for count, outside in ((0, False), (40, False), (640, False), (641, True)):
         release = mechanism.release((np.zeros((count, 2)), np.zeros(count)), entropy=seeded(1))
         assert release.outside_guarantee is outside

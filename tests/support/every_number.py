@@ -84,6 +84,7 @@ from dpledger.mechanisms.refinement import (
     Judged,
     NoiseReduction,
 )
+from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
@@ -441,6 +442,17 @@ def _mechanisms() -> dict[str, Answer]:
         ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
         return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
 
+    def chosen() -> object:
+        makes = (ExponentialMechanism, PermuteAndFlip)
+        ready = [make(candidates=9, epsilon=THIRD, sensitivity="0.3").under(REPLACE, row) for make in makes]
+        asked = RandomizedResponse(answers=("a", "b", "c"), epsilon=THIRD)
+        data = Segments([33.3, "0.1", 34], [3, 2, 3])
+        answers = asked.release(["a", "c", None], entropy=seeded(3)).value
+        return [
+            *((dict(one.parameters()), one.release(data, entropy=seeded(3)).value, one.loss(THIRD)) for one in ready),
+            answers,
+        ]
+
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
         one = noise.Sensitivity(1, "l1", "a number")
@@ -461,6 +473,7 @@ def _mechanisms() -> dict[str, Answer]:
 
     return {
         "doors of noise": doors,
+        "choices": chosen,
         "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),

@@ -229,6 +229,15 @@ DOORS: dict[str, Door] = {
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1}),
     "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
+    "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
+    "ExponentialMechanism.loss": Door(dpl.ExponentialMechanism(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
+    "PermuteAndFlip": Door(dpl.PermuteAndFlip, {"candidates": ("a", "b"), "epsilon": 1}),
+    "PermuteAndFlip.loss": Door(dpl.PermuteAndFlip(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
+    "RandomizedResponse": Door(dpl.RandomizedResponse, {"answers": ("a", "b"), "epsilon": 1}),
+    "RandomizedResponse.estimate": Door(
+        dpl.RandomizedResponse(answers=("a", "b"), epsilon=1).estimate, {"published": ("a", "b", "a")}
+    ),
+    "Segments": Door(dpl.Segments, {"scores": [1, 2], "counts": [3, 4]}),
     "Gaussian": Door(dpl.Gaussian, {"noise_multiplier": 1}),
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),

@@ -232,12 +232,13 @@ class Risk(ABC, Generic[Examples]):
         return round_up((moved + 2 * self.off) * ABOVE, digits=_DIGITS)
 
     def solved(self, features: Steps, labels: Steps) -> Solved:
-        """The problem on examples in steps."""
-        examples = self.examples(features, labels)
+        """The problem on examples in steps; of more rows than there may be, on the first of them, and not certified."""
+        most = self.most_rows
+        examples = self.examples(features[:most], labels[:most])
         found = self.minimum(examples)
         least = self._least_in_ball(examples, found)
         return Solved(
-            certified=found.certified and least is not None and len(features) <= self.most_rows,
+            certified=found.certified and least is not None and len(features) <= most,
             statistic=lambda power: self.statistic(examples, found, power),
             excess=lambda theta: self.risk(theta, examples) - (least or 0.0),
         )

@@ -15,7 +15,6 @@ Ensemble(...)
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
@@ -34,6 +33,7 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     check_learner,
     packed,
     trained,
+    unpacked,
     voted,
 )
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
@@ -137,9 +137,11 @@ class Ensemble:
 
         A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
         (`try_learner` lets a learner say on made-up rows what is wrong).
-        Raises ParameterError for bad parameters and containers; joblib's own error where a worker process dies.
-        Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
-        Python are set anew for each); nothing that it holds was computed of the private rows.
+        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied; joblib's own
+        error where a worker process dies.
+        Assumes: the learner keeps nothing from one chunk to the next (it is copied, functions and what they close
+        over too, and the generators of numpy, Python and torch are set anew for each); nothing that it holds was
+        computed of the private rows.
         """
         check_learner(learner)
         chunks = _public_count(chunks)
@@ -306,11 +308,7 @@ def _train(
             from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
 
             each = (delayed(work.packed)(chunk, number) for number, chunk in tasks())
-            for found in Parallel(n_jobs=jobs, return_as="generator")(each):
-                models.append(_unpacked(found))
+            for number, found in enumerate(Parallel(n_jobs=jobs, return_as="generator")(each)):
+                models.append(unpacked(found, number=number))
                 advance(1)
     return tuple(models)
-
-
-def _unpacked(model: bytes | None) -> Predict | None:
-    return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker

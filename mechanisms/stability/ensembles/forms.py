@@ -65,7 +65,7 @@ class Form:
         words. Raises where rows are ragged."""
         if self.names is not None:
             return self._table(rows)
-        array = np.asarray(rows) if _names(rows) is None else rows.to_numpy()
+        array = _array(rows)
         if not self.words:
             return _numbers(array, self.missing)
         if array.ndim == 1:
@@ -137,7 +137,7 @@ def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:
 
 def numbers_of(labels: Any) -> npt.NDArray[np.float64]:
     """Labels, or what a model predicts, as numbers: NaN for what is none. Each by itself."""
-    array = np.asarray(labels)
+    array = _array(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     return numbers(array if array.ndim == 1 else list(array), missing=np.nan)
@@ -156,6 +156,12 @@ def _names(rows: Any) -> tuple[Any, ...] | None:
     if len(set(names)) != len(names):
         raise ParameterError("data", "a table with two columns of one name", "columns with names of their own")
     return names
+
+
+def _array(rows: Any) -> npt.NDArray[Any]:
+    """Rows as an array; what is masked in it is no number."""
+    found = array_of(rows)
+    return np.asarray(rows) if found is None else found
 
 
 def _is_series(row: Any) -> bool:

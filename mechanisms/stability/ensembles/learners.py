@@ -24,12 +24,13 @@ True
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import importlib
 import inspect
 import io
+import pickle
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.stability.ensembles.copies import own
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
 from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
@@ -56,6 +58,7 @@ __all__ = [
     "packed",
     "seed_of",
     "trained",
+    "unpacked",
     "voted",
 ]
 
@@ -64,17 +67,21 @@ Predict: TypeAlias = Callable[[Any], Any]
 Learner: TypeAlias = Any
 """An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
 
-_FAILS = (Exception, SystemExit)  # of the learner's code: what it raises depends on private rows
 _WORLD = threading.RLock()  # generators, filters and streams that all threads share
 
 
 def check_learner(learner: Learner) -> None:
-    """ParameterError for what is no learner."""
+    """ParameterError for what is no learner, or cannot be copied."""
     is_estimator = hasattr(learner, "fit") and hasattr(learner, "predict") and not isinstance(learner, type)
     if not is_estimator and not callable(learner):
         raise ParameterError(
             "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"
         )
+    try:
+        _unfitted(learner)
+    except Exception as error:
+        expected = f"a learner that can be copied, so that no two chunks share it ({error})"
+        raise ParameterError("learner", type(learner).__name__, expected) from error
 
 
 def trained(
@@ -89,7 +96,9 @@ def trained(
             if not len(rows):
                 return None
             return answering(fitted(learner, rows, labels, seed), classes)
-    except _FAILS:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # of the learner's code: what it raises depends on private rows
         return None
 
 
@@ -135,7 +144,9 @@ def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int | N
     try:
         with _alone(number):
             named = named_by(predict(own_copy(rows)), classes)
-    except _FAILS:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return
     if named.shape == votes.shape:
         votes[:] = named
@@ -143,8 +154,11 @@ def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int | N
 
 def own_copy(rows: Any) -> Any:
     """A copy for one model: what it alters, the next one does not see."""
-    is_flat = hasattr(rows, "iloc") or (isinstance(rows, np.ndarray) and rows.dtype != object)
-    return copy.copy(rows) if is_flat else copy.deepcopy(rows)
+    if isinstance(rows, np.ndarray):
+        is_flat = not rows.dtype.hasobject
+    else:
+        is_flat = hasattr(rows, "iloc") and not np.any(rows.dtypes == np.dtype(object))
+    return rows.copy() if is_flat else own(rows)
 
 
 def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int) -> bytes | None:
@@ -152,7 +166,20 @@ def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int
     predict = trained(learner, chunk, form=form, classes=classes, number=number)
     try:
         return None if predict is None else _as_bytes(predict)
-    except _FAILS:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
+
+
+def unpacked(model: bytes | None, *, number: int) -> Predict | None:
+    """What `packed` packed; None for a model that does not travel back."""
+    try:
+        with apart(), _alone(number):
+            return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None
 
 
@@ -166,10 +193,17 @@ def _as_bytes(predict: Predict) -> bytes:
     return found
 
 
+def _torch() -> Any:
+    """torch, whose generator starts from a public constant and goes on from chunk to chunk; None where nobody imported
+    it."""
+    return sys.modules.get("torch")
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """Run learners' code, one thread at a time, and then put the generators back that belong to the whole process."""
-    with _WORLD:
+    torch = _torch()
+    with _WORLD, contextlib.nullcontext() if torch is None else torch.random.fork_rng():
         ours, theirs = np.random.get_state(), random.getstate()
         try:
             yield
@@ -189,6 +223,8 @@ def _alone(number: int) -> Iterator[int]:
     seed = seed_of(number)
     np.random.seed(seed)
     random.seed(seed)
+    if (torch := _torch()) is not None:
+        torch.manual_seed(seed)
     with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield seed
@@ -221,8 +257,8 @@ def fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
         model.fit(rows) if labels is None else model.fit(rows, labels)
         predict = model.predict
     else:
-        own = copy.deepcopy(learner)
-        predict = own(rows, labels, seed=seed) if _takes_seed(own) else own(rows, labels)
+        train = own(learner)
+        predict = train(rows, labels, seed=seed) if _takes_seed(train) else train(rows, labels)
         if not callable(predict):
             raise TypeError("a learner that returns no function")
     return predict
@@ -236,15 +272,15 @@ def _takes_seed(function: Any) -> bool:
 
 
 def _unfitted(learner: Any) -> Any:
-    """A copy that was never fitted, as scikit-learn makes it; of what does not say its parameters, a deep copy."""
+    """A copy that was never fitted, as scikit-learn makes it; of what does not say its parameters, one of all of it."""
     if isinstance(learner, type):
         return learner
     if hasattr(learner, "__sklearn_clone__"):
-        return learner.__sklearn_clone__()
+        return own(learner.__sklearn_clone__())
     if hasattr(learner, "get_params"):
         parameters = learner.get_params(deep=False)
         return type(learner)(**{name: _unfitted(value) for name, value in parameters.items()})
-    return copy.deepcopy(learner)
+    return own(learner)
 
 
 def _seed(model: Any, seed: int) -> None:
