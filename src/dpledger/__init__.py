@@ -153,6 +153,22 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.stability.ensembles.rehearsal import (
         try_learner as try_learner,
     )
+    from dpledger.mechanisms.stability.labels.learner import (
+        LabelPrivateLearner as LabelPrivateLearner,
+        Lesson as Lesson,
+    )
+    from dpledger.mechanisms.stability.labels.partitions import (
+        bins_of_width as bins_of_width,
+    )
+    from dpledger.mechanisms.stability.labels.soft import (
+        SoftLabels as SoftLabels,
+    )
+    from dpledger.mechanisms.stability.labels.soft_run import (
+        SoftQuery as SoftQuery,
+    )
+    from dpledger.mechanisms.stability.labels.student import (
+        Student as Student,
+    )
     from dpledger.mechanisms.stability.on_average import (
         MeanSquare as MeanSquare,
         PublicPool as PublicPool,
@@ -337,6 +353,14 @@ _HOME = {
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
     "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
+    "dpledger.mechanisms.stability.labels.learner": (
+        "LabelPrivateLearner",
+        "Lesson",
+    ),
+    "dpledger.mechanisms.stability.labels.partitions": ("bins_of_width",),
+    "dpledger.mechanisms.stability.labels.soft": ("SoftLabels",),
+    "dpledger.mechanisms.stability.labels.soft_run": ("SoftQuery",),
+    "dpledger.mechanisms.stability.labels.student": ("Student",),
     "dpledger.mechanisms.stability.on_average": (
         "MeanSquare",
         "PublicPool",

@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word
 
-__all__ = ["Column", "Form", "classes_of", "finite_or_nan"]
+__all__ = ["Column", "Form", "classes_of", "finite_or_nan", "numbers_of", "scores_of"]
 
 Column = str | int
 
@@ -130,12 +130,22 @@ def finite_or_nan(number: object, *, field: str) -> float:
 
 def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:
     """Labels, or what a model predicts, as classes: int64, -1 for what is none of 0 to classes - 1. Each by itself."""
+    values = numbers_of(labels)
+    known = (values >= 0) & (values < classes) & (values == np.floor(values))
+    return np.where(known, values, -1).astype(np.int64)
+
+
+def numbers_of(labels: Any) -> npt.NDArray[np.float64]:
+    """Labels, or what a model predicts, as numbers: NaN for what is none. Each by itself."""
     array = _array(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    values = numbers(array if array.ndim == 1 else list(array), missing=np.nan)
-    known = (values >= 0) & (values < classes) & (values == np.floor(values))
-    return np.where(known, values, -1).astype(np.int64)
+    return numbers(array if array.ndim == 1 else list(array), missing=np.nan)
+
+
+def scores_of(answers: Any) -> npt.NDArray[np.float64]:
+    """What a model predicts as scores from 0 to 1, clipped; NaN for what is no number."""
+    return np.clip(numbers_of(answers), 0.0, 1.0)
 
 
 def _names(rows: Any) -> tuple[Any, ...] | None:
