@@ -90,16 +90,13 @@ def check_sample(data: object, *, bits: int | None = None) -> None:
     if not isinstance(data, LabeledSample):
         raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
     rows = array_of(data.x)
-    if bits is not None and rows is not None and rows.ndim == 2:
-        if rows.shape[1] != bits:
-            raise ParameterError("x", f"{rows.shape[1]} columns", f"{bits} columns: one bit each")
-    elif bits is None:
-        _checked("x", check_column, data.x)
-    else:
-        _checked("x", check_rows if rows is None else check_column, data.x)
-    _checked("y", check_column, data.y)
+    wide = bits is not None and (rows is None or rows.ndim == 2)
+    if wide and rows is not None and rows.shape[1] != bits:
+        raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
+    (check_rows if wide else check_column)(data.x)
+    check_column(data.y)
     if tally(data.x) != tally(data.y):
-        raise ParameterError("y", "another number of labels than of rows", "one label a row")
+        raise ParameterError("data", "another number of labels than of rows", "one label a row")
 
 
 def check_users(data: object, *, examples: int) -> None:
@@ -108,9 +105,9 @@ def check_users(data: object, *, examples: int) -> None:
         raise ParameterError("data", type(data).__name__, "UserSample(x, y)")
     for field, values in (("x", data.x), ("y", data.y)):
         if not isinstance(values, np.ndarray) or values.ndim != 2 or values.shape[1] != examples:
-            raise ParameterError(field, type(values).__name__, f"an array of shape (users, {examples})")
+            raise ParameterError("data", f"{field}: {type(values).__name__}", f"arrays of shape (users, {examples})")
     if data.x.shape != data.y.shape:
-        raise ParameterError("y", "another number of users than in x", "one label an example")
+        raise ParameterError("data", "another number of users in y than in x", "one label an example")
 
 
 def points_of(x: object, points: int) -> Points:
@@ -170,7 +167,7 @@ def _digits(found: Points, width: int) -> BitRows:
 
 
 def _of_numbers(values: npt.NDArray[np.float64]) -> BitRows:
-    known = ~np.isnan(values).any(axis=1)
+    known = np.asarray(~np.isnan(values).any(axis=1))
     return BitRows((values >= 0.5).astype(np.uint8) * known[:, None].astype(np.uint8), known)
 
 
@@ -191,10 +188,3 @@ def _point(row: object, points: int) -> int | None:
     if value >= points - 1:
         return points - 1
     return round(value) if value > 0 else 0
-
-
-def _checked(field: str, check: Any, values: object) -> None:
-    try:
-        check(values)
-    except ParameterError as error:
-        raise ParameterError(field, error.value, error.expected) from None
