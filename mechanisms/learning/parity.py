@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -33,26 +33,35 @@ from pydantic import Field
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure, PureDP
 from dpledger.accounting.learning.parity import capped_delta, first_of_runs, greatest_rate, one_run, until_success
-from dpledger.decimals import multiply, round_up
+from dpledger.decimals import Number, multiply, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.parity_runs import Found, ParityRuns
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
+from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_size, stays_failed
+from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import happens
 from dpledger.mechanisms.numeric.one_shot import OneShot, exactly_one
+from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, OptionalPositive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["FAIL", "Failed", "ParityAnswer", "PrivateParityLearner", "RepeatedParity", "RepetitionMode"]
+__all__ = ["FAIL", "Failed", "ParityAnswer", "PrivateParityLearner", "RepeatedParity"]
 
+_PLACE_BITS = 64
 Dimension = Annotated[Whole, Field(strict=True, ge=1, le=2**20)]
 Runs = Annotated[Whole, Field(strict=True, ge=1, le=2**53 - 1)]
 
-RepetitionMode: TypeAlias = Literal["basic", "first_success", "until_success"]
+
+class _Repetition(NamedTuple):
+    """How runs are repeated; `runs` where there are so many at most."""
+
+    mode: RepetitionMode | Literal["once"]
+    runs: int
 
 
 class Failed(StrEnum):
@@ -87,15 +96,20 @@ class _Parity(OneShot):
         check_sample(data, bits=self.dimension)
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
-        """So many independent releases."""
-        return _answers(self._many(self._on(data), size, entropy), self.dimension)
+        """The places of so many independent releases; -1 of FAIL."""
+        found = self._many(self._on(data), size, entropy)
+        places = found.numbers.astype(np.int64 if self.dimension < _PLACE_BITS else object)
+        places[~found.fits] = -1
+        return places
 
     def _on(self, data: LabeledSample) -> ParityRuns:
         self.inspect(data)
         return ParityRuns.on(data, self.dimension, self._rate, self.fail_probability)
 
-    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
-        raise NotImplementedError
+    def plan(self, alpha: Number, beta: Number) -> SampleSize:
+        """How many records are enough for an error of at most alpha where a parity fits all, but with probability beta,
+        FAIL included. InfeasiblePlan where FAIL alone is more frequent."""
+        return parity_size(self.dimension, self._rate, self._failed, alpha, beta)
 
     def _check(self) -> None:
         exactly_one(epsilon=self.epsilon, sampling_rate=self.sampling_rate)
@@ -103,17 +117,31 @@ class _Parity(OneShot):
             raise ParameterError("sampling_rate", self.sampling_rate, "a number in (0, 1): at 1 nothing is hidden")
 
     @property
+    def _repetition(self) -> _Repetition:
+        return _Repetition("once", 1)
+
+    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
+        return runs.many(size, entropy)
+
+    @property
+    def _failed(self) -> Decimal:
+        """The probability of FAIL where a parity fits."""
+        return self.fail_probability
+
+    @property
     def _rate(self) -> Decimal:
-        raise NotImplementedError
+        if self.sampling_rate is not None:
+            return self.sampling_rate
+        assert self.epsilon is not None, "one of the two is given"
+        return _rate_for(self.epsilon, self._repetition, self.fail_probability, self._relation, rows_of(self.unit))
+
+    def _price(self, repetition: _Repetition) -> Decimal:
+        return _priced(repetition, self._rate, self.fail_probability, self._relation, rows_of(self.unit))
 
     @property
     def _relation(self) -> Relation:
         """Where none is fixed yet, the one under which most is lost."""
         return self.relation or Relation.REPLACE_ONE
-
-    @property
-    def _rows(self) -> int:
-        return 1 if self.unit is None else self.unit.max_contributions
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
@@ -151,7 +179,7 @@ class PrivateParityLearner(_Parity):
 
     def claim(self) -> PureDP:
         """The epsilon of the rate: at most the one asked for."""
-        return PureDP(_price("once", 1, self._rate, self.fail_probability, self._relation, self._rows))
+        return PureDP(self._price(self._repetition))
 
     def parts(self) -> Composition:
         """One guarantee, which the leaf states."""
@@ -164,16 +192,6 @@ class PrivateParityLearner(_Parity):
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[ParityAnswer]:
         """A parity, or FAIL."""
         return Release(value=_answer(self._on(data).one(entropy), self.dimension), parts=self.parts())
-
-    def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
-        return runs.many(size, entropy)
-
-    @property
-    def _rate(self) -> Decimal:
-        if self.sampling_rate is not None:
-            return self.sampling_rate
-        assert self.epsilon is not None
-        return _rate_for("once", 1, self.epsilon, self.fail_probability, self._relation, self._rows)
 
 
 @record
@@ -216,7 +234,7 @@ class RepeatedParity(_Parity):
 
     def claim(self) -> PureDP | ApproxDP:
         """The epsilon of the rate: at most the one asked for. With `max_runs` a delta beside it."""
-        epsilon = self._epsilon
+        epsilon = self._price(self._repetition)
         if self.max_runs is None or self.stop_probability is None:
             return PureDP(epsilon)
         delta = capped_delta(epsilon, self.stop_probability, self.max_runs)
@@ -227,8 +245,7 @@ class RepeatedParity(_Parity):
     def parts(self) -> Composition:
         """One guarantee, which the leaf states; in mode basic that of one run, `runs` times."""
         if self.mode == "basic" and self.runs is not None:
-            one = _price("once", 1, self._rate, self.fail_probability, self._relation, self._rows)
-            return Repeated(PureDP(one), times=self.runs)
+            return Repeated(PureDP(self._price(_Repetition("once", 1))), times=self.runs)
         return self.claim()
 
     def failures(self) -> tuple[Failure, ...]:
@@ -274,52 +291,35 @@ class RepeatedParity(_Parity):
         return self.max_runs if self.runs is None else self.runs
 
     @property
-    def _epsilon(self) -> Decimal:
-        return _price(self.mode, self.runs or 1, self._rate, self.fail_probability, self._relation, self._rows)
+    def _repetition(self) -> _Repetition:
+        return _Repetition(self.mode, self.runs or 1)
 
     @property
-    def _rate(self) -> Decimal:
-        if self.sampling_rate is not None:
-            return self.sampling_rate
-        assert self.epsilon is not None
-        return _rate_for(self.mode, self.runs or 1, self.epsilon, self.fail_probability, self._relation, self._rows)
+    def _failed(self) -> Decimal:
+        return stays_failed(self.fail_probability, runs=self.runs, stop=self.stop_probability, most=self.max_runs)
 
 
 def _answer(number: int | None, dimension: int) -> ParityAnswer:
     return FAIL if number is None else Concept(ParityClass(dimension), number)
 
 
-def _answers(found: Found, dimension: int) -> npt.NDArray[Any]:
-    answers = np.empty(len(found.fits), dtype=object)
-    answers.fill(FAIL)
-    concepts: dict[int, Concept] = {}
-    parities = ParityClass(dimension)
-    for place in np.flatnonzero(found.fits):
-        number = int(found.numbers[place])
-        answers[place] = concepts.setdefault(number, Concept(parities, number))
-    return answers
-
-
 @lru_cache(maxsize=512)
-def _price(
-    mode: RepetitionMode | Literal["once"], runs: int, rate: Decimal, fail: Decimal, relation: Relation, rows: int
-) -> Decimal:
+def _priced(repetition: _Repetition, rate: Decimal, fail: Decimal, relation: Relation, rows: int) -> Decimal:
     """The epsilon of a unit of so many rows: a chain of as many neighbours."""
-    match mode:
+    match repetition.mode:
         case "once":
             return round_up(multiply(one_run(rate, fail, relation), rows))
         case "basic":
-            return multiply(_price("once", 1, rate, fail, relation, rows), runs)
+            once = round_up(multiply(one_run(rate, fail, relation), rows))
+            return multiply(once, repetition.runs)
         case "first_success":
-            return round_up(multiply(first_of_runs(rate, fail, runs, relation), rows))
+            return round_up(multiply(first_of_runs(rate, fail, repetition.runs, relation), rows))
         case "until_success":
             return round_up(multiply(until_success(rate, fail, relation), rows))
         case _:
-            assert_never(mode)
+            assert_never(repetition.mode)
 
 
 @lru_cache(maxsize=512)
-def _rate_for(
-    mode: RepetitionMode | Literal["once"], runs: int, epsilon: Decimal, fail: Decimal, relation: Relation, rows: int
-) -> Decimal:
-    return greatest_rate(epsilon, lambda rate: _price.__wrapped__(mode, runs, rate, fail, relation, rows))
+def _rate_for(epsilon: Decimal, repetition: _Repetition, fail: Decimal, relation: Relation, rows: int) -> Decimal:
+    return greatest_rate(epsilon, lambda rate: _priced(repetition, rate, fail, relation, rows))
