@@ -15,13 +15,14 @@ from types import MappingProxyType
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
 from dpledger.errors import ParameterError
 
 __all__ = ["ZOO", "Exhibit", "exhibit"]
 
-ZOO: Mapping[str, Exhibit] = MappingProxyType({**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED})
+ZOO: Mapping[str, Exhibit] = MappingProxyType({**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **PARITIES})
 """Exhibits by name."""
 
 
