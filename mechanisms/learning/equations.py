@@ -46,7 +46,8 @@ class Echelon:
     def of(cls, left: Bits, right: Bits) -> Echelon | None:
         """The equations left x = right, eliminated; None where they have no solution. `left`: (equations, unknowns)."""
         unknowns = left.shape[1]
-        rows, pivots = _packed(left, right), []
+        rows = _packed(left, right)
+        pivots: list[int] = []
         for column in range(unknowns):
             rank = len(pivots)
             if rank == len(rows):

@@ -49,11 +49,16 @@ class ParityRuns:
         rows = bits_of(sample.x, dimension)
         return cls(rows.bits, labels_of(sample.y) * rows.known, rate, fail)
 
+    @property
+    def unknowns(self) -> int:
+        """Bits of a row."""
+        return int(self.left.shape[1])
+
     def one(self, entropy: Entropy) -> int | None:
         """The number of the parity that a run finds; None if it fails."""
         forced = happens(self.fail, entropy=entropy)
         kept = sampled(self.rate, len(self.left), entropy=entropy)
-        free = happens(HALF, entropy=entropy, size=self.left.shape[1]).astype(np.uint8)
+        free = happens(HALF, entropy=entropy, size=self.unknowns).astype(np.uint8)
         found = Echelon.of(self.left[kept], self.right[kept])
         if found is None or forced:
             return None
@@ -61,23 +66,23 @@ class ParityRuns:
 
     def many(self, size: int, entropy: Entropy) -> Found:
         """What so many independent runs find: all at once where the unknowns fit a word, else one by one."""
-        if self.left.shape[1] > MOST_UNKNOWNS:
+        if self.unknowns > MOST_UNKNOWNS:
             answers = [self.one(entropy) for _ in range(size)]
             numbers = np.empty(size, dtype=object)
             numbers[:] = [0 if answer is None else answer for answer in answers]
             return Found(np.array([answer is not None for answer in answers], dtype=np.bool_), numbers)
         forced = happens(self.fail, entropy=entropy, size=size)
-        systems = Systems(size, self.left.shape[1])
+        systems = Systems(size, self.unknowns)
         for equation in self._words().tolist():
             systems.add(equation, happens(self.rate, entropy=entropy, size=size))
         free = np.zeros(size, dtype=np.uint64)
-        for unknown in range(self.left.shape[1]):
+        for unknown in range(self.unknowns):
             free |= happens(HALF, entropy=entropy, size=size).astype(np.uint64) << np.uint64(unknown)
         return Found(systems.solvable & ~forced, systems.solutions(free))
 
     def _words(self) -> Words:
         """Each equation as a word, the right side its highest bit."""
-        places = np.arange(self.left.shape[1], dtype=np.uint64)
+        places = np.arange(self.unknowns, dtype=np.uint64)
         left = np.bitwise_or.reduce(self.left.astype(np.uint64) << places, axis=1, initial=np.uint64(0))
-        words: Words = left | self.right.astype(np.uint64) << np.uint64(self.left.shape[1])
+        words: Words = left | self.right.astype(np.uint64) << np.uint64(self.unknowns)
         return words

@@ -135,7 +135,7 @@ def place(value: Any) -> int:
     return -1 if value is FAIL else int(value.place)
 
 
-RATE = {"dimension": 2, "sampling_rate": "0.25"}
+RATE: dict[str, Any] = {"dimension": 2, "sampling_rate": "0.25"}
 LAWS: dict[str, tuple[Any, Any]] = {
     "once": (PrivateParityLearner(**RATE), lambda law: law),
     "basic": (RepeatedParity(**RATE, mode="basic", runs=3), lambda law: oracle.first_success(law, 3)),
@@ -200,7 +200,7 @@ def test_rows_are_bits_or_numbers_and_the_null_record_is_no_equation() -> None:
     learner = PrivateParityLearner(dimension=3, epsilon=1)
 
     def found(data: LabeledSample) -> list[object]:
-        return learner.sample(data, 50, seeded(7)).tolist()
+        return list(learner.sample(data, 50, seeded(7)))
 
     assert found(numbers) == found(ROWS)
     assert found(with_null) == found(with_zero)

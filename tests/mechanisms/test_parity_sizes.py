@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.parity import PrivateParityLearner, RepeatedParity
-from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan, parity_size, stays_failed
+from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_plan, parity_size, stays_failed
 from dpledger.relations import Relation
 
-MODES = ("basic", "first_success", "until_success")
+MODES: tuple[RepetitionMode, ...] = ("basic", "first_success", "until_success")
 TARGET = ("0.1", "0.05")
 
 

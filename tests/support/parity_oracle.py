@@ -59,8 +59,10 @@ def one_run(rows: Rows, dimension: int, rate: Fraction, fail: Fraction, *, unifo
 
 def first_success(law: Law, runs: int) -> Law:
     """The first parity that so many runs find."""
-    tries = sum((law[-1] ** run for run in range(runs)), start=Fraction(0))
-    return [*(chance * tries for chance in law[:-1]), law[-1] ** runs]
+    tries, failed = Fraction(0), Fraction(1)
+    for _ in range(runs):
+        tries, failed = tries + failed, failed * law[-1]
+    return [*(chance * tries for chance in law[:-1]), failed]
 
 
 def until_success(law: Law, stop: Fraction) -> Law:
@@ -79,7 +81,9 @@ def capped(law: Law, stop: Fraction, runs: int) -> Law:
 def largest_loss(left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction | None:
     """The greatest ratio of two probabilities of one outcome, either way; None where it is infinite."""
     pairs = [(p, q) for p, q in zip(left, right, strict=True) if p or q]
-    return None if any(not p or not q for p, q in pairs) else max(max(p / q, q / p) for p, q in pairs)
+    if any(not p or not q for p, q in pairs):
+        return None
+    return max(max(p / q, q / p) for p, q in pairs)
 
 
 def hockey_stick(left: Law, right: Law, epsilon: float) -> float:
