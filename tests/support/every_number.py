@@ -77,7 +77,16 @@ from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.refinement import (
+    AccuracyFirst,
+    Doubling,
+    GradualGaussian,
+    GradualMean,
+    GradualRelease,
+    Judged,
+    NoiseReduction,
+)
+from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
@@ -417,7 +426,25 @@ def _mechanisms() -> dict[str, Answer]:
         mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
         found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
         cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
-        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+        curve = MixtureBoundary(1, SMALL)
+        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
+        others = [
+            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
+            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
+        ]
+        ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
+        return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
+
+    def chosen() -> object:
+        makes = (ExponentialMechanism, PermuteAndFlip)
+        ready = [make(candidates=9, epsilon=THIRD, sensitivity="0.3").under(REPLACE, row) for make in makes]
+        asked = RandomizedResponse(answers=("a", "b", "c"), epsilon=THIRD)
+        data = Segments([33.3, "0.1", 34], [3, 2, 3])
+        answers = asked.release(["a", "c", None], entropy=seeded(3)).value
+        return [
+            *((dict(one.parameters()), one.release(data, entropy=seeded(3)).value, one.loss(THIRD)) for one in ready),
+            answers,
+        ]
 
     def doors() -> object:
         """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
@@ -439,6 +466,7 @@ def _mechanisms() -> dict[str, Answer]:
 
     return {
         "doors of noise": doors,
+        "choices": chosen,
         "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
         "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
         "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
@@ -457,6 +485,11 @@ def _mechanisms() -> dict[str, Answer]:
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
         "doubling": lambda: (
             Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "noise reduction": lambda: (
+            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
             .under(ADD, row)
             .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
         ),
