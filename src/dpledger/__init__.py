@@ -147,6 +147,21 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.mean import (
         GradualMean as GradualMean,
     )
+    from dpledger.mechanisms.refinement.reduction import (
+        NoiseReduction as NoiseReduction,
+    )
+    from dpledger.mechanisms.selection.exponential import (
+        ExponentialMechanism as ExponentialMechanism,
+    )
+    from dpledger.mechanisms.selection.permute_and_flip import (
+        PermuteAndFlip as PermuteAndFlip,
+    )
+    from dpledger.mechanisms.selection.randomized_response import (
+        RandomizedResponse as RandomizedResponse,
+    )
+    from dpledger.mechanisms.selection.scores import (
+        Segments as Segments,
+    )
     from dpledger.mechanisms.stability.answers import (
         UNSTABLE as UNSTABLE,
         SideBySide as SideBySide,
@@ -159,6 +174,22 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.stability.ensembles.rehearsal import (
         try_learner as try_learner,
+    )
+    from dpledger.mechanisms.stability.labels.learner import (
+        LabelPrivateLearner as LabelPrivateLearner,
+        Lesson as Lesson,
+    )
+    from dpledger.mechanisms.stability.labels.partitions import (
+        bins_of_width as bins_of_width,
+    )
+    from dpledger.mechanisms.stability.labels.soft import (
+        SoftLabels as SoftLabels,
+    )
+    from dpledger.mechanisms.stability.labels.soft_run import (
+        SoftQuery as SoftQuery,
+    )
+    from dpledger.mechanisms.stability.labels.student import (
+        Student as Student,
     )
     from dpledger.mechanisms.stability.on_average import (
         MeanSquare as MeanSquare,
@@ -350,6 +381,11 @@ _HOME = {
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
+    "dpledger.mechanisms.selection.exponential": ("ExponentialMechanism",),
+    "dpledger.mechanisms.selection.permute_and_flip": ("PermuteAndFlip",),
+    "dpledger.mechanisms.selection.randomized_response": ("RandomizedResponse",),
+    "dpledger.mechanisms.selection.scores": ("Segments",),
     "dpledger.mechanisms.stability.answers": (
         "UNSTABLE",
         "SideBySide",
@@ -357,6 +393,14 @@ _HOME = {
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
     "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
+    "dpledger.mechanisms.stability.labels.learner": (
+        "LabelPrivateLearner",
+        "Lesson",
+    ),
+    "dpledger.mechanisms.stability.labels.partitions": ("bins_of_width",),
+    "dpledger.mechanisms.stability.labels.soft": ("SoftLabels",),
+    "dpledger.mechanisms.stability.labels.soft_run": ("SoftQuery",),
+    "dpledger.mechanisms.stability.labels.student": ("Student",),
     "dpledger.mechanisms.stability.on_average": (
         "MeanSquare",
         "PublicPool",

@@ -17,6 +17,7 @@ from dpledger.audit import AuditResult, audit_mechanism, audit_outputs
 from dpledger.audit.claims import Point
 from dpledger.audit.zoo import ZOO, exhibit
 from dpledger.audit.zoo.claimed import CLAIMED
+from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.specimens import AddedGaussian, AddedLaplace
 from dpledger.audit.zoo.twins import HalfNoiseLaplace
 from dpledger.audit.zoo.voted import VOTED
@@ -47,7 +48,7 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("name", [*CLAIMED, *VOTED])
+@pytest.mark.parametrize("name", [*CLAIMED, *VOTED, *SELECTED])
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
     shown = ZOO[name]
     result = audit_mechanism(

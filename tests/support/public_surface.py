@@ -57,7 +57,8 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
-FITTED = Fitted((None,) * 3, Form(None, None, (), 0.0), "slots", 2, False, False)
+FITTED_FORM = Form(None, None, (), 0.0)
+FITTED = Fitted((None,) * 3, FITTED_FORM, "slots", 2, False, False)
 VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
 SIDES = {"values": "values are data", "distances": "distances are data"}
 ROWS = {"x": "rows are data"}
@@ -66,6 +67,11 @@ WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
+
+
+def student() -> dpl.Student:
+    """Of two public rows."""
+    return dpl.Student(np.zeros(2, np.int64), np.ones(2, np.bool_), FITTED_FORM, Constant([0, 0])(None, None))
 
 
 def profile() -> dpl.Profile:
@@ -78,6 +84,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def squares() -> dpl.Scope:
+    """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
+    return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
 
 
 def kept() -> dpl.Ledger:
@@ -220,6 +231,15 @@ DOORS: dict[str, Door] = {
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1}),
     "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
+    "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
+    "ExponentialMechanism.loss": Door(dpl.ExponentialMechanism(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
+    "PermuteAndFlip": Door(dpl.PermuteAndFlip, {"candidates": ("a", "b"), "epsilon": 1}),
+    "PermuteAndFlip.loss": Door(dpl.PermuteAndFlip(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
+    "RandomizedResponse": Door(dpl.RandomizedResponse, {"answers": ("a", "b"), "epsilon": 1}),
+    "RandomizedResponse.estimate": Door(
+        dpl.RandomizedResponse(answers=("a", "b"), epsilon=1).estimate, {"published": ("a", "b", "a")}
+    ),
+    "Segments": Door(dpl.Segments, {"scores": [1, 2], "counts": [3, 4]}),
     "Gaussian": Door(dpl.Gaussian, {"noise_multiplier": 1}),
     "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
     "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
@@ -227,6 +247,11 @@ DOORS: dict[str, Door] = {
     "Doubling": Door(
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
+    ),
+    "NoiseReduction": Door(
+        dpl.NoiseReduction,
+        {"least": "0.1", "most": 2, "levels": 4, "accepts": 5, "check_epsilon": 1},
+        {"least": "least|most", "boundary": "boundary|noise"},
     ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
@@ -270,6 +295,20 @@ DOORS: dict[str, Door] = {
     ),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
+    "LabelPrivateLearner": Door(dpl.LabelPrivateLearner, VOTES),
+    "SoftLabels": Door(
+        dpl.SoftLabels,
+        {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
+    ),
+    "SoftQuery": Door(dpl.SoftQuery, {"row": [0.0], "bins": 4}, left={"row": "a query is read by its run"}),
+    "bins_of_width": Door(dpl.bins_of_width, {"width": "0.1"}),
+    "Student.predict": Door(of(student, "predict"), {"rows": np.zeros((2, 2))}, {"rows": "queries"}),
+    "Student.teach": Door(
+        of(student, "teach"),
+        {"student": Constant(lambda asked: [0] * len(asked)), "rows": np.zeros((2, 2))},
+        {"student": "learner", "rows": "queries|rows"},
+        {"student": OWN_CODE},
+    ),
     "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
     "ProposeTestRelease.released_from": Door(
         of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
@@ -409,7 +448,7 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
-        of(scope, "plan_training"),
+        of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
@@ -511,6 +550,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Population.least_error",), "takes a class of concepts alone"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
+    "Lesson": "data, and the caller's own code",
+    "Student": "what a release answers",
     "Session.ask": "a query is the caller's own code",
     "Session.ask_many": "queries are the caller's own code",
 }

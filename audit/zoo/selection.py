@@ -1,0 +1,111 @@
+"""Choices by scores and answers at random, correct and faulty. Outputs are few: every true loss is enumerated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dpledger.accounting.guarantees import PureDP
+from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
+
+__all__ = ["SELECTED", "NoisyBest", "OneOfMany", "WeightedChoice", "WeightedOccurring"]
+
+
+@dataclass(frozen=True)
+class WeightedChoice(Specimen):
+    """One of some candidates, with weights e^(exponent score)."""
+
+    exponent: Decimal
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        scores = float(self.exponent) * np.asarray(data, dtype=np.float64)
+        weights = np.exp(scores - scores.max())
+        return rng.choice(len(data), size, p=weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class WeightedOccurring(Specimen):
+    """The same, but only among candidates with a count above 0: that a candidate is chosen shows that it occurs."""
+
+    exponent: Decimal
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        occurring = np.flatnonzero(np.asarray(data) > 0)
+        return occurring[WeightedChoice(self.exponent)([data[i] for i in occurring], size, rng)]
+
+
+@dataclass(frozen=True)
+class NoisyBest(Specimen):
+    """The candidate with the highest score plus an exponential variate of mean 1 / exponent: permute-and-flip."""
+
+    exponent: Decimal
+
+    def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
+        noise = rng.exponential(1 / float(self.exponent), (size, len(data)))
+        return (np.asarray(data, dtype=np.float64) + noise).argmax(axis=1)
+
+
+@dataclass(frozen=True)
+class OneOfMany(Specimen):
+    """One of `answers` answers: the true one with this chance, each other one as often as the rest."""
+
+    kept: Decimal
+    answers: int
+
+    def __call__(self, data: int, size: int, rng: Rng) -> Numbers:
+        others = (data + rng.integers(1, self.answers, size)) % self.answers
+        return np.where(rng.random(size) < float(self.kept), data, others)
+
+
+def _selected(about: str, mechanism: Callable[..., Any], true_epsilon: float, pair: tuple[object, object]) -> Exhibit:
+    """A selection that claims epsilon 1."""
+    return Exhibit(
+        about=about, mechanism=mechanism, left=pair[0], right=pair[1], claim=PureDP(1), true_epsilon=true_epsilon
+    )
+
+
+# One score falls and all others rise, or the first is the best alone.
+_AGAINST = ((4.0, *(3.0,) * 3), (3.0, *(4.0,) * 3))
+_APART = ((3.0, 0.0), (2.0, 1.0))
+
+SELECTED: Mapping[str, Exhibit] = MappingProxyType(
+    {
+        "exponential_mechanism": _selected(
+            "one of four candidates by weights e^(score / 2), as claimed",
+            WeightedChoice(Decimal("0.5")),
+            0.7461540879,
+            _AGAINST,
+        ),
+        "exponential_mechanism_undivided": _selected(
+            "weights e^score, as where scores move in one direction; at worst 2",
+            WeightedChoice(Decimal(1)),
+            1.4706149197,
+            _AGAINST,
+        ),
+        "exponential_mechanism_of_what_occurs": _selected(
+            "candidates are those that somebody has",
+            WeightedOccurring(Decimal("0.5")),
+            math.inf,
+            ((4.0, 3.0, 1.0), (4.0, 3.0, 0.0)),
+        ),
+        "permute_and_flip": _selected(
+            "the best of two by score + Exp(2), as claimed; attained", NoisyBest(Decimal("0.5")), 1.0, _APART
+        ),
+        "permute_and_flip_half_noise": _selected(
+            "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0, _APART
+        ),
+        "randomized_response_of_a_bit_for_five": _selected(
+            "one of five answers, kept as often as a bit would be: ln 4 more",
+            OneOfMany(Decimal("0.7310585786"), 5),
+            1 + math.log(4),
+            (0, 1),
+        ),
+    }
+)
