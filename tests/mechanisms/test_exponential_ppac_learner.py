@@ -149,6 +149,13 @@ def test_segments_are_the_errors_of_each_concept(concepts: ConceptClass, data: s
     examples = data.draw(st.lists(st.tuples(st.integers(0, concepts.points - 1), st.integers(0, 1)), max_size=12))
     matrix = matrix_of(concepts)
     assert spelt_out(concepts, sample_of(examples)) == errors_of(matrix, examples)
+    counted = error_counts(concepts, sample_of(examples))
+    ranked = [
+        (counted.member(counted.least + more, rank), counted.least + more)
+        for more, many in enumerate(counted.by_errors().tolist())
+        for rank in range(many)
+    ]
+    assert [errors for _, errors in sorted(ranked)] == errors_of(matrix, examples)
     everywhere = [concepts.predict(place, range(concepts.points)).tolist() for place in range(concepts.size)]
     assert everywhere == matrix.astype(int).tolist()
 
@@ -159,6 +166,8 @@ def test_a_class_beyond_every_word_has_segments_of_the_sample() -> None:
     assert of_points.errors.tolist() == [3, 0, 2]
     assert [int(many) for many in of_points.counts] == [1, 1, 2**64 - 2]
     assert [of_points.place(at) for at in (0, 1, 2, 2**64 - 1)] == [0, last, 1, last - 1]
+    assert [of_points.member(2, rank) for rank in (0, 1, 2**64 - 3)] == [1, 2, last - 1]
+    assert of_points.member(3, 0) == 0
     of_thresholds = error_counts(ThresholdClass(2**64), LabeledSample([last], [1]))
     assert of_thresholds.errors.tolist() == [1, 0]
     assert [int(many) for many in of_thresholds.counts] == [2**64, 1]
