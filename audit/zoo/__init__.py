@@ -24,7 +24,7 @@ from dpledger.errors import ParameterError
 __all__ = ["ZOO", "Exhibit", "exhibit"]
 
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
-    {**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **LABELLED, **SELECTED}
+    {**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **SELECTED, **LABELLED}
 )
 """Exhibits by name."""
 

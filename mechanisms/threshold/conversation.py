@@ -159,7 +159,9 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         found: list[Read] = []
         try:
             found.append(read())
-        except Exception:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise  # nothing of the query: somebody ends the program
+        except BaseException:  # what some libraries raise when they break is no Exception
             found.clear()
         self._home.require()  # the query may have forked
         if not found:
