@@ -52,6 +52,7 @@ from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.learning import parity
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
@@ -74,6 +75,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -296,6 +298,17 @@ def _stable_releases() -> dict[str, Answer]:
         return found, gaussian_distance(found, beta)
 
     return {"stable release": best, "stable release with noise": noisy, "gaussian stable tests": gaussian}
+
+
+def _learned_parities() -> dict[str, Answer]:
+    def losses(relation: Relation) -> object:
+        rate = parity.greatest_rate(THIRD, lambda rate: parity.first_of_runs(rate, THIRD, 7, relation))
+        repeated = parity.until_success(rate, THIRD, relation)
+        least = parity.least_fail_probability(rate, relation)
+        return rate, parity.one_run(rate, THIRD, relation), repeated, least, parity.capped_delta(repeated, THIRD, 90)
+
+    found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
+    return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
 
 
 def _stability_plans() -> dict[str, Answer]:
@@ -560,6 +573,7 @@ def quick() -> dict[str, str]:
             **_sparse_vectors(),
             **_stable_vectors(),
             **_stable_releases(),
+            **_learned_parities(),
             **_ex_post(),
         }
     )
