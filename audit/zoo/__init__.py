@@ -16,6 +16,7 @@ from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
+from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
@@ -25,7 +26,17 @@ from dpledger.errors import ParameterError
 __all__ = ["ZOO", "Exhibit", "exhibit"]
 
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
-    {**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **SELECTED, **LABELLED, **PARITIES}
+    {
+        **CLAIMED,
+        **EX_POST,
+        **CHARGED,
+        **STABLE,
+        **VOTED,
+        **SELECTED,
+        **LABELLED,
+        **LEARNED_CLASSES,
+        **PARITIES,
+    }
 )
 """Exhibits by name."""
 

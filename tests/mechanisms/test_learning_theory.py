@@ -16,14 +16,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
-from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.baselines import (
+from dpledger.mechanisms.learning.baselines import (
     occam_learner,
     parity_learner,
     point_learner,
     threshold_learner,
 )
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.compare import compare_private_nonprivate
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -210,6 +211,20 @@ def test_targets_are_inside_the_unit_interval(bad: str) -> None:
             plan(10, bad, "0.1")
         with pytest.raises(ParameterError, match="beta"):
             plan(10, "0.1", bad)
+
+
+@pytest.mark.parametrize(
+    "concepts", [PointClass(1024), ThresholdClass(2**64), ParityClass(10), FiniteClass([[0, 1], [1, 1]])], ids=str
+)
+def test_the_table_of_what_privacy_costs(concepts: ConceptClass) -> None:
+    for agnostic in (False, True):
+        table = {row.learner: row for row in compare_private_nonprivate(concepts, "0.1", "0.05", 1, agnostic=agnostic)}
+        learner = ExponentialPPACLearner(concepts, epsilon=1)
+        assert table["exponential mechanism"].needed == learner.plan("0.1", "0.05", agnostic=agnostic).needed
+        free, sharp = table["without privacy"].needed, table["exponential mechanism, monotone"].needed
+        assert free <= sharp <= table["exponential mechanism"].needed
+    with pytest.raises(ParameterError, match="epsilon"):
+        compare_private_nonprivate(concepts, "0.1", "0.05", 0)
 
 
 # ---- learners without privacy ---------------------------------------------------------------------------------------
