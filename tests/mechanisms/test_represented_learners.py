@@ -240,6 +240,19 @@ def test_published_sizes(alpha: str, beta: str, epsilon: object, part: int, bits
             learner.plan(alpha, "0.0001")
 
 
+@pytest.mark.parametrize(("dimension", "known"), [(20, 11544), (40, 13627), (64, 18825)])
+def test_published_sizes_of_any_data(dimension: int, known: int) -> None:
+    hashed = HashedPointRepresentation(dimension=dimension, bits=16, a="0.0036", seed=1)
+    learner = SurrogateAgnosticLearner(concept_class=PointClass(2**dimension), representation=hashed, epsilon=1)
+    plan = learner.plan("0.1", "0.05")
+    assert plan.needed == pytest.approx(known, rel=0.01)
+    assert "deviation" in plan.words()
+    with pytest.raises(InfeasiblePlan):
+        learner.plan("0.09", "0.05")
+    with pytest.raises(ParameterError):
+        SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=EVERY, epsilon=1).plan("0.1", "0.05")
+
+
 def test_it_learns_points_of_twenty_bits() -> None:
     rng, failed = np.random.default_rng(3), 0
     for seed in range(20):

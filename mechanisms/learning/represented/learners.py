@@ -13,29 +13,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
+from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample, labels_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, described
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling
+from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
-from dpledger.mechanisms.plan import open_unit
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
 from dpledger.relations import Relation, Unit
@@ -152,28 +151,10 @@ class RealizableRepresentationLearner(_ByScores):
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many records are enough for an error of at most alpha, but with probability beta, if the representation
         has been drawn by chance.
-
-        Claim: ln(2|H|/beta)/r, r = alpha (1 - e^-l) - a (e^l - 1), l = min(exponent, ln(alpha/a)/2), where its b is at
-        most beta/2. Source: docs/proofs/learning_representations.md, section 2. InfeasiblePlan where b is larger."""
-        target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+        InfeasiblePlan where it is too coarse."""
         if not isinstance(self.representation, HashedPointRepresentation):
             raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
-        near, missed = self.representation.a, self.representation.b
-        if near >= target or 2 * missed > risk:
-            raise InfeasiblePlan(f"a = {near} must be below alpha = {target}, and b = {missed:.4g} at most {risk}/2")
-        with localcontext(outward.context(target, risk, near, self.exponent)):
-            least = min(self.exponent, outward.ln(target / near) / 2)
-            gained = target * -outward.expm1(-least) - near * outward.expm1(least)
-            needed = ceiling(outward.ln(2 * self.representation.size / risk) / gained)
-        return SampleSize(
-            needed=needed,
-            chosen=needed,
-            terms=(("choice", needed),),
-            status="proved",
-            target=f"an error of at most {target} where a concept fits, but with probability {risk}",
-            bound="representation, realizable",
-            inside=(("a", near), ("b", missed)),
-        )
+        return realizable_size(self.representation, self.exponent, alpha, beta)
 
     def _scores(self, data: LabeledSample) -> Scores:
         match self.representation:
@@ -227,6 +208,15 @@ class SurrogateAgnosticLearner(_ByScores):
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
         return self._parameters(concept_class=described(self.concept_class))
+
+    def plan(self, alpha: Number, beta: Number) -> SampleSize:
+        """How many records are enough for an error of at most alpha above the best of the class, but with probability
+        beta, if the representation has been drawn by chance. InfeasiblePlan where it is too coarse."""
+        match self.concept_class, self.representation:
+            case PointClass(), HashedPointRepresentation():
+                return surrogate_size(self.concept_class, self.representation, self.exponent, alpha, beta)
+            case _:
+                raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
 
     def _scores(self, data: LabeledSample) -> Scores:
         match self.concept_class, self.representation:
