@@ -131,7 +131,8 @@ class HashedPoint:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
-        return (self.representation.cells(x) == self.cell).astype(np.uint8)
+        labels: npt.NDArray[np.uint8] = np.equal(self.representation.cells(x), self.cell).astype(np.uint8)
+        return labels
 
     @property
     def params(self) -> Mapping[str, Plain]:

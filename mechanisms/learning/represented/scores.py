@@ -45,7 +45,8 @@ def surrogate_scores(concepts: FiniteClass, hypotheses: FiniteClass, sample: Lab
         (errors + sizes + (part @ every)[:, None] - 2 * (part * every) @ matrix.T).min(axis=1)
         for part in (others[at : at + step] for at in range(0, len(others), step))
     ]
-    return np.rint(np.concatenate(scores)).astype(np.int64)
+    found: Ints = np.rint(np.concatenate(scores)).astype(np.int64)
+    return found
 
 
 def hashed_scores(hashed: HashedPointRepresentation, sample: LabeledSample) -> Ints:
