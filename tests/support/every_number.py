@@ -52,6 +52,7 @@ from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.learning import parity
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
@@ -74,6 +75,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -87,6 +89,9 @@ from dpledger.mechanisms.refinement import (
 from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
+from dpledger.mechanisms.stability.labels.partitions import bins_of_width
+from dpledger.mechanisms.stability.labels.soft import SoftLabels
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
@@ -295,6 +300,17 @@ def _stable_releases() -> dict[str, Answer]:
     return {"stable release": best, "stable release with noise": noisy, "gaussian stable tests": gaussian}
 
 
+def _learned_parities() -> dict[str, Answer]:
+    def losses(relation: Relation) -> object:
+        rate = parity.greatest_rate(THIRD, lambda rate: parity.first_of_runs(rate, THIRD, 7, relation))
+        repeated = parity.until_success(rate, THIRD, relation)
+        least = parity.least_fail_probability(rate, relation)
+        return rate, parity.one_run(rate, THIRD, relation), repeated, least, parity.capped_delta(repeated, THIRD, 90)
+
+    found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
+    return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
+
+
 def _stability_plans() -> dict[str, Answer]:
     """What plans of stable answers promise, and how stable descent is."""
     asked: dict[str, Any] = {"epsilon": THIRD, "delta": SMALL, "beta": "0.05"}
@@ -384,6 +400,23 @@ def voted() -> object:
     return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
 
 
+def labelled() -> object:
+    """Labels of public rows by votes, and scores of an ensemble in bins."""
+    ids, under = np.arange(400), (Relation.REPLACE_ONE, Unit("record"))
+    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, "slots", progress=False)
+    teacher = LabelPrivateLearner(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2).under(*under)
+    labels = teacher.release(Lesson(ensemble, [0.5, 30.25, 55.5]), entropy=seeded(5)).value.labels.tolist()
+    scoring = Ensemble.fit(mean_label, (ids / 7, ids / 400), 41, "slots", classes=None, progress=False)
+    soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)
+    answers = soft.open(scoring, entropy=seeded(5)).ask_many([0.5, 1.25, 1.5])
+    return str(labels), str(answers), str(soft.parameters()), str(teacher.parameters()), bins_of_width("0.07")
+
+
+def mean_label(rows: Any, labels: Any) -> Any:
+    """The mean label of the chunk, times the query."""
+    return lambda asked: labels.mean() * asked
+
+
 def first_label(rows: Any, labels: Any) -> Any:
     """Below the mean of the chunk the class of its first row, else the other one."""
     middle, first = rows.mean(), int(labels[0])
@@ -467,6 +500,7 @@ def _mechanisms() -> dict[str, Answer]:
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),
         "private classes": voted,
+        "private labels and scores": labelled,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
@@ -539,6 +573,7 @@ def quick() -> dict[str, str]:
             **_sparse_vectors(),
             **_stable_vectors(),
             **_stable_releases(),
+            **_learned_parities(),
             **_ex_post(),
         }
     )
