@@ -58,6 +58,11 @@ class Session(Generic[Query, Answer, Value]):
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
+    def __repr__(self) -> str:
+        broken = "ended at its full charge" if self._ended is not None else "open"
+        stands = broken if self._receipt is None else "closed"
+        return f"<Session of {self._attempt.kind}: {stands}, {self._handed_out} answers>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
 
