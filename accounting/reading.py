@@ -35,6 +35,7 @@ from dpledger.accounting.composition import (
     children,
 )
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
+from dpledger.accounting.laws.bounded_range import worst_position
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
@@ -56,6 +57,7 @@ from dpledger.relations import Relation
 __all__ = ["Ingredients", "read_both_ways", "read_losses"]
 
 MOST_LISTS = 64
+_DEVIATIONS = 4.0  # how far out delta is asked for, as a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +319,10 @@ def _range_of(drawn: Drawn) -> Decimal:
     return range_of(drawn.leaf)
 
 
+def _steps_of(drawn: Drawn) -> int:
+    return drawn.how.steps if isinstance(drawn.how, Allocation) else 1
+
+
 def _dominating(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, int], ...]:
     """Adaptive runs cost less than their envelope as often. What has fixed dominating pairs may come in between; of
     what is known by Renyi divergences alone that is not proved."""
@@ -326,8 +332,8 @@ def _dominating(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, i
 def _attained(
     drawn: Drawn, count: int, position: float, direction: Direction, *, is_alone: bool
 ) -> tuple[tuple[Loss, int], ...]:
-    """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
-    delta is further up, the fewer runs. Where nothing else is run, the last runs go by what came out before them."""
+    """Two losses, eta apart: run several times no single position is as bad as the envelope. Where nothing else is run,
+    the last runs go by what came out before them."""
     eta = _range_of(drawn)
     if is_alone and drawn.how == EVERYONE:
         return attained_by_runs(float(eta), count, position)
@@ -378,9 +384,10 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count, _ in ranges)
-    position = 0.5 + 0.6 / math.sqrt(max(2, ratios))
+    spread = sum(count * float(_range_of(drawn)) ** 2 * _steps_of(drawn) for drawn, count, _ in ranges) / 4
     for drawn, count, _ in ranges:
+        eta = float(_range_of(drawn))
+        position = worst_position(eta, _DEVIATIONS / math.sqrt(spread)) if eta else 0.5
         below.extend(_attained(drawn, count, position, direction, is_alone=len(leaves) == 1))
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),

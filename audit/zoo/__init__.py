@@ -18,6 +18,7 @@ from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
 from dpledger.audit.zoo.learning_parity import PARITIES
+from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
@@ -26,7 +27,18 @@ from dpledger.errors import ParameterError
 __all__ = ["ZOO", "Exhibit", "exhibit"]
 
 ZOO: Mapping[str, Exhibit] = MappingProxyType(
-    {**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **LABELLED, **SELECTED, **LEARNED_CLASSES, **PARITIES}
+    {
+        **CLAIMED,
+        **EX_POST,
+        **CHARGED,
+        **STABLE,
+        **VOTED,
+        **SELECTED,
+        **LABELLED,
+        **LEARNED_CLASSES,
+        **PARITIES,
+        **SURROGATES,
+    }
 )
 """Exhibits by name."""
 

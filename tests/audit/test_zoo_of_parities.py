@@ -16,7 +16,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.learning_parity import PARITIES, LearnedParity, LeastParity, ParityUntilSuccess
-from dpledger.mechanisms.learning.parity import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.relations import Relation
 from exact_tests import SIGNIFICANCE, events_p_value

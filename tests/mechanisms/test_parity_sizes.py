@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.errors import InfeasiblePlan
-from dpledger.mechanisms.learning.parity import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_plan, parity_size, stays_failed
 from dpledger.relations import Relation
 

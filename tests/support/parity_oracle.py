@@ -75,7 +75,7 @@ def capped(law: Law, stop: Fraction, runs: int) -> Law:
     """As `until_success`, with so many runs at most."""
     tries = sum((((1 - stop) * law[-1]) ** run for run in range(runs)), start=Fraction(0))
     found = [chance * tries for chance in law[:-1]]
-    return [*found, 1 - sum(found)]
+    return [*found, 1 - sum(found, start=Fraction(0))]
 
 
 def largest_loss(left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction | None:

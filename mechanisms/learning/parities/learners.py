@@ -37,7 +37,7 @@ from dpledger.decimals import Number, multiply, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.parity_runs import Found, ParityRuns
+from dpledger.mechanisms.learning.parities.runs import Found, ParityRuns
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_size, stays_failed

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_UNKNOWNS", "Bits", "Echelon", "Systems", "Words"]
+__all__ = ["MOST_UNKNOWNS", "Bits", "Echelon", "Systems", "Words", "odd"]
 
 Bits = npt.NDArray[np.uint8]
 """Zeros and ones."""
@@ -115,12 +115,11 @@ class Systems:
         found = free & np.uint64((1 << self._unknowns) - 1) | np.uint64(1 << self._unknowns)
         for unknown, row in enumerate(self._rows):
             bit = np.uint64(1 << unknown)
-            odd = _odd(row & found)
-            found ^= np.where((row != 0) & odd, bit, np.uint64(0))
+            found ^= np.where((row != 0) & odd(row & found), bit, np.uint64(0))
         return found & np.uint64((1 << self._unknowns) - 1)
 
 
-def _odd(words: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def odd(words: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which words have an odd number of ones."""
     folded = words
     for shift in (32, 16, 8, 4, 2, 1):
