@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
@@ -38,6 +39,7 @@ from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, 
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
+from dpledger.accounting.laws.repeated_ranges import attained_by_runs, worst_of_runs
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
@@ -309,20 +311,35 @@ def _is_supremum(drawn: Drawn, runs: int) -> bool:
     return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
-def _attained(drawn: Drawn, position: float, direction: Direction) -> Loss | None:
-    """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
-    delta is further up, the fewer runs."""
+def _range_of(drawn: Drawn) -> Decimal:
     range_of = rules_of(drawn.leaf).range
     assert range_of is not None, "asked only of what `_is_supremum` found"
-    eta = range_of(drawn.leaf)
-    return range_below(eta, drawn.how, position, direction) if eta else None
+    return range_of(drawn.leaf)
+
+
+def _dominating(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, int], ...]:
+    """Adaptive runs cost less than their envelope as often. What has fixed dominating pairs may come in between; of
+    what is known by Renyi divergences alone that is not proved."""
+    return worst_of_runs(float(_range_of(drawn)), count) if drawn.how == EVERYONE else ((envelope, count),)
+
+
+def _attained(
+    drawn: Drawn, count: int, position: float, direction: Direction, *, is_alone: bool
+) -> tuple[tuple[Loss, int], ...]:
+    """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
+    delta is further up, the fewer runs. Where nothing else is run, the last runs go by what came out before them."""
+    eta = _range_of(drawn)
+    if is_alone and drawn.how == EVERYONE:
+        return attained_by_runs(float(eta), count, position)
+    loss = range_below(eta, drawn.how, position, direction) if eta else None
+    return () if loss is None else ((loss, count),)
 
 
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
-    ranges: list[tuple[Drawn, int]] = []
+    ranges: list[tuple[Drawn, int, Loss]] = []
     curves: list[tuple[RenyiCurve, int]] = []
     top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
     failure, failure_below = Fraction(0), Fraction(0)
@@ -346,22 +363,25 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
         if losses.below is not losses.above:
             approached = False
         if _is_supremum(drawn, len(leaves) + count - 1):
-            ranges.append((drawn, count))
+            ranges.append((drawn, count, losses.above))
             losses = replace(losses, below=None)
-        above.append((losses.above, count))
+        else:
+            above.append((losses.above, count))
         if losses.failure:
             failure += count * losses.failure
         if losses.below is not None:
             below.append((losses.below, count))
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
+    for drawn, count, envelope in ranges:
+        above.extend(((envelope, count),) if curves else _dominating(drawn, count, envelope))
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count in ranges)
+    ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count, _ in ranges)
     position = 0.5 + 0.6 / math.sqrt(max(2, ratios))
-    attained = ((_attained(drawn, position, direction), count) for drawn, count in ranges)
-    below.extend((loss, count) for loss, count in attained if loss is not None)
+    for drawn, count, _ in ranges:
+        below.extend(_attained(drawn, count, position, direction, is_alone=len(leaves) == 1))
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),

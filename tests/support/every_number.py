@@ -89,6 +89,9 @@ from dpledger.mechanisms.refinement import (
 from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
+from dpledger.mechanisms.stability.labels.partitions import bins_of_width
+from dpledger.mechanisms.stability.labels.soft import SoftLabels
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
@@ -397,6 +400,23 @@ def voted() -> object:
     return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
 
 
+def labelled() -> object:
+    """Labels of public rows by votes, and scores of an ensemble in bins."""
+    ids, under = np.arange(400), (Relation.REPLACE_ONE, Unit("record"))
+    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, "slots", progress=False)
+    teacher = LabelPrivateLearner(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2).under(*under)
+    labels = teacher.release(Lesson(ensemble, [0.5, 30.25, 55.5]), entropy=seeded(5)).value.labels.tolist()
+    scoring = Ensemble.fit(mean_label, (ids / 7, ids / 400), 41, "slots", classes=None, progress=False)
+    soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)
+    answers = soft.open(scoring, entropy=seeded(5)).ask_many([0.5, 1.25, 1.5])
+    return str(labels), str(answers), str(soft.parameters()), str(teacher.parameters()), bins_of_width("0.07")
+
+
+def mean_label(rows: Any, labels: Any) -> Any:
+    """The mean label of the chunk, times the query."""
+    return lambda asked: labels.mean() * asked
+
+
 def first_label(rows: Any, labels: Any) -> Any:
     """Below the mean of the chunk the class of its first row, else the other one."""
     middle, first = rows.mean(), int(labels[0])
@@ -480,6 +500,7 @@ def _mechanisms() -> dict[str, Answer]:
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),
         "private classes": voted,
+        "private labels and scores": labelled,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
