@@ -35,7 +35,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, class_from
 from dpledger.mechanisms.learning.theory.contracts import (
     AgnosticContract,
     Contract,
@@ -45,6 +45,7 @@ from dpledger.mechanisms.learning.theory.contracts import (
 from dpledger.mechanisms.plan import open_unit
 from dpledger.mechanisms.protocol import Mechanism
 from dpledger.relations import Relation, Unit
+from dpledger.schema import listed
 
 __all__ = ["ContractCheck", "Finding", "check_contract", "exact_failure"]
 
@@ -52,6 +53,7 @@ Learner: TypeAlias = Mechanism[LabeledSample, Hypothesis] | Callable[[LabeledSam
 
 MOST_SAMPLES = 400_000  # multisets of examples that are walked
 MOST_CONCEPTS = 4096
+MOST_ROWS = 10**7
 AT_ONCE = 1 << 20  # numbers of a block
 SLACK = 1e-9  # above the rounding of a sum of so many terms
 
@@ -116,21 +118,27 @@ def check_contract(
     Claim: but with probability `error`, the verdict `violation` and `met` are right on these populations: one-sided
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
     Source: Clopper-Pearson 1934; docs/proofs/audit.md 1."""
-    size, runs = whole(n, field="n"), whole(trials, field="trials", least=1, most=10**9)
-    share = float(open_unit(error, "error")) / max(1, 2 * len(populations))
-    if not populations:
-        raise ParameterError("populations", "none", "at least one Population: no evidence is no verdict")
+    size, runs = whole(n, field="n", most=MOST_ROWS), whole(trials, field="trials", least=1, most=10**9)
+    first = whole(seed, field="seed", most=2**53 - 1)
+    tried = listed(populations, field="populations")
+    if not tried or not all(isinstance(one, Population) for one in tried):
+        raise ParameterError("populations", f"{len(tried)} items", "at least one Population: no evidence is no verdict")
+    share = float(open_unit(error, "error")) / (2 * len(tried))
+    if not isinstance(contract, PACContract | AgnosticContract | PPACContract):
+        raise ParameterError("contract", type(contract).__name__, "PACContract, AgnosticContract or PPACContract")
+    if concepts is not None:
+        class_from(concepts, "concepts")
     placed = _placed(learner, contract, Relation.read(relation))
     compared = concepts if concepts is not None else getattr(placed, "concept_class", None)
     found = []
-    for number, population in enumerate(populations):
+    for number, population in enumerate(tried):
         if isinstance(placed, ExponentialPPACLearner) and _is_small(placed.concept_class, population, size):
             failure = exact_failure(placed, contract, size, population)
             low, high = max(0.0, failure - SLACK), min(1.0, failure + SLACK)
             found.append(Finding(population=population.name, how="exact", failures=0, trials=0, lower=low, upper=high))
             continue
         least = _least(contract, population, compared)
-        entropy = np.random.SeedSequence((seed, number))
+        entropy = np.random.SeedSequence((first, number))
         bad = 0
         for child in entropy.spawn(runs):
             bad += not contract.accepts(population.error(_learned(placed, population, size, child)), least)
@@ -171,6 +179,8 @@ def exact_failure(learner: ExponentialPPACLearner, contract: Contract, n: int, p
 
 def _placed(learner: Learner, contract: Contract, relation: Relation) -> Learner:
     """The learner under a relation, its privacy checked where the contract has it."""
+    if isinstance(learner, type) or not (isinstance(learner, Mechanism) or callable(learner)):
+        raise ParameterError("learner", type(learner).__name__, "a mechanism, or f(sample, rng) -> hypothesis")
     match contract:
         case PPACContract():
             if not isinstance(learner, Mechanism):

@@ -10,8 +10,8 @@ A population is finitely many examples with whole weights, so that every error i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
@@ -28,26 +28,36 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
+    class_from,
 )
 from dpledger.mechanisms.learning.theory.vc import vc_dim
+from dpledger.mechanisms.numeric.one_shot import ShortText
 from dpledger.mechanisms.plan import open_unit
+from dpledger.number_fields import Whole
+from dpledger.schema import record
 
 __all__ = ["Population", "hard_populations", "noisy"]
 
+MOST_WEIGHT = 10**7
+FINEST = 10**4  # the denominator of a mass
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Population:
-    """Examples (point, label), each with a whole weight: one is drawn with probability weight / total."""
+    """Examples (point, label), each with a whole weight: one is drawn with probability weight / total. The weights add
+    up to at most 10^7."""
 
-    name: str
-    examples: tuple[tuple[int, int], ...]
-    weights: tuple[int, ...]
+    name: ShortText
+    examples: tuple[tuple[Whole, Whole], ...]
+    weights: tuple[Whole, ...]
 
     def __post_init__(self) -> None:
-        if not self.examples or len(self.examples) != len(self.weights) or min(self.weights) < 0:
+        if len(self.examples) != len(self.weights) or any(weight < 0 for weight in self.weights):
             raise ParameterError("weights", f"{len(self.weights)} weights", "a weight of at least 0 for each example")
-        if sum(self.weights) == 0 or any(label not in (0, 1) for _, label in self.examples):
-            raise ParameterError("examples", self.name, "labels 0 and 1, and a weight above 0")
+        if not 0 < sum(self.weights) <= MOST_WEIGHT:
+            raise ParameterError("weights", sum(self.weights), f"a sum from 1 to {MOST_WEIGHT}")
+        if any(label not in (0, 1) or not 0 <= point < 2**64 for point, label in self.examples):
+            raise ParameterError("examples", "another example", "points from 0 to 2^64 - 1, labels 0 and 1")
 
     @property
     def whole(self) -> LabeledSample:
@@ -82,6 +92,7 @@ def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population,
     """Populations that tell good learners of the class from others, labelled by concepts: uniform; all mass on one
     point; alpha, a little less and a little more on one critical point; 1 - 8 alpha on one point of a shattered set and
     the rest on the others (Anthony-Bartlett 1999, section 5.2)."""
+    class_from(concepts, "concepts")
     part = Fraction(open_unit(alpha, "alpha"))
     points, shattered = _points(concepts), _shattered(concepts)
     found = []
@@ -108,20 +119,23 @@ def _labelled(
 
     def population(name: str, weights: dict[int, int]) -> Population:
         labels = concepts.predict(place, list(weights)).tolist()
-        return Population(f"{name}, target {place}", tuple(zip(weights, labels, strict=True)), tuple(weights.values()))
+        shared = math.gcd(*weights.values())
+        reduced = tuple(weight // shared for weight in weights.values())
+        return Population(f"{name}, target {place}", tuple(zip(weights, labels, strict=True)), reduced)
 
     yield population("uniform", dict.fromkeys(points, 1))
     for critical in points:
         yield population(f"all on {critical}", {critical: 1})
         others = [x for x in points if x != critical]
         for factor in (Fraction(95, 100), Fraction(105, 100)) if others else ():
-            mass = min(alpha * factor, Fraction(1))
+            mass = min((alpha * factor).limit_denominator(FINEST), Fraction(1))
             each = Fraction(mass.denominator * len(others))
             weights = dict.fromkeys(others, mass.denominator - mass.numerator)
             yield population(f"{mass} on {critical}", {critical: int(mass * each), **weights})
-    if len(shattered) > 1 and 8 * alpha < 1:
+    spread = (8 * alpha).limit_denominator(FINEST)
+    if len(shattered) > 1 and 0 < spread < 1:
         first, *rest = shattered
-        heavy = (1 - 8 * alpha) / (8 * alpha) * len(rest)  # in weights of the others
+        heavy = (1 - spread) / spread * len(rest)  # in weights of the others
         yield population("shattered", {first: heavy.numerator, **dict.fromkeys(rest, heavy.denominator)})
 
 

@@ -3,14 +3,15 @@
 >>> from dpledger.mechanisms.learning.theory.concepts import ParityClass, ThresholdClass
 >>> threshold_learner(ThresholdClass(8), LabeledSample([2, 5, 3], [1, 0, 1])).place
 4
->>> parity_learner(ParityClass(3), LabeledSample([1, 2, 7], [1, 0, 1])).predict([3, 4]).tolist()
-[1, 0]
+>>> parity_learner(ParityClass(3), LabeledSample([1, 2, 7], [1, 0, 1])).place
+1
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from dpledger.mechanisms.learning.equations import Echelon
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept, Constant
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of, points_of
@@ -45,21 +46,13 @@ def threshold_learner(concepts: ThresholdClass, sample: LabeledSample) -> Concep
     return Concept(concepts, int(ones.max()) + 1 if len(ones) else 0)
 
 
-def parity_learner(concepts: ParityClass, sample: LabeledSample) -> Concept:
-    """A solution of the equations, by elimination, the bits that are free being 0; an equation that contradicts earlier
-    ones is left out. Sizes: `sizes.occam` of 2^dimension concepts."""
+def parity_learner(concepts: ParityClass, sample: LabeledSample) -> Concept | None:
+    """A parity that agrees with the sample, the bits that are free being 0; None where there is none. Sizes:
+    `sizes.occam` of 2^dimension concepts."""
     check_sample(sample, bits=concepts.dimension)
     rows = bits_of(sample.x, concepts.dimension)
-    bits, labels = rows.bits[rows.known], labels_of(sample.y)[rows.known]
-    pivots: dict[int, tuple[int, int]] = {}  # the highest bit of an equation: the equation
-    for row, label in zip(np.packbits(bits, axis=1, bitorder="little"), labels.tolist(), strict=True):
-        left, right = int.from_bytes(row.tobytes(), "little"), int(label)
-        while left and (high := left.bit_length() - 1) in pivots:
-            left, right = left ^ pivots[high][0], right ^ pivots[high][1]
-        if left:
-            pivots[left.bit_length() - 1] = (left, right)
-    solution = 0
-    for high in sorted(pivots):
-        left, right = pivots[high]
-        solution |= (right ^ ((left & solution).bit_count() & 1)) << high
-    return Concept(concepts, solution)
+    system = Echelon.of(rows.bits[rows.known], labels_of(sample.y)[rows.known])
+    if system is None:
+        return None
+    solution = system.solution(np.zeros(concepts.dimension, dtype=np.uint8))
+    return Concept(concepts, int.from_bytes(np.packbits(solution, bitorder="little").tobytes(), "little"))

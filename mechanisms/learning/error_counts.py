@@ -45,6 +45,26 @@ class ErrorCounts:
     counts: npt.NDArray[Any]
     first: Words | None = None
 
+    def by_errors(self) -> npt.NDArray[Any]:
+        """How many concepts err so often: entry k is of `least` + k errors."""
+        totals = np.zeros(int(self.errors.max()) - self.least + 1, dtype=self.counts.dtype)
+        np.add.at(totals, self.errors - self.least, self.counts)
+        return totals
+
+    @property
+    def least(self) -> int:
+        """The fewest errors of a segment."""
+        return int(self.errors.min())
+
+    def member(self, errors: int, rank: int) -> int:
+        """The place in the class of concept number `rank` of those with so many errors."""
+        segments = np.flatnonzero(self.errors == errors)
+        passed = np.cumsum(self.counts[segments])
+        which = int(np.searchsorted(passed, rank, side="right"))
+        segment = int(segments[which])
+        before = int(self.counts[:segment].sum()) + rank - (int(passed[which - 1]) if which else 0)
+        return self.place(before)
+
     def place(self, found: int) -> int:
         """The place in the class of the concept that is number `found` of all segments in a row."""
         if self.first is None:

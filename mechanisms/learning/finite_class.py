@@ -34,7 +34,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, ParityClass, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -63,7 +63,7 @@ class ExponentialPPACLearner(OneShot):
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
     """
 
-    concept_class: ConceptClass
+    concept_class: OneClass
     epsilon: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
@@ -126,14 +126,16 @@ class ExponentialPPACLearner(OneShot):
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
         self.inspect(data)
-        place = self._drawn(error_counts(self.concept_class, data), entropy)
+        counted = error_counts(self.concept_class, data)
+        place = self._drawn(counted, counted.by_errors(), entropy)
         return Release(value=Concept(self.concept_class, place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
         self.inspect(data)
         counted = error_counts(self.concept_class, data)
-        found = [self._drawn(counted, entropy) for _ in range(size)]
+        totals = counted.by_errors()
+        found = [self._drawn(counted, totals, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
 
     def plan(self, alpha: Number, beta: Number, *, agnostic: bool = False) -> SampleSize:
@@ -142,11 +144,15 @@ class ExponentialPPACLearner(OneShot):
         planned = private_agnostic if flag(agnostic, field="agnostic") else private_occam
         return planned(self.concept_class.size, self.exponent, alpha, beta)
 
-    def _drawn(self, counted: ErrorCounts, entropy: Entropy) -> int:
+    def _drawn(self, counted: ErrorCounts, totals: npt.NDArray[Any], entropy: Entropy) -> int:
+        """A number of errors by its weight, then a concept that errs so often, uniformly."""
         law = ExponentialWeights(self.exponent)
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
-        found = choose(law, -counted.errors, sensitivity=moved, entropy=entropy, counts=counted.counts)
-        return counted.place(found)
+        scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
+        rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
+        passed = np.cumsum(totals)
+        more = int(np.searchsorted(passed, rank, side="right"))
+        return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
 
 
 def _one_way(relation: Relation) -> bool:

@@ -76,9 +76,14 @@ if TYPE_CHECKING:
     from dpledger.attach.training import (
         private_sgd as private_sgd,
     )
+    from dpledger.audit.contracts import check_contract as check_contract
     from dpledger.audit.experiment import (
         audit_mechanism as audit_mechanism,
         audit_outputs as audit_outputs,
+    )
+    from dpledger.audit.populations import (
+        Population as Population,
+        hard_populations as hard_populations,
     )
     from dpledger.audit.strata import (
         ExPostClaim as ExPostClaim,
@@ -99,6 +104,23 @@ if TYPE_CHECKING:
         Receipt as Receipt,
         Scope as Scope,
         Session as Session,
+    )
+    from dpledger.mechanisms.learning.finite_class import (
+        ExponentialPPACLearner as ExponentialPPACLearner,
+    )
+    from dpledger.mechanisms.learning.samples import (
+        LabeledSample as LabeledSample,
+    )
+    from dpledger.mechanisms.learning.theory.concepts import (
+        FiniteClass as FiniteClass,
+        ParityClass as ParityClass,
+        PointClass as PointClass,
+        ThresholdClass as ThresholdClass,
+    )
+    from dpledger.mechanisms.learning.theory.contracts import (
+        AgnosticContract as AgnosticContract,
+        PACContract as PACContract,
+        PPACContract as PPACContract,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -310,6 +332,11 @@ _HOME = {
         "audit_mechanism",
         "audit_outputs",
     ),
+    "dpledger.audit.contracts": ("check_contract",),
+    "dpledger.audit.populations": (
+        "Population",
+        "hard_populations",
+    ),
     "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
@@ -323,6 +350,19 @@ _HOME = {
         "Receipt",
         "Scope",
         "Session",
+    ),
+    "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.theory.concepts": (
+        "FiniteClass",
+        "ParityClass",
+        "PointClass",
+        "ThresholdClass",
+    ),
+    "dpledger.mechanisms.learning.theory.contracts": (
+        "AgnosticContract",
+        "PACContract",
+        "PPACContract",
     ),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",

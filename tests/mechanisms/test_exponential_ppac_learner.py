@@ -12,8 +12,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpledger.accounting.guarantees import BoundedRange
-from dpledger.errors import ParameterError, RelationError
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.guarantees import BoundedRange, PureDP
+from dpledger.errors import BudgetRefused, ParameterError, RelationError
+from dpledger.ledger.entries.bodies import Reserved
+from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
@@ -25,8 +28,10 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
+    described,
     matrix_of,
 )
+from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from learning_oracle import datasets, errors_of, exponential_law, worst_loss
@@ -144,6 +149,13 @@ def test_segments_are_the_errors_of_each_concept(concepts: ConceptClass, data: s
     examples = data.draw(st.lists(st.tuples(st.integers(0, concepts.points - 1), st.integers(0, 1)), max_size=12))
     matrix = matrix_of(concepts)
     assert spelt_out(concepts, sample_of(examples)) == errors_of(matrix, examples)
+    counted = error_counts(concepts, sample_of(examples))
+    ranked = [
+        (counted.member(counted.least + more, rank), counted.least + more)
+        for more, many in enumerate(counted.by_errors().tolist())
+        for rank in range(many)
+    ]
+    assert [errors for _, errors in sorted(ranked)] == errors_of(matrix, examples)
     everywhere = [concepts.predict(place, range(concepts.points)).tolist() for place in range(concepts.size)]
     assert everywhere == matrix.astype(int).tolist()
 
@@ -154,6 +166,8 @@ def test_a_class_beyond_every_word_has_segments_of_the_sample() -> None:
     assert of_points.errors.tolist() == [3, 0, 2]
     assert [int(many) for many in of_points.counts] == [1, 1, 2**64 - 2]
     assert [of_points.place(at) for at in (0, 1, 2, 2**64 - 1)] == [0, last, 1, last - 1]
+    assert [of_points.member(2, rank) for rank in (0, 1, 2**64 - 3)] == [1, 2, last - 1]
+    assert of_points.member(3, 0) == 0
     of_thresholds = error_counts(ThresholdClass(2**64), LabeledSample([last], [1]))
     assert of_thresholds.errors.tolist() == [1, 0]
     assert [int(many) for many in of_thresholds.counts] == [2**64, 1]
@@ -274,6 +288,29 @@ def test_classes_are_their_matrices() -> None:
 def test_all_parities_are_weighed_so_that_their_bits_are_few() -> None:
     with pytest.raises(ParameterError, match="40 bits"):
         ExponentialPPACLearner(ParityClass(40), epsilon=1)
+
+
+# ---- in a ledger ----------------------------------------------------------------------------------------------------
+
+
+def test_a_release_leaves_an_entry_without_the_data_or_what_was_learned() -> None:
+    book = Ledger.in_memory()
+    scope = book.scope("rows", unit="record", relation="replace_one", budget=PureDP(2))
+    data = LabeledSample([7] * 40 + [8] * 40, [1] * 40 + [0] * 40)
+    matrix = FiniteClass(np.tri(9, 12, -1, dtype=int))
+    for concepts in (ThresholdClass(2**64), matrix):
+        receipt = scope.release(ExponentialPPACLearner(concepts, epsilon=1), data)
+        assert isinstance(receipt.value, Hypothesis)
+    *_, last = (entry.body for entry in book.entries() if isinstance(entry.body, Reserved))
+    assert last.mechanism.kind == "exponential_ppac_learner"
+    size = outward.above(natural_log(9))
+    assert last.mechanism.parameters["concept_class"] == {**described(matrix), "ln_size": str(size)}
+    assert scope.spent(0).upper == pytest.approx(2)
+    with pytest.raises(BudgetRefused):
+        scope.release(ExponentialPPACLearner(matrix, epsilon=1), data)
+    with pytest.raises(ParameterError, match="one label a row"):
+        scope.release(ExponentialPPACLearner(matrix, epsilon=1), LabeledSample([1], []))
+    book.verify()
 
 
 def test_enumeration_walks_all_datasets() -> None:

@@ -75,7 +75,11 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
+from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -309,6 +313,23 @@ def _learned_parities() -> dict[str, Answer]:
 
     found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
     return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
+
+
+def _learned_classes() -> dict[str, Answer]:
+    def sizes() -> object:
+        plans = (occam(1000, THIRD, "0.07"), private_agnostic(1000, "0.2", THIRD, "0.07"), vc_plan(3, THIRD, "0.07"))
+        return [(plan, plan.words()) for plan in (*plans, private_occam(1000, "0.2", THIRD, "0.07"))]
+
+    def helpers() -> object:
+        logarithm = natural_log(1000)
+        found = pairs_uc(Fraction(1, 3), "0.01", "0.05", ln_hypotheses=logarithm, ln_card=logarithm, vc=3)
+        return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9), least_size(40, "0.1", "0.01")
+
+    def learners() -> object:
+        one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
+        return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
+
+    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
 
 
 def _stability_plans() -> dict[str, Answer]:
@@ -574,6 +595,7 @@ def quick() -> dict[str, str]:
             **_stable_vectors(),
             **_stable_releases(),
             **_learned_parities(),
+            **_learned_classes(),
             **_ex_post(),
         }
     )

@@ -61,7 +61,9 @@ FITTED_FORM = Form(None, None, (), 0.0)
 FITTED = Fitted((None,) * 3, FITTED_FORM, "slots", 2, False, False)
 VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
 SIDES = {"values": "values are data", "distances": "distances are data"}
+ROWS = {"x": "rows are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
+WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
@@ -366,6 +368,27 @@ DOORS: dict[str, Door] = {
         names={"made_up_rows": "data|made_up_rows|gradients"},
         left={"gradients": OWN_CODE},
     ),
+    # learning
+    "ExponentialPPACLearner": Door(
+        dpl.ExponentialPPACLearner,
+        {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "monotone": False},
+    ),
+    "ExponentialPPACLearner.plan": Door(
+        of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
+        {"alpha": "0.1", "beta": "0.1", "agnostic": False},
+    ),
+    "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
+    "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
+    "ParityClass.predict": Door(of(lambda: dpl.ParityClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "PointClass": Door(dpl.PointClass, {"points": 3}),
+    "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
+    "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
+    "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
+    "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
     "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
     "dpsgd_plan": Door(
         dpl.dpsgd_plan,
@@ -465,6 +488,23 @@ DOORS: dict[str, Door] = {
         names={"batched": "batched|mechanism"},
         left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},
     ),
+    "Population": Door(dpl.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED),
+    "hard_populations": Door(dpl.hard_populations, {"concepts": dpl.ThresholdClass(8), "alpha": "0.1"}),
+    "check_contract": Door(
+        dpl.check_contract,
+        {
+            "learner": dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), 1),
+            "contract": dpl.PACContract("0.2", "0.2"),
+            "n": 5,
+            "populations": [dpl.Population("one", ((0, 1),), (1,))],
+            "concepts": None,
+            "trials": 10,
+            "error": "1e-6",
+            "relation": "add_remove",
+            "seed": 0,
+        },
+        left={"learner": OWN_CODE},
+    ),
     "audit_outputs": Door(
         dpl.audit_outputs,
         {
@@ -503,6 +543,11 @@ ANSWERS: dict[str, str] = {
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
+    **dict.fromkeys(
+        (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"
+    ),
+    **dict.fromkeys(("Population.drawn", "Population.error", "Population.repeated"), "between the parts of an audit"),
+    **dict.fromkeys(("Population.least_error",), "takes a class of concepts alone"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
     "Lesson": "data, and the caller's own code",

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PlainValidator
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, WorkLimit
@@ -29,10 +31,13 @@ from dpledger.schema import Plain
 __all__ = [
     "ConceptClass",
     "FiniteClass",
+    "OneClass",
     "ParityClass",
     "PointClass",
     "ThresholdClass",
+    "class_from",
     "described",
+    "matrix_from",
     "matrix_of",
     "vc_of",
 ]
@@ -49,19 +54,15 @@ class FiniteClass:
     """The concepts that are the rows of a matrix of zeros and ones, one column a point. Two classes are the same where
     their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows."""
 
-    shape: tuple[int, int]
-    bits: bytes
+    shape: tuple[int, int] = field(init=False)
+    bits: bytes = field(init=False)
 
     def __init__(self, matrix: object) -> None:
-        rows = np.asarray(matrix)
-        if rows.ndim != 2 or rows.dtype.kind not in "biu" or not rows.size:
-            raise ParameterError("matrix", type(matrix).__name__, "a matrix of zeros and ones: a concept a row")
+        rows = matrix_from(matrix)
         if rows.size > MOST_CELLS:
             raise ParameterError("matrix", f"{rows.size} cells", f"at most {MOST_CELLS} cells")
-        if rows.min() < 0 or rows.max() > 1:
-            raise ParameterError("matrix", "another number", "zeros and ones")
         object.__setattr__(self, "shape", (int(rows.shape[0]), int(rows.shape[1])))
-        object.__setattr__(self, "bits", np.packbits(rows.astype(bool)).tobytes())
+        object.__setattr__(self, "bits", np.packbits(rows).tobytes())
 
     def __repr__(self) -> str:
         return f"FiniteClass(shape={self.shape}, sha256={self.digest[:12]})"
@@ -165,6 +166,28 @@ class ParityClass:
 
 ConceptClass: TypeAlias = FiniteClass | PointClass | ThresholdClass | ParityClass
 """The closed union of classes."""
+
+
+def class_from(given: object, field: str = "concept_class") -> ConceptClass:
+    """What was given, if it is a class; ParameterError for anything else."""
+    if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass):
+        raise ParameterError(field, type(given).__name__, "FiniteClass, PointClass, ThresholdClass or ParityClass")
+    return given
+
+
+OneClass = Annotated[ConceptClass, PlainValidator(class_from)]
+"""A field that holds a class; it is given as one."""
+
+
+def matrix_from(given: object) -> npt.NDArray[np.bool_]:
+    """A matrix of zeros and ones, as it was given. ParameterError for anything else."""
+    rows = np.zeros(0)
+    if isinstance(given, np.ndarray | list | tuple):
+        with suppress(ValueError, TypeError, OverflowError):  # ragged, or numbers beyond every type
+            rows = np.asarray(given)
+    if rows.ndim != 2 or rows.dtype.kind not in "biu" or not rows.size or rows.min() < 0 or rows.max() > 1:
+        raise ParameterError("matrix", type(given).__name__, "a matrix of zeros and ones: a concept a row")
+    return rows.astype(bool)
 
 
 def described(concepts: ConceptClass) -> Mapping[str, Plain]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, in_own_context, read, whole
+from dpledger.decimals import Number, in_own_context, read, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, smallest
 from dpledger.mechanisms.plan import open_unit
@@ -67,7 +67,7 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
         chosen=needed,
         terms=terms,
         status="proved",
-        target=f"an error of at most {target} above the best of the class, but with probability {risk}",
+        target=f"an error of at most {text(target)} above the best of the class, but with probability {text(risk)}",
         bound="agnostic exponential mechanism",
         inside=(("lambda", least),),
     )
@@ -145,12 +145,13 @@ def _expm1(exponent: Decimal) -> Decimal:
 
 def _realizable(bound: str, alpha: Number, beta: Number, terms: tuple[tuple[str, int], ...]) -> SampleSize:
     needed = max(needed for _, needed in terms)
+    error, risk = text(open_unit(alpha, "alpha")), text(open_unit(beta, "beta"))
     return SampleSize(
         needed=needed,
         chosen=needed,
         terms=terms,
         status="proved",
-        target=f"an error of at most {alpha}, but with probability {beta}, of a concept of the class",
+        target=f"an error of at most {error}, but with probability {risk}, of a concept of the class",
         bound=bound,
     )
 

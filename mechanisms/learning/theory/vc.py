@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.decimals import whole
-from dpledger.errors import ParameterError, WorkLimit
+from dpledger.errors import WorkLimit
+from dpledger.mechanisms.learning.theory.concepts import matrix_from
 
 __all__ = ["VCDimension", "growth", "is_shattered", "sauer", "vc_dim", "vc_union"]
 
@@ -37,7 +38,7 @@ class VCDimension:
 
 def is_shattered(matrix: object, points: Sequence[int]) -> bool:
     """Whether the concepts (rows) label these points (columns) in every way."""
-    rows = _matrix(matrix)
+    rows = matrix_from(matrix)
     chosen = [whole(point, field="points", most=rows.shape[1] - 1) for point in points]
     return len(np.unique(rows[:, chosen], axis=0)) == 2 ** len(chosen) if chosen else True
 
@@ -48,7 +49,7 @@ def vc_dim(matrix: object, *, work_limit: int = WORK) -> VCDimension:
     Claim: exact. A set of k points is shattered where it parts the distinct concepts into 2^k cells, none empty; a cell
     of s concepts is shattered by at most log2 s further points. Raises WorkLimit, which says what is known, once more
     than `work_limit` cells were split. Source: docs/proofs/learning_pac.md, "VC dimension"."""
-    rows = np.unique(_matrix(matrix), axis=0)
+    rows = np.unique(matrix_from(matrix), axis=0)
     limit = whole(work_limit, field="work_limit", least=1)
     search = _Search(columns=_columns(rows), most=len(rows).bit_length() - 1, left=limit)
     search.deeper([(1 << len(rows)) - 1], 0, ())
@@ -106,7 +107,7 @@ def _columns(rows: Matrix) -> list[tuple[int, int]]:
 
 def growth(matrix: object, points: int, *, work_limit: int = WORK) -> int:
     """In how many ways the concepts label that many points at most. Claim: exact, by all sets of columns."""
-    rows = np.unique(_matrix(matrix), axis=0)
+    rows = np.unique(matrix_from(matrix), axis=0)
     k = whole(points, field="points", most=rows.shape[1])
     if k > 62:
         raise WorkLimit("the growth is computed for at most 62 points")
@@ -135,10 +136,3 @@ def vc_union(vc: int, classes: int) -> int:
     while 1 << (k + 1) <= many * sauer(dimension, k + 1):
         k += 1
     return k
-
-
-def _matrix(matrix: object) -> Matrix:
-    rows = np.asarray(matrix)
-    if rows.ndim != 2 or rows.dtype.kind not in "biu" or not rows.size or rows.min() < 0 or rows.max() > 1:
-        raise ParameterError("matrix", type(matrix).__name__, "a matrix of zeros and ones: a concept a row")
-    return rows.astype(bool)
