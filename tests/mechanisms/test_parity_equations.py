@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.mechanisms.learning.parities.equations import Bits, Echelon, Systems
+from dpledger.mechanisms.learning.equations import Bits, Echelon, Systems
 from exact_tests import SIGNIFICANCE, events_p_value
 
 SMALL = st.integers(1, 6).flatmap(

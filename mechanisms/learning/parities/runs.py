@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.parities.equations import MOST_UNKNOWNS, Bits, Echelon, Systems, Words
+from dpledger.mechanisms.learning.equations import MOST_UNKNOWNS, Bits, Echelon, Systems, Words
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
 from dpledger.mechanisms.noise import happens, sampled
 

@@ -28,7 +28,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system
-from dpledger.mechanisms.learning.parities.equations import Words, odd
+from dpledger.mechanisms.learning.equations import Words, odd
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 from dpledger.number_fields import OpenProbability, Whole
