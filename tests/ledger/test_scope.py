@@ -229,6 +229,20 @@ def test_noise_alone_is_never_the_answer_to_data_of_a_wrong_kind(scope: Scope, m
     assert len(scope._ledger) == 2
 
 
+def test_what_is_nearly_a_mechanism_is_told_what_it_lacks(scope: Scope) -> None:
+    class Nearly:
+        kind = "nearly"
+
+        def release(self, data: object, *, entropy: object) -> None:
+            raise AssertionError("never run")
+
+    with pytest.raises(ParameterError, match="which has relation, unit, under, claim, parts, failures, parameters"):
+        scope.release(Nearly(), 1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="one that answers once"):
+        scope.release(Nearly, 1)  # type: ignore[arg-type]
+    assert len(scope._ledger) == 2
+
+
 def test_what_has_no_price_in_the_filter_is_refused(scope: Scope) -> None:
     with pytest.raises(BudgetRefused, match=r"asked inf.*no theorem prices it in pure: another kind of budget"):
         scope.release(replace(laplace(), claimed=ZCDP("0.1"), made_of=ZCDP("0.1")), 1)
