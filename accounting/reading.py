@@ -9,11 +9,9 @@ is read twice. What has no theorem here is CannotCertify, never a guess. docs/pr
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
@@ -35,12 +33,10 @@ from dpledger.accounting.composition import (
     children,
 )
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
-from dpledger.accounting.laws.bounded_range import worst_position
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
-from dpledger.accounting.laws.repeated_ranges import attained_by_runs, worst_of_runs
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
@@ -49,7 +45,14 @@ from dpledger.accounting.pricing.costs import (
     require_exchangeable,
     require_group,
 )
-from dpledger.accounting.pricing.drawn import Drawn, losses_of, mirrors_itself, range_below
+from dpledger.accounting.pricing.drawn import (
+    Drawn,
+    losses_of,
+    mirrors_itself,
+    ranges_above,
+    ranges_below,
+    tilt_of_ranges,
+)
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -59,7 +62,6 @@ __all__ = ["Ingredients", "read_both_ways", "read_losses"]
 Ranges: TypeAlias = Literal["adaptive", "envelope"]
 
 MOST_LISTS = 64
-_DEVIATIONS = 4.0  # how far out delta is asked for, as a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,29 +322,6 @@ def _is_supremum(drawn: Drawn, runs: int) -> bool:
     return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
-def _range_of(drawn: Drawn) -> Decimal:
-    range_of = rules_of(drawn.leaf).range
-    return range_of(drawn.leaf) if range_of is not None else Decimal(0)
-
-
-def _dominating(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, int], ...]:
-    """Adaptive runs cost less than their envelope as often. What has fixed dominating pairs may come in between; of
-    what is known by Renyi divergences alone that is not proved."""
-    return worst_of_runs(float(_range_of(drawn)), count) if drawn.how == EVERYONE else ((envelope, count),)
-
-
-def _attained(
-    drawn: Drawn, count: int, position: float, direction: Direction, *, is_alone: bool
-) -> tuple[tuple[Loss, int], ...]:
-    """Two losses, eta apart: run several times no single position is as bad as the envelope. Where nothing else is run,
-    the last runs go by what came out before them."""
-    eta = _range_of(drawn)
-    if is_alone and drawn.how == EVERYONE:
-        return attained_by_runs(float(eta), count, position)
-    loss = range_below(eta, drawn.how, position, direction) if eta else None
-    return () if loss is None else ((loss, count),)
-
-
 def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
@@ -383,21 +362,14 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, readi
                 failure_below += count * losses.failure
     for drawn, count, envelope in ranges:
         is_fixed = reading == "envelope" or bool(curves)
-        above.extend(((envelope, count),) if is_fixed else _dominating(drawn, count, envelope))
+        above.extend(((envelope, count),) if is_fixed else ranges_above(drawn, count, envelope))
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    spread = (
-        sum(
-            count * float(_range_of(drawn)) ** 2 * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1)
-            for drawn, count, _ in ranges
-        )
-        / 4
-    )
+    tilt = tilt_of_ranges((drawn, count) for drawn, count, _ in ranges)
+    is_alone = len(leaves) == 1 and reading == "adaptive"
     for drawn, count, _ in ranges:
-        eta = float(_range_of(drawn))
-        position = worst_position(eta, _DEVIATIONS / math.sqrt(spread)) if eta else 0.5
-        below.extend(_attained(drawn, count, position, direction, is_alone=len(leaves) == 1 and reading == "adaptive"))
+        below.extend(ranges_below(drawn, count, tilt, direction, is_alone=is_alone))
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),
