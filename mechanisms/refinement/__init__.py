@@ -5,6 +5,7 @@ from dpledger.mechanisms.refinement.doubling import Doubled, Doubling, Judged
 from dpledger.mechanisms.refinement.gaussian import GradualGaussian
 from dpledger.mechanisms.refinement.laplace import GradualRelease
 from dpledger.mechanisms.refinement.mean import GradualMean
+from dpledger.mechanisms.refinement.reduction import NoiseReduction, Reduced
 from dpledger.mechanisms.refinement.run import GradualRun
 
 __all__ = [
@@ -17,4 +18,6 @@ __all__ = [
     "GradualRun",
     "Hypothesis",
     "Judged",
+    "NoiseReduction",
+    "Reduced",
 ]

@@ -18,6 +18,7 @@ would have taken. Ligett-Neel-Roth-Waggoner-Wu 2017, "Accuracy First"; the sensi
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import math
@@ -31,21 +32,22 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, StringConstraints
 
-from dpledger.accounting.composition import Chain, Composition, LaplaceLaw, Sequence, SparseVectorLaw
-from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
-from dpledger.decimals import Number, add, negative, read, round_up
-from dpledger.errors import InfeasiblePlan, ParameterError, RelationError
-from dpledger.mechanisms import noise
+from dpledger.accounting.composition import Composition, Sequence
+from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
+from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, Failure, PureDP
+from dpledger.decimals import Number, read, round_up, text
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity
-from dpledger.mechanisms.numeric.grid import default_grid, on_grid, to_floats
+from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
-from dpledger.mechanisms.refinement.erm import Family, Problem, Radius, problem
+from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
+from dpledger.mechanisms.refinement.doubling import named
+from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
-from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, calibrated, level, theories
+from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
+from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, theories
 from dpledger.mechanisms.threshold.epochs import SMALL
-from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun, Thresholding
-from dpledger.mechanisms.threshold.sparse_vector import SparseVector, thresholding
+from dpledger.mechanisms.threshold.run import Outcome, SparseVectorRun
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -53,25 +55,23 @@ from dpledger.schema import Plain, given, plain, record, tag
 __all__ = ["AccuracyFirst", "Hypothesis"]
 
 _DIGITS = 6  # of what follows from doubles and is no bound: the same on every machine
-_HALF = Decimal("0.5")
 _ROUNDING = 64  # the statistic's own rounding to the grid is at most this part of its sensitivity
 _FINE = 16  # the grid is at least so much finer than the finest noise
 _COARSE = 2**28  # steps of the coarsest noise by default: float64 decides nearly all of its draws
-_APART = 1e-9  # two levels in a row, relative: far more than 12 digits lose
-_STEPS_OF_CHECK = 6  # of the query's grid: what rounding and discrete noise cost the check in accuracy, at most
-_QUERY_WHY = "2 R/n, R the largest loss in the ball, for one row replaced; and the errors of solver and rounding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
     """What was found. `theta`: for features and labels that are divided by their bounds; empty where nothing was
     published. `reached`: whether it passed the check; else it is the finest one. `level`: its place, from 1; `epsilon`:
-    of that level. `coefficients`: for features and labels as they are."""
+    of that level, infinite for Gaussian noise without a boundary; `mu`: of Gaussian noise. `coefficients`: for features
+    and labels as they are."""
 
     theta: tuple[float, ...]
     reached: bool
     level: int
     epsilon: Decimal
+    mu: Decimal | None
     feature_bound: Decimal
     label_bound: Decimal
 
@@ -86,14 +86,19 @@ class AccuracyFirst:
     """A hypothesis whose excess risk is at most `target_excess_risk`, as privately as that allows.
 
     `family`: ridge (labels in [-label_bound, label_bound]) or logistic (labels above 0 against all others). `rows`,
-    `dimension`: how many examples of how many features there are, public. `regularisation`: lambda, from 10^-6.
-    `feature_bound`, `label_bound`: public; each row of features is divided by its bound and shrunk into the l1 ball of
-    radius 1, each label clipped, and what is no number counts as 0. `target`: the label's column, where the data are
-    one table; else they are a pair (features, labels). `beta`: the chance that a hypothesis that passes is worse than
-    the target. `radius`: of the ball that hypotheses are projected on. `calibration`: how the check is set.
-    `levels`: how many hypotheses there may be, of epsilons in equal ratios from `least_epsilon`
-    (default: 1/rows, or the least whose noise is quick to draw) to `most_epsilon` (default: 4 times what the published
-    utility theorem takes). `keep`: only the first so many of them are used. Data never raise."""
+    `dimension`: how many examples of how many features there are, public. Under add_remove, where their number is
+    private, `rows` is what sums of losses are divided by, fixed beforehand and at best a little more than there are;
+    the guarantee assumes that there are at most 16 times as many, and a run on more publishes nothing, which tells
+    that. `regularisation`: lambda, from 10^-6. `feature_bound`, `label_bound`: public; each row of features is divided
+    by its bound and shrunk into the l1 ball of radius 1, each label clipped, and what is no number counts as 0.
+    `target`: the label's column, where the data are one table; else they are a pair (features, labels). `beta`: the
+    chance that a hypothesis that passes is worse than the target. `perturbed`: whether a chain publishes the sums of
+    ridge ("covariance", its default) or the minimiser ("output"); `post`: "reference" solves noisy sums as they are,
+    for comparison. `noise`: of the chain; "gaussian" has a rho, or by a `boundary` an epsilon and a delta. `radius`: of
+    the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
+    may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
+    draw) to `most_epsilon` (default: 4 times what the first utility theorem takes); of Gaussian noise from `least_mu`
+    to `most_mu`. `keep`: only the first so many of them are used. Data never raise."""
 
     target_excess_risk: Positive
     family: Family
@@ -104,11 +109,17 @@ class AccuracyFirst:
     feature_bound: Positive = given(default=1)
     label_bound: Positive = given(default=1)
     target: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = given(default=None)
+    perturbed: Perturbed | None = given(default=None)
+    post: Post = given(default="clipped")
+    noise: ChainNoise = given(default="laplace")
+    boundary: TimeUniformBoundary | None = given(default=None)
     radius: Radius = given(default="tight")
     calibration: Calibration = given(default="union")
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)] = given(default=100)
     least_epsilon: OptionalPositive = given(default=None)
     most_epsilon: OptionalPositive = given(default=None)
+    least_mu: OptionalPositive = given(default=None)
+    most_mu: OptionalPositive = given(default=None)
     keep: Annotated[Whole, Field(strict=True, ge=1, le=10**5)] | None = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -121,57 +132,57 @@ class AccuracyFirst:
             raise ParameterError("label_bound", str(self.label_bound), "1: labels of a classification are signs")
         if self.keep is not None and self.keep > self.levels:
             raise ParameterError("keep", self.keep, f"at most levels = {self.levels}")
-        _run_of(self)
+        unused = ("least_mu", "most_mu") if self.noise == "laplace" else ("least_epsilon", "most_epsilon")
+        for field in unused:
+            if getattr(self, field) is not None:
+                raise ParameterError(field, str(getattr(self, field)), f"None: levels of {self.noise} noise are others")
+        run = _run_of(self)
+        with named(f"most{run.levels.suffix}", run.most):
+            self.claim()
 
     def under(self, relation: Relation, unit: Unit) -> Self:
-        """The same mechanism for this relation and unit, its levels fixed. RelationError unless it is replace_one or
-        label_flip, which keep the number of rows; ParameterError where a unit may have many rows."""
+        """The same mechanism for this relation and unit, its levels fixed. RelationError if it names others;
+        ParameterError where a unit may have many rows."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
-        if own_relation not in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
-            raise RelationError(
-                f"accuracy_first has no guarantee under {own_relation.value}: it needs a public number of rows, so a "
-                "scope under replace_one or label_flip"
-            )
         if own_unit.max_contributions > 1:
             expected = f"a unit with one row, or one row made of all of one {own_unit.name}"
             raise ParameterError("unit", f"{own_unit.name} with {own_unit.max_contributions} rows", expected)
-        run = _run_of(self)
-        changes: dict[str, Any] = {
-            "relation": own_relation,
-            "unit": own_unit,
-            "least_epsilon": run.least,
-            "most_epsilon": run.most,
-            "keep": run.kept,
-        }
-        return dataclasses.replace(self, **changes)
+        placed = dataclasses.replace(self, relation=own_relation, unit=own_unit)
+        return placed._automatic(_run_of(placed).kept)
 
     def within(self, left: Number) -> Self:
-        """The same mechanism without the levels whose epsilon, with that of the check, is above `left`: what an account
-        of the scope admits (`scope.account().left_by_account`). InfeasiblePlan where no level is left."""
+        """The same mechanism without the levels that take, with the check, more than `left`: what an account of the
+        scope has room for, as `scope.account().left_by_account["pure"]`, of epsilons, or of rho for Gaussian noise
+        without a boundary. InfeasiblePlan where no level is left."""
         budget, run = read(left, field="left"), _run_of(self)
-        fitting = sum(add(run.check.law.epsilon, run.epsilon(k)) <= budget for k in range(1, run.kept + 1))
+        fitting = bisect.bisect_right(range(1, run.kept + 1), budget, key=run.price)
         if not fitting:
-            needed = add(run.check.law.epsilon, run.epsilon(1))
             raise InfeasiblePlan(
-                f"the check and the coarsest level take {needed}, of {budget} that are left: a larger "
-                "target_excess_risk or fewer levels take less"
+                f"the check and the coarsest level take {text(run.price(1))}, of {text(budget)} that are left: a "
+                "larger target_excess_risk or fewer levels take less"
             )
-        changes: dict[str, Any] = {"least_epsilon": run.least, "most_epsilon": run.most, "keep": fitting}
+        return self._automatic(fitting)
+
+    def _automatic(self, kept: int) -> Self:
+        """The same mechanism, with the first `kept` of its levels fixed."""
+        run = _run_of(self)
+        measure = run.levels.measure
+        changes: dict[str, Any] = {f"least_{measure}": run.least, f"most_{measure}": run.most, "keep": kept}
         return dataclasses.replace(self, **changes)
 
-    def claim(self) -> PureDP:
+    def claim(self) -> PureDP | ApproxDP | ZCDP:
         """The check and the finest level."""
-        return PureDP(_run_of(self).cap)
+        return _run_of(self).claim
 
     def parts(self) -> Composition:
-        """A sparse vector leaf beside a chain of Laplace levels."""
+        """A sparse vector leaf beside a chain."""
         run = _run_of(self)
-        return Sequence((run.check.law, Chain(LaplaceLaw(run.finest))))
+        return Sequence((run.check.tests.law, run.levels.chain(run.kept)))
 
     def failures(self) -> tuple[Failure, ...]:
-        """None of privacy: with chance beta the hypothesis is worse than it passed for."""
+        """Of privacy that of the boundary alone: with chance beta the hypothesis is worse than it passed for."""
         said = "the excess risk, on the bounded rows, of a hypothesis that passed is at most target_excess_risk"
-        return (AccuracyFailure(self.beta, said),)
+        return (*_run_of(self).levels.failures(), AccuracyFailure(self.beta, said))
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the sensitivities, the check and the levels that are used."""
@@ -187,20 +198,26 @@ class AccuracyFirst:
             "label_bound": self.label_bound,
             "bounded_by": "each row shrunk into the l1 ball of radius 1, each label clipped, in steps of 2^-18",
             "target": self.target,
+            "perturbed": run.problem.perturbed,
+            "post": self.post,
+            "noise": self.noise,
+            "boundary": self.boundary,
             "radius": self.radius,
             "ball": round_up(run.problem.ball, digits=_DIGITS),
             "tolerance": round_up(run.problem.tolerance, digits=_DIGITS),
-            "sensitivity": run.moved,
+            "sensitivity": run.levels.plan.sensitivity,
+            "norm": run.problem.norm,
+            "assumes": None if run.problem.counts_are_public else f"there are at most {run.problem.most_rows} rows",
             "justification": run.problem.why,
-            "query_sensitivity": run.query_moved,
-            "query_justification": _QUERY_WHY,
-            "grid": run.grid,
+            "query_sensitivity": run.check.moved,
+            "query_justification": QUERY_WHY,
+            "grid": run.levels.plan.grid,
             "calibration": self.calibration,
-            "slack": run.slack,
-            "check_epsilon": run.check.law.epsilon,
+            "slack": run.check.slack,
+            "check_epsilon": run.check.tests.law.epsilon,
             "levels": self.levels,
-            "least_epsilon": run.least,
-            "most_epsilon": run.most,
+            f"least_{run.levels.measure}": run.least,
+            f"most_{run.levels.measure}": run.most,
             "keep": run.kept,
         }
         result: dict[str, Plain] = plain(values)
@@ -214,44 +231,45 @@ class AccuracyFirst:
             levels=run.kept,
             target_excess_risk=self.target_excess_risk,
             beta=self.beta,
-            check_epsilon=run.check.law.epsilon,
-            least_epsilon=run.least,
-            most_epsilon=run.finest,
-            cap=run.cap,
+            check_epsilon=run.check.tests.law.epsilon,
+            measure=run.levels.measure,
+            least=run.least,
+            most=run.levels.number(run.kept),
+            least_epsilon=run.levels.epsilon(1),
+            most_epsilon=run.levels.epsilon(run.kept),
+            claim=run.claim,
             theory=theories(run.problem, float(self.target_excess_risk)),
         )
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are `rows` examples of `dimension` features, with labels."""
+        """ParameterError unless `data` are examples of `dimension` features, with labels: `rows` of them, where their
+        number is public."""
         check_examples(data, self._shape)
 
     @np.errstate(all="ignore")  # whatever the caller lets numpy raise or say: it would tell of the data
     def release(self, data: object, *, entropy: Entropy) -> Release[Hypothesis]:
         """The first hypothesis that passes, or the finest one, which did not. Where the solver did not reach its
-        tolerance nothing is published, and the run stands outside the guarantee at its full charge: that is known of
-        the data, and no noise covers it."""
+        tolerance, or rows are far more than `rows`, nothing is published, and the run stands outside the guarantee at
+        its full charge: that is known of the data, and no noise covers it."""
         self.inspect(data)
         run = _run_of(self)
         solved = run.problem.solved(*bounded(data, self._shape, signs=run.problem.signs))
         if not solved.certified:
             return Release(value=self._found(None, reached=False, k=0), parts=self.parts(), outside_guarantee=True)
-        moved = Sensitivity(run.moved, "l1", run.problem.why)
-        chain = noise.chain(run.law, solved.statistic(run.power), sensitivity=moved, entropy=entropy)
-        checks = SparseVectorRun(run.check, None, entropy)
+        answers = run.levels.published(run.kept, solved.statistic(run.power), why=run.problem.why, entropy=entropy)
+        checks = SparseVectorRun(run.check.tests, None, entropy)
         k, passed = 0, False
         while k < run.kept and not passed:
             k += 1
-            theta = run.problem.hypothesis(to_floats(chain.refine(run.scale(k)), run.grid))
+            theta = run.problem.hypothesis(answers(k))
             passed = checks.ask(-solved.excess(theta)) is Outcome.ABOVE
-        spent = checks.close().parts
-        assert isinstance(spent, SparseVectorLaw), "the leaf of the check"
-        parts = Sequence((spent, Chain(LaplaceLaw(run.finest), reached=LaplaceLaw(run.epsilon(k)))))
+        parts = Sequence((checks.close().parts, run.levels.chain(run.kept, reached=k)))
         return Release(value=self._found(theta, reached=passed, k=k), parts=parts)
 
     @property
     def _shape(self) -> Shape:
         return Shape(
-            rows=self.rows,
+            rows=None if self.relation is Relation.ADD_REMOVE else self.rows,
             dimension=self.dimension,
             feature_bound=self.feature_bound,
             label_bound=self.label_bound,
@@ -259,11 +277,13 @@ class AccuracyFirst:
         )
 
     def _found(self, theta: npt.NDArray[np.float64] | None, *, reached: bool, k: int) -> Hypothesis:
+        levels = _run_of(self).levels
         return Hypothesis(
             theta=() if theta is None else tuple(theta.tolist()),
             reached=reached,
             level=k,
-            epsilon=_run_of(self).epsilon(k) if k else Decimal(0),
+            epsilon=levels.epsilon(k) if k else Decimal(0),
+            mu=levels.number(k) if k and levels.measure == "mu" else None,
             feature_bound=self.feature_bound,
             label_bound=self.label_bound,
         )
@@ -271,119 +291,94 @@ class AccuracyFirst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What is used. `moved`: of the statistic on its grid of steps 2^-power; `check`: the tests, `query_moved` the
-    sensitivity of the excess risk and -`slack` the threshold; `finest`: epsilon of the last of the `kept` levels."""
+    """What is used: the first `kept` of the levels, whose grid has steps of 2^-power."""
 
     problem: Problem
-    check: Thresholding
-    query_moved: Decimal
-    slack: Decimal
-    least: Decimal
-    most: Decimal
-    levels: int
+    check: Check
+    levels: Levels
     kept: int
-    grid: Decimal
     power: int
-    moved: Decimal
-
-    def epsilon(self, k: int) -> Decimal:
-        """Of level k, from 1."""
-        return level(self.least, self.most, self.levels, k)
-
-    def scale(self, k: int) -> Decimal:
-        """Of the noise of level k. Claim: moved / scale <= epsilon, exactly."""
-        return round_up(Fraction(self.moved) / Fraction(self.epsilon(k)))
 
     @property
-    def finest(self) -> Decimal:
-        return self.epsilon(self.kept)
+    def relation(self) -> Relation:
+        return self.problem.relation
 
     @property
-    def cap(self) -> Decimal:
-        return add(self.check.law.epsilon, self.finest)
+    def least(self) -> Decimal:
+        return self.levels.least
 
     @property
-    def law(self) -> RoundedLaplace:
-        return RoundedLaplace(scale=self.scale(self.kept), grid=self.grid)
+    def most(self) -> Decimal:
+        return self.levels.most
+
+    @property
+    def claim(self) -> PureDP | ApproxDP | ZCDP:
+        return self.upto(self.kept)
+
+    def upto(self, k: int) -> PureDP | ApproxDP | ZCDP:
+        """The check and the first k levels."""
+        return self.levels.claim(self.check.tests.law, k)
+
+    def price(self, k: int) -> Decimal:
+        """What that takes of an account: of epsilons, or else of rho."""
+        claim = self.upto(k)
+        return claim.rho if isinstance(claim, ZCDP) else claim.epsilon
 
 
 @functools.lru_cache(maxsize=128)
 def _run_of(mechanism: AccuracyFirst) -> _Run:
     """The run of a mechanism.
 
-    Claim: one unit moves the statistic in steps of `grid` by at most `moved` in the l1 norm: each of its entries is
-    rounded, which adds at most a step. Source: docs/proofs/noise.md, section 5."""
-    alpha = mechanism.target_excess_risk
+    Claim: one unit moves the statistic in steps of the grid by at most what the levels are made for: each of its
+    entries is rounded, which adds at most a step. Source: docs/proofs/noise.md, section 5."""
+    alpha, laplace = mechanism.target_excess_risk, mechanism.noise == "laplace"
     risk = problem(
         mechanism.family,
+        perturbed=mechanism.perturbed,
+        post=mechanism.post,
         rows=mechanism.rows,
         dimension=mechanism.dimension,
         regularisation=mechanism.regularisation,
         radius=mechanism.radius,
+        relation=mechanism.relation or Relation.REPLACE_ONE,
+        norm="l1" if laplace else "l2",
     )
-    published = dict(theories(risk, float(alpha)))["published"]
-    most = mechanism.most_epsilon or round_up(4 * published, digits=_DIGITS)
+    _, first = theories(risk, float(alpha))[0]
+    given_most = mechanism.most_epsilon if laplace else mechanism.most_mu
+    given_least = mechanism.least_epsilon if laplace else mechanism.least_mu
+    most = given_most or round_up(4 * first, digits=_DIGITS)
     moved = Fraction(risk.moved)
+    spread = risk.entries if laplace else math.isqrt(risk.entries - 1) + 1
     grid = default_grid(
-        regularisation=moved * 1024 / (_ROUNDING * risk.entries), most_epsilon=moved / Fraction(most) * 1024 / _FINE
+        regularisation=moved * 1024 / (_ROUNDING * spread), most_epsilon=moved / Fraction(most) * 1024 / _FINE
     )
-    on_steps = round_up(moved + risk.entries * Fraction(grid))
-    quick = round_up(Fraction(on_steps) / (Fraction(grid) * _COARSE), digits=_DIGITS)
-    least = mechanism.least_epsilon or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
-    if not least < most:
-        raise ParameterError("most_epsilon", str(most), f"a number above least_epsilon, {least}")
-    if math.log1p((Fraction(most) - Fraction(least)) / Fraction(least)) < _APART * (mechanism.levels - 1):
-        expected = f"fewer levels between {least} and {most}: each at least a billionth above the last"
-        raise ParameterError("levels", mechanism.levels, expected)
-    if risk.largest_entry / float(grid) >= SMALL:
-        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
-        raise ParameterError("most_epsilon", str(most), expected)
-    check, query_moved, slack = _check_of(mechanism, risk)
-    return _Run(
-        problem=risk,
-        check=check,
-        query_moved=query_moved,
-        slack=slack,
+    quick = round_up((moved + spread * Fraction(grid)) / (Fraction(grid) * _COARSE), digits=_DIGITS)
+    least = given_least or max(round_up(Fraction(1, mechanism.rows), digits=_DIGITS), quick)
+    levels = Levels(
+        noise=mechanism.noise,
         least=least,
         most=most,
-        levels=mechanism.levels,
-        kept=mechanism.keep or mechanism.levels,
+        count=mechanism.levels,
+        moved=risk.moved,
+        entries=risk.entries,
         grid=grid,
-        power=Fraction(grid).denominator.bit_length() - 1,
-        moved=on_steps,
+        boundary=mechanism.boundary,
+        relation=risk.relation,
+        suffix="_epsilon" if laplace else "_mu",
     )
-
-
-def _check_of(mechanism: AccuracyFirst, risk: Problem) -> tuple[Thresholding, Decimal, Decimal]:
-    """The tests, the sensitivity of the excess risk on its grid, and s.
-
-    Claim: calibrated for continuous noise at an alpha that is smaller by what rounding the queries and the threshold,
-    and discrete noise (stochastically at most a step larger), can add, the check keeps beta.
-    Source: docs/proofs/accuracy_first.md, section 4."""
-    grid = default_grid(rows=Fraction(risk.query_moved))
-    query_moved = on_grid(risk.query_moved, grid)
-    alpha = float(mechanism.target_excess_risk) - _STEPS_OF_CHECK * float(grid) - risk.off
-    if not alpha > 0:
-        expected = f"a number well above {query_moved}, which one unit moves it by: more rows, or more regularisation"
-        raise ParameterError("target_excess_risk", str(mechanism.target_excess_risk), expected)
-    found = calibrated(
-        mechanism.calibration,
-        moved=float(query_moved),
-        alpha=alpha,
-        beta=float(mechanism.beta),
+    with named(f"least{levels.suffix}", least):
+        levels.require_noise()
+    if risk.largest_entry / float(grid) >= SMALL:
+        expected = f"a smaller number: with its noise the statistic would have {SMALL} steps and more"
+        raise ParameterError(f"most{levels.suffix}", str(most), expected)
+    kept = mechanism.keep or mechanism.levels
+    check = check_of(
+        risk,
+        target=alpha,
+        beta=mechanism.beta,
+        calibration=mechanism.calibration,
         levels=mechanism.levels,
+        queries=kept,
     )
-    slack = round_up(found.slack, digits=_DIGITS)
-    tests = SparseVector(
-        epsilon=round_up(found.epsilon, digits=_DIGITS),
-        cutoff=1,
-        threshold=negative(add(slack, grid, grid)),
-        sensitivity=query_moved,
-        mode="single_threshold",
-        share=_HALF,
-        grid=grid,
-        max_queries=mechanism.keep or mechanism.levels,
-        charged="above",
-        justification=_QUERY_WHY,
-    )
-    return thresholding(tests), query_moved, slack
+    power = Fraction(levels.plan.grid).denominator.bit_length() - 1
+    return _Run(problem=risk, check=check, levels=levels, kept=kept, power=power)

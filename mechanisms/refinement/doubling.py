@@ -50,8 +50,9 @@ from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["Doubled", "Doubling", "Judged"]
+__all__ = ["Doubled", "Doubling", "Judged", "error_of", "named"]
 
+_FROM_WHICH = "a number from which follows"
 _WORST = Decimal(2**53)  # the error that is no number counts as
 
 
@@ -110,7 +111,7 @@ class Doubling(Vouched):
     kind: Literal["doubling"] = tag(default="doubling")
 
     def __post_init__(self) -> None:
-        with _named("first", self.first):
+        with named("first", self.first):
             plan, levels = self._plan, self._levels()
             for epsilon in levels:
                 plan.noise(epsilon)
@@ -119,7 +120,7 @@ class Doubling(Vouched):
             raise ParameterError("share", text(self.share), "None: each check has noise of its own and no threshold")
         if self.share is not None and not self.share < 1:
             raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
-        with _named("check_epsilon", self.check_epsilon):
+        with named("check_epsilon", self.check_epsilon):
             self._checks()
         self.claim()
 
@@ -188,7 +189,7 @@ class Doubling(Vouched):
         tests = checks.open(None, entropy=entropy) if isinstance(checks, SparseVector) else None
         accepted, done, value = False, 0, self._answer(steps, self.first, entropy)
         while True:
-            done, error = done + 1, _error(data, value)
+            done, error = done + 1, error_of(data, value)
             if tests is not None:
                 accepted = tests.ask(error) is Outcome.BELOW
             elif isinstance(checks, Laplace):
@@ -255,19 +256,20 @@ class Doubling(Vouched):
 
 
 @contextmanager
-def _named(field: str, value: Decimal) -> Iterator[None]:
+def named(field: str, value: Decimal) -> Iterator[None]:
     """What is refused in here is refused by the name of this parameter."""
     try:
         yield
     except ParameterError as error:
-        raise ParameterError(field, text(value), f"a number from which follows {error.expected}") from None
+        expected = f"{_FROM_WHICH} {error.expected.removeprefix(_FROM_WHICH).lstrip()}"
+        raise ParameterError(field, text(value), expected) from None
 
 
 def _doubled(first: Decimal, times: int) -> Decimal:
     return read(multiply(first, 2**times), field="rounds")
 
 
-def _error(data: Judged, published: Answer) -> Number:
+def error_of(data: Judged, published: Answer) -> Number:
     """The error of a published answer. What went wrong is not told: it may depend on a unit."""
     try:
         error = data.error(published.copy() if isinstance(published, np.ndarray) else published)

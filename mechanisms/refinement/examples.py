@@ -15,6 +15,7 @@ moves them by what it adds, in any order of rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -37,10 +38,10 @@ ONE = 2**18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is public of the examples: how many, of how many features, by which bounds they are scaled, and the name of
-    the label's column where they come as one table."""
+    """What is public of the examples: how many (None where that is private), of how many features, by which bounds they
+    are scaled, and the name of the label's column where they come as one table."""
 
-    rows: int
+    rows: int | None
     dimension: int
     feature_bound: Decimal
     label_bound: Decimal
@@ -51,8 +52,13 @@ def check_examples(data: object, shape: Shape) -> None:
     """Raise ParameterError unless `data` are so many examples of so many features: a pair of an array with two axes and
     a column of labels, or a table with the column `target`. What they hold never matters."""
     features, labels = _columns(data, shape)
-    expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
-    if features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+    if shape.rows is None:
+        if features.ndim != 2 or features.shape[1] != shape.dimension or labels.shape != features.shape[:1]:
+            raise ParameterError(
+                "data", "another shape", f"features with {shape.dimension} columns, a label for each row"
+            )
+    elif features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
+        expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
         raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
 
 
@@ -75,8 +81,8 @@ def _columns(data: object, shape: Shape) -> tuple[npt.NDArray[Any], npt.NDArray[
         return _table(data, shape.target)
     if isinstance(data, tuple) and len(data) == 2:
         features, labels = data
-        rows = _listed([_row(row, shape.dimension) for row in features]) if _is_list(features) else _array(features)
-        return rows, _listed([[label] for label in labels]).reshape(-1) if _is_list(labels) else _array(labels)
+        rows = _listed(features, shape.dimension) if _is_list(features) else _array(features)
+        return rows, _listed([[label] for label in labels], 1).reshape(-1) if _is_list(labels) else _array(labels)
     raise ParameterError("data", type(data).__name__, "a pair (features, labels), or a table and `target`")
 
 
@@ -104,11 +110,11 @@ def _row(row: object, dimension: int) -> list[object]:
     return entries if len(entries) == dimension else [None] * dimension
 
 
-def _listed(rows: list[list[object]]) -> npt.NDArray[Any]:
-    """The objects that rows of one length hold, as they are."""
-    result = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+def _listed(rows: Sequence[object], dimension: int) -> npt.NDArray[Any]:
+    """The objects that rows of a list hold, as they are: object[rows, dimension]."""
+    result = np.empty((len(rows), dimension), dtype=object)
     for place, row in enumerate(rows):
-        for column, entry in enumerate(row):
+        for column, entry in enumerate(_row(row, dimension)):
             result[place, column] = entry
     return result
 

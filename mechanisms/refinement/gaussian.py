@@ -42,7 +42,7 @@ from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["GradualGaussian"]
+__all__ = ["GaussianPlan", "GradualGaussian", "averages", "gaussian_plan", "noise_multiplier"]
 
 _ROUNDED_UP = Fraction(1) + Fraction(1, 10**10)  # more than the digits of a noise multiplier and of the sigmas lose
 
@@ -81,8 +81,8 @@ class GradualGaussian(GradualStatistic):
         self.claim()
 
     @property
-    def _plan(self) -> _Plan:
-        return _planned(self.mu, self.sensitivity, self.dimension, self.grid)
+    def _plan(self) -> GaussianPlan:
+        return gaussian_plan(self.mu, self.sensitivity, self.dimension, self.grid)
 
     @property
     def grid_in_use(self) -> Decimal:
@@ -130,21 +130,12 @@ class GradualGaussian(GradualStatistic):
         return result
 
     def _answers(self, steps: npt.NDArray[Any], entropy: Entropy) -> Callable[[Decimal], Answer]:
-        """The mean of what was published, weighted by precision.
-
-        Claim: the precisions of what was published add up to at most that of the level, exactly."""
-        plan, moved = self._plan, Sensitivity(self._plan.sensitivity, "l2", self.justification)
-        mean: npt.NDArray[np.float64] = np.zeros(self.dimension)
-        spent = Fraction(0)
+        """The averages of the plan."""
+        mean_at = averages(self._plan, steps, self.justification, entropy)
 
         def answer(mu: Decimal) -> Answer:
-            nonlocal mean, spent
-            noise = plan.step(mu, spent)
-            published = to_floats(draw(noise, steps, sensitivity=moved, entropy=entropy), plan.grid)
-            precision = 1 / Fraction(noise.sigma) ** 2
-            spent += precision
-            mean = mean + float(precision / spent) * (published - mean)
-            return float(mean[0]) if self.dimension == 1 else mean.copy()
+            mean = mean_at(mu)
+            return float(mean[0]) if self.dimension == 1 else mean
 
         return answer
 
@@ -159,13 +150,36 @@ class GradualGaussian(GradualStatistic):
         return {"grid": self.grid_in_use}
 
 
+def averages(
+    plan: GaussianPlan, steps: npt.NDArray[Any], justification: str, entropy: Entropy
+) -> Callable[[Decimal], npt.NDArray[np.float64]]:
+    """What levels mu that grow finer are answered with: the mean of what was published, weighted by precision.
+
+    Claim: the precisions of what was published add up to at most that of the level, exactly: what counts as spent is
+    rounded up."""
+    moved = Sensitivity(plan.sensitivity, "l2", justification)
+    mean: npt.NDArray[np.float64] = np.zeros(len(steps))
+    spent = Fraction(0)
+
+    def answer(mu: Decimal) -> npt.NDArray[np.float64]:
+        nonlocal mean, spent
+        noise = plan.step(mu, spent)
+        published = to_floats(draw(noise, steps, sensitivity=moved, entropy=entropy), plan.grid)
+        precision = 1 / Fraction(noise.sigma) ** 2
+        spent = _shortened(spent + precision)
+        mean = mean + float(precision / spent) * (published - mean)
+        return mean.copy()
+
+    return answer
+
+
 def noise_multiplier(mu: Decimal) -> Decimal:
     """1/mu, rounded up."""
     return derived(round_up(1 / Fraction(mu)), mu=mu)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class GaussianPlan:
     """What is used. `sensitivity` is that of the vector rounded to the grid."""
 
     sensitivity: Decimal
@@ -186,19 +200,26 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(mu: Decimal, sensitivity: Decimal, dimension: int, grid: Decimal | None) -> _Plan:
+def gaussian_plan(mu: Decimal, sensitivity: Decimal, dimension: int, grid: Decimal | None) -> GaussianPlan:
     """Claim: entries that move by `sensitivity` in the l2 norm move by at most that of the plan once rounded. Source:
     docs/proofs/noise.md, section 5."""
     length, root = Fraction(sensitivity), _root_above(Fraction(dimension))
     if grid is None:
         grid = default_grid(mu=length / Fraction(mu), sensitivity=length / root)
     if dimension == 1:
-        return _Plan(sensitivity=on_grid(sensitivity, grid), grid=grid)
+        return GaussianPlan(sensitivity=on_grid(sensitivity, grid), grid=grid)
     moved = derived(round_up(length + Fraction(grid) * root), sensitivity=sensitivity)
-    return _Plan(sensitivity=moved, grid=grid)
+    return GaussianPlan(sensitivity=moved, grid=grid)
 
 
 def _root_above(number: Fraction) -> Fraction:
     """A rational number that is at least the square root, by less than 2^-60 of it."""
     product = number.numerator * number.denominator << 128
     return Fraction(math.isqrt(product - 1) + 1, number.denominator << 64)
+
+
+def _shortened(number: Fraction) -> Fraction:
+    """A rational number of few digits that is at least the positive `number`, by less than 2^-190 of it."""
+    places = 192 - (number.numerator.bit_length() - number.denominator.bit_length())
+    scaled = number * Fraction(2) ** places
+    return -(-scaled.numerator // scaled.denominator) / Fraction(2) ** places

@@ -18,18 +18,17 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from itertools import pairwise
 from typing import Literal, TypeAlias, assert_never
 
 import numpy as np
 
-from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import round_up, text
-from dpledger.errors import ParameterError
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
+from dpledger.decimals import INFINITY, text
 from dpledger.mechanisms.refinement.erm import Family, Logistic, Problem, Ridge
 
-__all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", "level", "theories", "theory_epsilon"]
+__all__ = ["AccuracyPlan", "Calibrated", "Calibration", "Theory", "calibrated", "theories", "theory_deviation"]
 
 Calibration: TypeAlias = Literal["union", "exact", "closed", "paper"]
 Theory: TypeAlias = Literal["published", "derived", "smooth"]
@@ -49,26 +48,37 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyPlan:
-    """How an accuracy-first release will run, before it does. `theory`: the epsilon at which each utility theorem
-    promises the same excess in expectation, by its name."""
+    """How an accuracy-first release will run, before it does. `least`, `most`: the numbers of its coarsest and finest
+    level, each a `measure`; `least_epsilon`, `most_epsilon` what these cost as an epsilon, infinite for Gaussian noise
+    without a boundary. `claim`: of levels and check together, `cap` its epsilon. `theory`: the level at which each
+    utility theorem promises the same excess in expectation, by its name."""
 
     family: Family
     levels: int
     target_excess_risk: Decimal
     beta: Decimal
     check_epsilon: Decimal
+    measure: Literal["epsilon", "mu"]
+    least: Decimal
+    most: Decimal
     least_epsilon: Decimal
     most_epsilon: Decimal
-    cap: Decimal
+    claim: PureDP | ApproxDP | ZCDP
     theory: tuple[tuple[Theory, float], ...]
+
+    @property
+    def cap(self) -> Decimal:
+        """The epsilon of the claim: infinite, where it is a rho."""
+        return INFINITY if isinstance(self.claim, ZCDP) else self.claim.epsilon
 
     def words(self) -> str:
         """The plan in a few sentences."""
-        theory = " or ".join(f"{epsilon:.3g} ({name})" for name, epsilon in self.theory)
+        theory = " or ".join(f"{level:.3g} ({name})" for name, level in self.theory)
+        most = f"rho {text(self.claim.rho)}" if isinstance(self.claim, ZCDP) else f"epsilon {text(self.claim.epsilon)}"
         return (
-            f"Up to {self.levels} hypotheses, from epsilon {text(self.least_epsilon)} to {text(self.most_epsilon)}; "
-            f"the check costs at most {text(self.check_epsilon)}. The first that passes is charged its own epsilon and "
-            f"the check's, and none more than {text(self.cap)}. By theory alone it would take {theory}."
+            f"Up to {self.levels} hypotheses, from {self.measure} {text(self.least)} to {text(self.most)}; "
+            f"the check costs at most {text(self.check_epsilon)}. The first that passes is charged its own level and "
+            f"the check, and none more than {most}. By theory alone it would take {self.measure} {theory}."
         )
 
 
@@ -160,40 +170,31 @@ def _legendre() -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarra
     return points, weights
 
 
-def level(least: Decimal, most: Decimal, levels: int, k: int) -> Decimal:
-    """The epsilon of level k of 1..levels: least (most / least)^((k-1)/(levels-1)), to 12 digits; the same on every
-    machine."""
-    if not 1 <= k <= levels:
-        raise ParameterError("k", k, f"a level from 1 to {levels}")
-    if k in (1, levels):
-        return least if k == 1 else most
-    with localcontext(outward.context()):
-        ratio = outward.ln(most / least)
-        return round_up(least * outward.exp(ratio * (k - 1) / (levels - 1)))
-
-
-def theory_epsilon(problem: Problem, formula: Theory, alpha: float) -> float | None:
-    """The epsilon at which a utility theorem bounds the *expected* excess risk by alpha; None where the family has no
-    such formula.
+def theory_deviation(problem: Problem, formula: Theory, alpha: float) -> float | None:
+    """The standard deviation of the noise of each entry up to which a utility theorem bounds the *expected* excess risk
+    by alpha; None where the family has no such formula.
 
     published: of Ligett et al. 2017 (logistic: without the regulariser's own term). derived: the published bound of
-    ridge with the 1/2 of the loss. smooth: logistic, from the Hessian. Source: docs/proofs/accuracy_first.md,
-    section 5."""
-    n, p, weight, ball = problem.rows, problem.dimension, problem.weight, problem.ball
+    ridge's sums with the 1/2 of the loss. smooth: of a minimiser, from the Hessian. Source:
+    docs/proofs/accuracy_first.md, section 5."""
+    n, p, ball = problem.rows, problem.dimension, problem.ball
+    if problem.perturbed == "covariance":
+        derived = alpha * n / (math.sqrt(p) * ball + p * ball**2 / 2)
+        return {"published": derived / 2, "derived": derived}.get(formula)
+    smooth = math.sqrt(2 * alpha / (p * (problem.curvature + problem.weight)))
     match problem:
         case Ridge():
-            published = 4 * math.sqrt(2) * (2 * math.sqrt(p) * ball + p * ball**2) / (n * alpha)
-            return {"published": published, "derived": published / 2}.get(formula)
+            return {"smooth": smooth}.get(formula)
         case Logistic():
-            published = 2 * math.sqrt(2) * p / (n * weight * alpha)
-            smooth = 2 * p / (n * weight) * math.sqrt((0.25 + weight) / alpha)
-            return {"published": published, "smooth": smooth}.get(formula)
+            return {"published": alpha / math.sqrt(p), "smooth": smooth}.get(formula)
         case _:
             assert_never(problem)
 
 
 def theories(problem: Problem, alpha: float) -> tuple[tuple[Theory, float], ...]:
-    """Every formula that the family has, with its epsilon."""
+    """Every formula that the problem has, with the level at which it bounds the expected excess risk by alpha: the
+    epsilon of Laplace noise, or the mu of Gaussian noise, by the norm of the sensitivity."""
     names: tuple[Theory, ...] = ("published", "derived", "smooth")
-    found = ((name, theory_epsilon(problem, name, alpha)) for name in names)
-    return tuple((name, epsilon) for name, epsilon in found if epsilon is not None)
+    found = ((name, theory_deviation(problem, name, alpha)) for name in names)
+    scaled = problem.ideal * (math.sqrt(2) if problem.norm == "l1" else 1.0)
+    return tuple((name, scaled / deviation) for name, deviation in found if deviation is not None)

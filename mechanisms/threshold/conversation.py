@@ -93,6 +93,14 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         """The parts of the run, of what its tests are."""
         return tested
 
+    def _tested(self, steps: int, read: Any) -> Answer:
+        """Test a query, and answer it. Inside a turn."""
+        return self._answer(self._tests.test(steps), read)
+
+    def _tested_many(self, steps: npt.NDArray[Any], read: Any) -> tuple[Answer, ...]:
+        """The same of many, up to the one that halts the run."""
+        return self._answers(self._tests.test_many(steps), read)
+
     @property
     def asked(self) -> int:
         """How many queries were answered."""
@@ -110,7 +118,7 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         steps, read = self._kept(lambda: self._read(query))
         with self._turn:
             self._check_open()  # the query, or another thread, may have asked or closed
-            return self._answer(self._tests.test(steps), read)
+            return self._tested(steps, read)
 
     def ask_many(self, queries: Queries, /) -> tuple[Answer, ...]:
         """The answers to many queries, which do not depend on one another's answers; distributed as if asked one by
@@ -126,7 +134,7 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         steps, read = self._kept(lambda: self._read_many(queries))
         with self._turn:
             self._check_open()
-            return self._answers(self._tests.test_many(steps), read)
+            return self._tested_many(steps, read)
 
     def close(self) -> Release[Value]:
         """End the run. The release holds the counts, and the parts with the outcome that its loss is computed from."""
@@ -151,7 +159,9 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         found: list[Read] = []
         try:
             found.append(read())
-        except Exception:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise  # nothing of the query: somebody ends the program
+        except BaseException:  # what some libraries raise when they break is no Exception
             found.clear()
         self._home.require()  # the query may have forked
         if not found:

@@ -131,6 +131,26 @@ class Epochs:
             passed.append(self._block(steps[start : start + _BLOCK]))
         return np.concatenate(passed)
 
+    def test_until_failed(self, steps: npt.NDArray[Any]) -> int:
+        """How many values pass before the first that does not; that one is tested and counted too, all others are not.
+        In windows that grow, so that what is drawn after it is little."""
+        start, width = 0, _WINDOW
+        while start < len(steps) and not self.halted:
+            threshold = self._threshold()
+            window = steps[start : start + width]
+            window = window if self.left is None else window[: self.left]
+            noisy = draw(self._plan.query_noise, window, sensitivity=self._plan.sensitivity, entropy=self._entropy)
+            failed = _at_most(noisy, threshold)
+            first = int(failed.argmax())
+            if failed[first]:
+                self._count([first + 1], 0)
+                if self._plan.renews:
+                    self._noisy_threshold = None
+                return start + first
+            self._count([], len(window))
+            start, width = start + len(window), min(2 * width, _BLOCK)
+        return start
+
     def _block(self, steps: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which tests of a block pass; no more than the run answers. At least one is answered."""
         plan = self._plan

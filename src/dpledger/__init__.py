@@ -76,9 +76,14 @@ if TYPE_CHECKING:
     from dpledger.attach.training import (
         private_sgd as private_sgd,
     )
+    from dpledger.audit.contracts import check_contract as check_contract
     from dpledger.audit.experiment import (
         audit_mechanism as audit_mechanism,
         audit_outputs as audit_outputs,
+    )
+    from dpledger.audit.populations import (
+        Population as Population,
+        hard_populations as hard_populations,
     )
     from dpledger.audit.strata import (
         ExPostClaim as ExPostClaim,
@@ -99,6 +104,23 @@ if TYPE_CHECKING:
         Receipt as Receipt,
         Scope as Scope,
         Session as Session,
+    )
+    from dpledger.mechanisms.learning.finite_class import (
+        ExponentialPPACLearner as ExponentialPPACLearner,
+    )
+    from dpledger.mechanisms.learning.samples import (
+        LabeledSample as LabeledSample,
+    )
+    from dpledger.mechanisms.learning.theory.concepts import (
+        FiniteClass as FiniteClass,
+        ParityClass as ParityClass,
+        PointClass as PointClass,
+        ThresholdClass as ThresholdClass,
+    )
+    from dpledger.mechanisms.learning.theory.contracts import (
+        AgnosticContract as AgnosticContract,
+        PACContract as PACContract,
+        PPACContract as PPACContract,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -125,6 +147,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.refinement.mean import (
         GradualMean as GradualMean,
     )
+    from dpledger.mechanisms.refinement.reduction import (
+        NoiseReduction as NoiseReduction,
+    )
     from dpledger.mechanisms.selection.exponential import (
         ExponentialMechanism as ExponentialMechanism,
     )
@@ -149,6 +174,22 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.stability.ensembles.rehearsal import (
         try_learner as try_learner,
+    )
+    from dpledger.mechanisms.stability.labels.learner import (
+        LabelPrivateLearner as LabelPrivateLearner,
+        Lesson as Lesson,
+    )
+    from dpledger.mechanisms.stability.labels.partitions import (
+        bins_of_width as bins_of_width,
+    )
+    from dpledger.mechanisms.stability.labels.soft import (
+        SoftLabels as SoftLabels,
+    )
+    from dpledger.mechanisms.stability.labels.soft_run import (
+        SoftQuery as SoftQuery,
+    )
+    from dpledger.mechanisms.stability.labels.student import (
+        Student as Student,
     )
     from dpledger.mechanisms.stability.on_average import (
         MeanSquare as MeanSquare,
@@ -291,6 +332,11 @@ _HOME = {
         "audit_mechanism",
         "audit_outputs",
     ),
+    "dpledger.audit.contracts": ("check_contract",),
+    "dpledger.audit.populations": (
+        "Population",
+        "hard_populations",
+    ),
     "dpledger.audit.strata": ("ExPostClaim",),
     "dpledger.audit.verdict": ("AuditResult",),
     "dpledger.errors": (
@@ -304,6 +350,19 @@ _HOME = {
         "Receipt",
         "Scope",
         "Session",
+    ),
+    "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.theory.concepts": (
+        "FiniteClass",
+        "ParityClass",
+        "PointClass",
+        "ThresholdClass",
+    ),
+    "dpledger.mechanisms.learning.theory.contracts": (
+        "AgnosticContract",
+        "PACContract",
+        "PPACContract",
     ),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
@@ -322,6 +381,7 @@ _HOME = {
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
+    "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
     "dpledger.mechanisms.selection.exponential": ("ExponentialMechanism",),
     "dpledger.mechanisms.selection.permute_and_flip": ("PermuteAndFlip",),
     "dpledger.mechanisms.selection.randomized_response": ("RandomizedResponse",),
@@ -333,6 +393,14 @@ _HOME = {
     "dpledger.mechanisms.stability.ensembles.chunkers": ("Hashed",),
     "dpledger.mechanisms.stability.ensembles.ensemble": ("Ensemble",),
     "dpledger.mechanisms.stability.ensembles.rehearsal": ("try_learner",),
+    "dpledger.mechanisms.stability.labels.learner": (
+        "LabelPrivateLearner",
+        "Lesson",
+    ),
+    "dpledger.mechanisms.stability.labels.partitions": ("bins_of_width",),
+    "dpledger.mechanisms.stability.labels.soft": ("SoftLabels",),
+    "dpledger.mechanisms.stability.labels.soft_run": ("SoftQuery",),
+    "dpledger.mechanisms.stability.labels.student": ("Student",),
     "dpledger.mechanisms.stability.on_average": (
         "MeanSquare",
         "PublicPool",

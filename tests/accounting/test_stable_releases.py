@@ -4,6 +4,7 @@ both against every event of a pair of neighbours."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 
@@ -21,7 +22,13 @@ from dpledger.accounting.stability.releases import (
 )
 from dpledger.errors import InfeasiblePlan, ParameterError
 
-mpmath.mp.dps = 60
+
+@pytest.fixture(autouse=True, scope="module")
+def sixty_digits() -> Iterator[None]:
+    with mpmath.workdps(60):
+        yield
+
+
 epsilons = st.decimals("0.01", 12, places=3, allow_nan=False)
 deltas = st.sampled_from(list(map(Decimal, ("0.3", "0.01", "1e-6", "1e-12", "1e-30"))))
 

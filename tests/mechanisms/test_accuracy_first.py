@@ -16,12 +16,13 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from dpledger.accounting.composition import Chain, LaplaceLaw, Sequence, SparseVectorLaw
+from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, PureDP
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.refinement import AccuracyFirst
-from dpledger.mechanisms.refinement.erm import Family, Problem, Radius, problem
+from dpledger.mechanisms.refinement.erm import Family, Norm, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import ONE, Shape, bounded
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
@@ -50,12 +51,15 @@ BAD: tuple[dict[str, object], ...] = (
     *each("keep", 0, 1000),
     {"levels": 50_000, "least_epsilon": "0.0001", "most_epsilon": "0.000100000001"},
     *each("most_epsilon", "1e17"),
-    *each("least_epsilon", 0, 10**9),
+    *each("least_epsilon", 0, 10**9, "1e-30"),
+    {"noise": "gaussian", "least_mu": "1e-30"},
+    {"noise": "gaussian", "most_mu": 10**9, "boundary": LinearBoundary(tuning=20, delta="1e-6")},
+    {"noise": "gaussian", "least_mu": "1e-16", "most_mu": "1.00000003e-16"},
 )
 
 
 class _Conformance(MechanismConformance):
-    relations = (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
+    relations = tuple(Relation)
     family: ClassVar[Family]
     good_data = (X, Y)
     bad_data = (
@@ -65,7 +69,7 @@ class _Conformance(MechanismConformance):
         (np.zeros((ROWS, SIZE)), np.zeros(ROWS)),
         ([[1] * (SIZE + 1), 3, None, *X[3:].tolist()], [[1], *Y[1:].tolist()]),
     )
-    bad_containers = (None, 3, ([], []), X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
+    bad_containers = (None, 3, X, (X, Y[:-1]), (X[:, :-1], Y), (X, Y, Y), (X, X), ([[1]] * 2 + [[1, 2]], Y))
     bad_parameters = BAD
 
     def make(self, **changes: Any) -> AccuracyFirst:
@@ -162,39 +166,126 @@ def drawn(family: Family, n: int, p: int, seed: int) -> tuple[npt.NDArray[np.flo
 
 
 def solved(risk: Problem, data: object) -> tuple[Any, Any]:
-    shape = Shape(
-        rows=risk.rows, dimension=risk.dimension, feature_bound=Decimal(1), label_bound=Decimal(1), target=None
-    )
+    rows = risk.rows if risk.counts_are_public else None
+    shape = Shape(rows=rows, dimension=risk.dimension, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
     examples: Any = risk.examples(*bounded(data, shape, signs=risk.signs))
     return examples, risk.minimum(examples)
 
 
-@settings(max_examples=60)
+Data = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+def neighbour(relation: Relation, data: Data) -> Data:
+    """The same data but for the first row, which is turned around, flipped, nulled, or not there."""
+    x, y = (column.copy() for column in data)
+    match relation:
+        case Relation.REPLACE_ONE:
+            x[0], y[0] = -x[-1], -y[0]
+        case Relation.LABEL_FLIP:
+            y[0] = -y[0]
+        case Relation.ZERO_OUT:
+            x[0], y[0] = 0.0, 0.0
+        case Relation.ADD_REMOVE:
+            return x[1:], y[1:]
+    return x, y
+
+
+@settings(max_examples=150)
 @given(
     st.sampled_from(["ridge", "logistic"]),
     st.sampled_from(["tight", "reference"]),
+    st.sampled_from(list(Relation)),
+    st.booleans(),
+    st.sampled_from(["l1", "l2"]),
     st.integers(2, 12),
     st.integers(1, 4),
+    st.integers(1, 6),
     st.integers(0, 10**6),
 )
 def test_one_row_moves_the_statistic_and_the_excess_by_no_more_than_is_said(
-    family: Family, radius: Radius, n: int, p: int, seed: int
+    family: Family,
+    radius: Radius,
+    relation: Relation,
+    output: bool,
+    norm: Norm,
+    n: int,
+    p: int,
+    crowd: int,
+    seed: int,
 ) -> None:
-    risk = problem(family, rows=n, dimension=p, regularisation=Decimal("0.05"), radius=radius)
-    x, y = drawn(family, n, p, seed)
-    others, flipped = x.copy(), y.copy()
-    others[0], flipped[0] = -x[-1], -y[0]
-    (one, least), (other, lesser) = solved(risk, (x, y)), solved(risk, (others, flipped))
-    assert least.certified
-    assert lesser.certified
+    """Under add_remove also where there are up to six times as many rows as the public number says."""
+    risk = problem(
+        family,
+        rows=n,
+        dimension=p,
+        regularisation=Decimal("0.05"),
+        radius=radius,
+        relation=relation,
+        norm=norm,
+        perturbed="output" if output else None,
+    )
+    data = drawn(family, n if risk.counts_are_public else n * crowd, p, seed)
+    pair = [solved(risk, one) for one in (data, neighbour(relation, data))]
+    assert all(least.certified for _, least in pair)
     power = 30
-    step = risk.entries * 2.0**-power
-    moved = np.abs(risk.statistic(one, least, power) - risk.statistic(other, lesser, power)).sum() * 2.0**-power
-    assert moved <= float(risk.moved) + step
-    assert np.sqrt((least.theta**2).sum()) <= risk.ball
+    first, second = (risk.statistic(one, least, power) * 2.0**-power for one, least in pair)
+    moved = np.linalg.norm(first - second, ord=1 if norm == "l1" else 2)
+    assert moved <= float(risk.moved) + risk.entries * 2.0**-power
+    assert np.sqrt((pair[0][1].theta ** 2).sum()) <= risk.reach
     theta = risk.projected(np.random.default_rng(seed).normal(size=p) * 100)
-    excess = [risk.risk(theta, data) - found.risk for data, found in ((one, least), (other, lesser))]
-    assert abs(excess[0] - excess[1]) <= float(risk.query_moved)
+    rows = None if relation is Relation.ADD_REMOVE else n
+    shape = Shape(rows=rows, dimension=p, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
+    found = [risk.solved(*bounded(one, shape, signs=risk.signs)) for one in (data, neighbour(relation, data))]
+    assert all(one.certified for one in found)
+    assert abs(found[0].excess(theta) - found[1].excess(theta)) <= float(risk.query_moved)
+
+
+@pytest.mark.parametrize("family", ["ridge", "logistic"])
+def test_the_excess_of_too_many_rows_is_over_the_best_in_the_ball(family: Family) -> None:
+    """Twelve times as many rows as said pull the minimiser out of the ball. By a fine grid on the ball, and by a search
+    along its edge, nothing there is better than what the excess is counted from."""
+    risk = problem(
+        family,
+        rows=50,
+        dimension=2,
+        regularisation=Decimal("0.05"),
+        radius="tight",
+        relation=Relation.ADD_REMOVE,
+    )
+    x = np.tile([0.3, 0.15] if family == "ridge" else [0.6, 0.3], (600, 1))
+    shape = Shape(rows=None, dimension=2, feature_bound=Decimal(1), label_bound=Decimal(1), target=None)
+    steps = bounded((x, np.ones(600)), shape, signs=risk.signs)
+    examples: Any = risk.examples(*steps)
+    outside = risk.minimum(examples).theta
+    assert np.sqrt(outside @ outside) > risk.ball
+    found = risk.solved(*steps)
+    angles = np.linspace(0, 2 * math.pi, 4001)
+    edge = [found.excess(risk.ball * np.array([math.cos(angle), math.sin(angle)])) for angle in angles]
+    assert min(edge) + 2 * risk.off >= 0
+    assert min(edge) <= 1e-5
+    assert found.excess(outside) < -0.01
+
+
+def test_a_best_in_the_ball_that_is_not_found_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.05").under(Relation.ADD_REMOVE, Unit("patient"))
+    data = np.tile([0.3, 0.15], (480, 1)), np.ones(480)
+    assert not mechanism.release(data, entropy=seeded(1)).outside_guarantee
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.shared._HALVINGS", 0)
+    release = mechanism.release(data, entropy=seeded(1))
+    assert release.outside_guarantee
+    assert release.value.theta == ()
+    assert release.parts == mechanism.parts()
+
+
+def test_far_too_many_rows_are_not_answered() -> None:
+    mechanism = AccuracyFirst("0.4", "ridge", 40, 2, "0.3").under(Relation.ADD_REMOVE, Unit("patient"))
+    assert mechanism.parameters()["assumes"] == "there are at most 640 rows"
+    for count, outside in ((0, False), (40, False), (640, False), (641, True)):
+        release = mechanism.release((np.zeros((count, 2)), np.zeros(count)), entropy=seeded(1))
+        assert release.outside_guarantee is outside
+    assert mechanism.release(([], []), entropy=seeded(1)).value.reached
+    with pytest.raises(ParameterError, match="data"):
+        AccuracyFirst("0.4", "ridge", 40, 2, "0.3").inspect(([], []))
 
 
 def test_a_statistic_is_whole_steps_that_fit_or_refused() -> None:
@@ -216,6 +307,49 @@ def test_corners_of_the_ball_move_the_covariances_by_all_that_is_said() -> None:
     )
     moved = np.abs(risk.statistic(one, least, 30) - risk.statistic(other, lesser, 30)).sum() * 2.0**-30
     assert moved == 4 == float(risk.moved)
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.ZERO_OUT])
+@pytest.mark.parametrize(("norm", "most"), [("l1", 2.0), ("l2", math.sqrt(2))])
+def test_a_row_that_comes_or_goes_moves_the_covariances_by_half_as_much(
+    relation: Relation, norm: Norm, most: float
+) -> None:
+    risk = problem(
+        "ridge",
+        rows=2,
+        dimension=2,
+        regularisation=Decimal("0.1"),
+        radius="tight",
+        relation=relation,
+        norm=norm,
+    )
+    data = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])
+    first, second = (risk.statistic(*solved(risk, one), 30) * 2.0**-30 for one in (data, neighbour(relation, data)))
+    moved = np.linalg.norm(first - second, ord=1 if norm == "l1" else 2)
+    assert moved == pytest.approx(most)
+    assert moved <= float(risk.moved) <= moved * (1 + 1e-8)
+
+
+def test_a_row_that_goes_moves_the_excess_by_nearly_all_that_is_said() -> None:
+    """One row whose loss is the largest there is at the hypothesis, and none at the minimiser."""
+    n, weight = 20_000, 0.005
+    risk = problem(
+        "ridge",
+        rows=n,
+        dimension=2,
+        regularisation=Decimal("0.005"),
+        radius="tight",
+        relation=Relation.ADD_REMOVE,
+    )
+    x = np.tile([weight**0.5, 0.0], (n, 1))
+    y = np.ones(n)
+    x[0], y[0] = [0.0, 1.0], -1.0
+    theta = np.array([0.0, risk.ball])
+    excess = []
+    for one in ((x, y), (x[1:], y[1:])):
+        data, least = solved(risk, one)
+        excess.append(risk.risk(theta, data) - least.risk)
+    assert 0.97 * float(risk.query_moved) < abs(excess[0] - excess[1]) <= float(risk.query_moved)
 
 
 @pytest.mark.parametrize("radius", ["tight", "reference"])
@@ -312,17 +446,17 @@ def test_a_plan_is_cut_to_what_is_left() -> None:
     plan = mechanism.plan()
     cut = mechanism.within(plan.check_epsilon + plan.most_epsilon / 2)
     assert cut.plan().check_epsilon == plan.check_epsilon
-    assert cut.claim().epsilon <= plan.check_epsilon + plan.most_epsilon / 2
+    assert cut.plan().cap <= plan.check_epsilon + plan.most_epsilon / 2
     assert cut.keep is not None
     assert cut.keep < mechanism.levels
-    assert cut.within(10**6) == cut.within(cut.claim().epsilon)
+    assert cut.within(10**6) == cut.within(cut.plan().cap)
     with pytest.raises(InfeasiblePlan, match="left"):
         mechanism.within(plan.check_epsilon)
     assert "By theory alone" in plan.words()
 
 
 def test_a_solver_that_gives_up_publishes_nothing_and_is_charged_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpledger.mechanisms.refinement.erm._MOST_NEWTON", 0)
+    monkeypatch.setattr("dpledger.mechanisms.refinement.erm.logistic._MOST_NEWTON", 0)
     release = a_mechanism().release(some_data(), entropy=seeded(1))
     assert release.outside_guarantee
     assert release.parts == a_mechanism().parts()

@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import integrate
 
 from dpledger.mechanisms.refinement.erm import problem
-from dpledger.mechanisms.refinement.planning import Calibration, calibrated, level, theories
+from dpledger.mechanisms.refinement.levels import level
+from dpledger.mechanisms.refinement.planning import Calibration, calibrated, theories
 
 WAYS: tuple[Calibration, ...] = ("exact", "union", "closed", "paper")
 PUBLISHED = {

@@ -159,3 +159,10 @@ def test_a_vector_of_floats_is_mapped_as_each_entry_is(
         forms: list[Any] = [np.array(values), np.array(values, dtype=object), values, pd.Series(values)]
     for form in forms:
         assert vector_to_steps(form, how, len(values)).tolist() == expected
+
+
+@pytest.mark.parametrize("fill", [None, -999.0])
+def test_a_masked_entry_is_missing_whatever_its_array_is_filled_with(fill: float | None) -> None:
+    """Found: where the array had a fill value of its own, each masked entry was that number."""
+    rows = np.ma.masked_array([1.0, -999.0, 3.0], mask=[False, True, False], fill_value=fill)
+    assert numbers(rows, missing=0.5).tolist() == [1.0, 0.5, 3.0]

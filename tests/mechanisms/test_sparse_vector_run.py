@@ -237,10 +237,18 @@ def secret_failure(data: Any) -> float:
     raise ValueError(f"the secret is {data}")
 
 
+class Panic(BaseException):
+    """What some libraries raise when they break: no Exception."""
+
+
+def panics(data: str) -> float:
+    raise Panic(f"a record of {data}")
+
+
 @pytest.mark.parametrize(
     "query",
-    [secret_failure, lambda data: None, lambda data: "12", lambda data: 1j, lambda data: [1.0], None, "12"],
-    ids=["raises", "none", "text", "complex", "list", "no query", "no number"],
+    [secret_failure, panics, lambda data: None, lambda data: "12", lambda data: 1j, lambda data: [1.0], None, "12"],
+    ids=["raises", "panics", "none", "text", "complex", "list", "no query", "no number"],
 )
 def test_a_query_that_breaks_its_contract_ends_the_run_at_its_cap(query: Any) -> None:
     entropy = Counting()

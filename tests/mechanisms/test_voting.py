@@ -1,25 +1,19 @@
-"""Answers by the votes of an ensemble: what they are, what they cost, and that no small case exceeds the claim."""
+"""Answers by the votes of an ensemble: what they are, what is refused, what is recorded."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.composition import Group, SparseVectorLaw, SparseVectorOutcome
-from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
 from dpledger.errors import Halted, ImplausiblePromise, InfeasiblePlan, ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import DiscreteLaplace, recording
-from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableCounts
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
@@ -28,257 +22,12 @@ from dpledger.mechanisms.stability.plans.subsample import subsample_plan
 from dpledger.mechanisms.stability.stable_queries import StableQueries
 from dpledger.mechanisms.stability.voting import PrivateClassifier, SampleAndAggregate
 from dpledger.relations import Relation, Unit
-from mechanism_conformance import MechanismConformance
-from sparse_vector_oracle import Law, Noise
+from voting_models import speaking, spread, threshold
 
 ADD, REPLACE, ZERO, FLIP = Relation.ADD_REMOVE, Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP
 RECORD = Unit("record")
-SALT = Hashed("salt")
 few_chunks = pytest.mark.filterwarnings("ignore:.*even they are not sure:dpledger.errors.ImplausiblePromise")
 KINDS: tuple[Any, ...] = (PrivateClassifier, SampleAndAggregate)
-
-
-def threshold(rows: Any, labels: Any) -> Any:
-    """A model that votes 1 above the least row of its chunk."""
-    least = rows.min()
-    return lambda asked: (np.asarray(asked, dtype=float).reshape(-1) > least).astype(int)
-
-
-def spread(chunks: int = 101, chunker: Any = "slots", **given: Any) -> Ensemble:
-    """Of k models, round(x) vote 1 on the query x."""
-    units = (np.arange(chunks), np.zeros(chunks))
-    if isinstance(chunker, Hashed):
-        given.setdefault("ids", range(chunks))
-    return Ensemble.fit(threshold, units, chunks, chunker, progress=False, **given)
-
-
-def speaking(table: Sequence[Sequence[int]], classes: int) -> Ensemble:
-    """An ensemble whose models vote as a table says: a row a model; query j is the number j."""
-
-    def learner(rows: Any, labels: Any) -> Any:
-        own = table[int(rows[0])]
-        return lambda asked: [own[int(query)] for query in np.asarray(asked).reshape(-1)]
-
-    units = (np.arange(len(table)), np.zeros(len(table)))
-    return Ensemble.fit(learner, units, len(table), "slots", classes=classes, progress=False)
-
-
-# ---- conformance ----------------------------------------------------------------------------------------------------
-
-EVERYBODY = {relation: spread(61, "random" if relation is ADD else "slots") for relation in Relation}
-
-
-def each(field: str, *values: object) -> list[dict[str, object]]:
-    """One change of the parameters for each value."""
-    return [{field: value} for value in values]
-
-
-BAD: tuple[dict[str, object], ...] = (
-    *each("epsilon", 0, -1, "nan", math.inf, None),
-    *each("delta", 0, 0.5, 1, -0.1, "nan"),
-    *each("chunks", 0, -1, 2.5, True, None, 2**21),
-    *each("cutoff", 0, -1, 1.5, True, None),
-    *each("max_queries", 0, -1, 2.5),
-    *each("mode", "best", None, 3),
-    *each("chunker", "consecutive", "", None, 3, Hashed),
-    *each("classes", 0, -1, 2.5, True, 2**21),
-    *each("distance", "whole", None, 1),
-    *each("delta_split", 0, 1, "nan"),
-    *each("share", 0, 1, "nan"),
-    *each("learner", "", 3),
-    {"mode": "paper"},
-    {"mode": "gaussian"},
-)
-
-
-class _Conformance(MechanismConformance):
-    relations = tuple(Relation)
-    bad_parameters = BAD
-    bad_containers: ClassVar[tuple[object, ...]] = (
-        None,
-        3,
-        [1, 2],
-        "x",
-        np.zeros((4, 2)),
-        spread(5),
-        spread(61, SALT),
-        spread(61, classes=3),
-    )
-    changes: ClassVar[dict[str, Any]] = {}
-    kind: ClassVar[Any] = PrivateClassifier
-    good_data = "everybody"
-
-    def make(self, **changes: Any) -> Any:
-        given: dict[str, Any] = {"epsilon": 8, "delta": "1e-4", "chunks": 61, "cutoff": 2, **self.changes, **changes}
-        return self.kind(**given)
-
-    def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
-        ensemble = EVERYBODY[mechanism.relation] if data is self.good_data else data
-        run = mechanism.open(ensemble, entropy=seeded(seed))
-        run.ask(60.0)
-        run.ask_many([2.0, 55.0, 52.0, 50.0, 47.0, 45.0, 43.0, 41.0, 40.0, 39.0, 38.0, 37.0])
-        release: Release[Any] = run.close()
-        return release
-
-    def test_what_it_can_use_passes_inspection(self) -> None:
-        for mechanism in self.placed():
-            mechanism.inspect(EVERYBODY[mechanism.relation])  # type: ignore[attr-defined, index]
-
-
-class TestClassifier(_Conformance):
-    pass
-
-
-class TestAggregate(_Conformance):
-    kind = SampleAndAggregate
-
-
-class TestSingleThreshold(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "single_threshold", "share": "0.2"}
-    bad_parameters = BAD[:-2]
-
-
-class TestExact(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"distance": "exact", "learner": "a threshold"}
-
-
-class TestPaper(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "paper", "max_queries": 13, "epsilon": 100}
-    bad_parameters = BAD[:-2]
-
-
-class TestGaussian(_Conformance):
-    changes: ClassVar[dict[str, Any]] = {"mode": "gaussian", "max_queries": 13, "cutoff": None}
-    bad_parameters = tuple(bad for bad in BAD[:-2] if bad != {"cutoff": None} and "share" not in bad)
-
-
-class TestHashed(_Conformance):
-    """Where two chunks may change the parts are a group of two."""
-
-    changes: ClassVar[dict[str, Any]] = {"chunker": SALT, "epsilon": 5}
-    bad_containers = (None, spread(61), spread(61, Hashed("another salt")))
-
-    def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
-        return super().run(mechanism, HASHED if data is self.good_data else data, seed)
-
-    def test_what_it_can_use_passes_inspection(self) -> None:
-        for mechanism in self.placed():
-            mechanism.inspect(HASHED)  # type: ignore[attr-defined]
-
-    def test_its_price_under_replace_one_is_that_of_two(self) -> None:
-        mechanism = self.make().under(REPLACE, RECORD)
-        parts = mechanism.parts()
-        assert isinstance(parts, Group)
-        assert (parts.k, parts.relation) == (2, ADD)
-        assert mechanism.claim().epsilon == 10
-        assert float(mechanism.claim().delta) == pytest.approx((1 + math.exp(5)) * 1e-4)
-        for relation in (ADD, ZERO, FLIP):
-            assert self.make().under(relation, RECORD).claim() == ApproxDP(5, "1e-4")
-
-    def test_no_theorem_gives_gaussian_tests_in_a_group(self) -> None:
-        gaussian = self.make(mode="gaussian", cutoff=None, max_queries=4)
-        gaussian.under(ADD, RECORD)
-        with pytest.raises(ParameterError, match="gaussian"):
-            gaussian.under(REPLACE, RECORD)
-
-
-def _of_many_hashes() -> Ensemble:
-    """Every chunk of 61 has units, so all models vote."""
-    units = np.arange(1500)
-    return Ensemble.fit(threshold, (units, units * 0), 61, SALT, ids=units, progress=False)
-
-
-HASHED = _of_many_hashes()
-
-# ---- the law --------------------------------------------------------------------------------------------------------
-
-TINY: dict[str, Any] = {"epsilon": "1.5", "delta": "0.2"}
-CASES = [
-    {"cutoff": 1, "mode": "basic", "chunks": 11},
-    {"cutoff": 2, "mode": "kov", "chunks": 25},
-    {"cutoff": 2, "mode": "single_threshold", "chunks": 25},
-    {"cutoff": 2, "mode": "target_charging", "chunks": 15},
-    {"cutoff": 1, "mode": "paper", "max_queries": 3, "chunks": 201},
-]
-
-
-def transcripts(law: SparseVectorLaw, votes: np.ndarray[Any, Any], classes: int, kind: Any) -> dict[Any, float]:
-    """The exact law of all that is published: the answers, in order."""
-    found = winners(votes, classes, kind)
-    oracle = Law(
-        Noise(float(law.threshold_scale)),
-        Noise(float(law.query_scale)),
-        float(law.stable_at or 0),
-        law.cutoff,
-        refreshed=law.mode not in ("single_threshold", "target_charging"),
-    )
-    published: dict[Any, float] = defaultdict(float)
-    for pattern, chance in oracle.distribution(found.distances.tolist()).items():
-        answers = [int(value) if bit == "1" else None for bit, value in zip(pattern, found.values, strict=False)]
-        published[tuple(answers)] += chance
-    return published
-
-
-def excess(left: dict[Any, float], right: dict[Any, float], epsilon: float) -> float:
-    return sum(max(0.0, p - math.exp(epsilon) * right.get(answer, 0.0)) for answer, p in left.items())
-
-
-@few_chunks
-class TestExactLaw:
-    """By enumeration of everything that three queries may publish."""
-
-    @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["mode"]))
-    @settings(max_examples=25, deadline=None)
-    @given(st.data())
-    def test_one_model_more_or_less_never_exceeds_the_claim(self, case: dict[str, Any], data: st.DataObject) -> None:
-        kind: Any = data.draw(st.sampled_from(["halved", "exact"]))
-        classes = data.draw(st.integers(1, 3))
-        law: Any = PrivateClassifier(**TINY, **case, distance=kind, classes=classes).parts()
-        k = case["chunks"]
-        lead = data.draw(st.lists(st.integers(0, k), min_size=3, max_size=3))
-        votes = np.stack([np.where(np.arange(k) < ones, classes - 1, 0) for ones in lead], axis=1)
-        other = votes.copy()
-        row = data.draw(st.integers(0, k - 1))
-        other[row] = data.draw(st.lists(st.integers(-1, classes - 1), min_size=3, max_size=3))
-        left, right = (transcripts(law, table, classes, kind) for table in (votes, other))
-        assert sum(left.values()) == pytest.approx(1, abs=1e-9)
-        for one, two in ((left, right), (right, left)):
-            assert excess(one, two, float(law.epsilon)) <= float(law.delta) + 1e-12
-
-    def test_a_stream_of_queries_that_one_vote_decides_needs_nearly_all_of_the_stability_part(self) -> None:
-        law: Any = PrivateClassifier(**TINY, cutoff=1, mode="basic", chunks=11).parts()
-        votes = np.array([[1] * 3] * 6 + [[0] * 3] * 5)
-        other = votes.copy()
-        other[0] = 0
-        left, right = (transcripts(law, table, 2, "halved") for table in (votes, other))
-        loss = excess(left, right, 30.0)
-        coarse = math.exp(-1 / float(law.query_scale))
-        assert float(law.delta) * coarse < loss <= float(law.delta)
-
-    def test_a_whole_gap_exceeds_it(self) -> None:
-        """Faulty twin: the gap less one in place of its half."""
-        law: Any = PrivateClassifier(epsilon=1, delta="1e-4", cutoff=1, mode="basic", chunks=101).parts()
-        oracle = Law(Noise(float(law.threshold_scale)), Noise(float(law.query_scale)), float(law.stable_at), 1)
-        left, right = (oracle.distribution(gaps) for gaps in ([36] * 9 + [32], [34] * 9 + [34]))
-        assert excess(left, right, 1.0) > 0.01
-
-    @settings(max_examples=20, deadline=None)
-    @given(st.data())
-    def test_two_models_never_exceed_the_claim_of_a_group(self, data: st.DataObject) -> None:
-        given = {"epsilon": "0.7", "delta": "0.1", "cutoff": 1, "mode": "basic", "chunks": 23, "chunker": SALT}
-        mechanism = PrivateClassifier(**given).under(REPLACE, RECORD)  # type: ignore[arg-type]
-        law: Any = PrivateClassifier(**given).under(ADD, RECORD).parts()  # type: ignore[arg-type]
-        lead = data.draw(st.lists(st.integers(0, 23), min_size=3, max_size=3))
-        votes = np.stack([(np.arange(23) < ones).astype(int) for ones in lead], axis=1)
-        other = votes.copy()
-        for row in data.draw(st.lists(st.integers(0, 22), min_size=2, max_size=2)):
-            other[row] = data.draw(st.lists(st.integers(-1, 1), min_size=3, max_size=3))
-        left, right = (transcripts(law, table, 2, "halved") for table in (votes, other))
-        for one, two in ((left, right), (right, left)):
-            assert excess(one, two, float(mechanism.claim().epsilon)) <= float(mechanism.claim().delta)
-
-
-# ---- answers --------------------------------------------------------------------------------------------------------
 
 
 class TestAnswers:
@@ -381,7 +130,7 @@ class TestNoise:
         mechanism = PrivateClassifier(9, "1e-4", 61, cutoff=2, mode="kov").under(REPLACE, RECORD)
         law: Any = mechanism.parts()
         with recording() as tape:
-            run = mechanism.open(EVERYBODY[REPLACE], entropy=seeded(1))
+            run = mechanism.open(spread(61), entropy=seeded(1))
             for query in (60.0, 60.0, 30.0):
                 run.ask(query)
         expected = [law.threshold_scale, law.query_scale, law.query_scale, law.query_scale]
@@ -448,6 +197,19 @@ class TestInALedger:
         assert session.receipt.value == StableCounts(asked=4, answered=3, unstable=1, halted=False)
         assert isinstance(committed.parts, SparseVectorLaw)
         assert committed.parts.outcome == SparseVectorOutcome(closed_epochs=(3,), open_epoch=1, halted=False)
+
+    def test_a_group_of_two_is_entered_with_the_outcome_and_verified(self) -> None:
+        book = dpl.Ledger.in_memory()
+        scope = book.scope("rows", unit="record", relation="replace_one", budget=dpl.ApproxDP(60, "1e-3"))
+        ids = np.arange(1500)
+        ensemble = Ensemble.fit(threshold, (ids, ids * 0), 101, Hashed("salt"), ids=ids, progress=False)
+        with scope.open(PrivateClassifier(20, "1e-14", 101, cutoff=2, chunker=Hashed("salt")), ensemble) as session:
+            assert session.ask_many([1400.0, 5.0, 1400.0]) == (1, 0, 1)
+        body: Any = session.receipt.entry.body
+        parts = body.parts
+        assert (parts.kind, parts.k, parts.relation) == ("group", 2, ADD)
+        assert parts.of.outcome == SparseVectorOutcome(closed_epochs=(), open_epoch=3, halted=False)
+        book.verify()
 
     def test_a_halted_one_refuses(self) -> None:
         scope = self.scope("replace_one")

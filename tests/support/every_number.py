@@ -52,6 +52,7 @@ from dpledger.accounting.ex_post import senses
 from dpledger.accounting.ex_post.boundaries import LinearBoundary, MixtureBoundary, StitchedBoundary, height
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.learning import parity
 from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.accounting.sparse_vectors import delta_by_cause, difference_tail, pass_probability, svt_alpha
@@ -74,11 +75,27 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
+from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import AccuracyFirst, Doubling, GradualGaussian, GradualMean, GradualRelease, Judged
+from dpledger.mechanisms.refinement import (
+    AccuracyFirst,
+    Doubling,
+    GradualGaussian,
+    GradualMean,
+    GradualRelease,
+    Judged,
+    NoiseReduction,
+)
 from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
+from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
+from dpledger.mechanisms.stability.labels.partitions import bins_of_width
+from dpledger.mechanisms.stability.labels.soft import SoftLabels
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
@@ -287,6 +304,34 @@ def _stable_releases() -> dict[str, Answer]:
     return {"stable release": best, "stable release with noise": noisy, "gaussian stable tests": gaussian}
 
 
+def _learned_parities() -> dict[str, Answer]:
+    def losses(relation: Relation) -> object:
+        rate = parity.greatest_rate(THIRD, lambda rate: parity.first_of_runs(rate, THIRD, 7, relation))
+        repeated = parity.until_success(rate, THIRD, relation)
+        least = parity.least_fail_probability(rate, relation)
+        return rate, parity.one_run(rate, THIRD, relation), repeated, least, parity.capped_delta(repeated, THIRD, 90)
+
+    found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
+    return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
+
+
+def _learned_classes() -> dict[str, Answer]:
+    def sizes() -> object:
+        plans = (occam(1000, THIRD, "0.07"), private_agnostic(1000, "0.2", THIRD, "0.07"), vc_plan(3, THIRD, "0.07"))
+        return [(plan, plan.words()) for plan in (*plans, private_occam(1000, "0.2", THIRD, "0.07"))]
+
+    def helpers() -> object:
+        logarithm = natural_log(1000)
+        found = pairs_uc(Fraction(1, 3), "0.01", "0.05", ln_hypotheses=logarithm, ln_card=logarithm, vc=3)
+        return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9), least_size(40, "0.1", "0.01")
+
+    def learners() -> object:
+        one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
+        return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
+
+    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+
+
 def _stability_plans() -> dict[str, Answer]:
     """What plans of stable answers promise, and how stable descent is."""
     asked: dict[str, Any] = {"epsilon": THIRD, "delta": SMALL, "beta": "0.05"}
@@ -376,6 +421,23 @@ def voted() -> object:
     return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
 
 
+def labelled() -> object:
+    """Labels of public rows by votes, and scores of an ensemble in bins."""
+    ids, under = np.arange(400), (Relation.REPLACE_ONE, Unit("record"))
+    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, "slots", progress=False)
+    teacher = LabelPrivateLearner(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2).under(*under)
+    labels = teacher.release(Lesson(ensemble, [0.5, 30.25, 55.5]), entropy=seeded(5)).value.labels.tolist()
+    scoring = Ensemble.fit(mean_label, (ids / 7, ids / 400), 41, "slots", classes=None, progress=False)
+    soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)
+    answers = soft.open(scoring, entropy=seeded(5)).ask_many([0.5, 1.25, 1.5])
+    return str(labels), str(answers), str(soft.parameters()), str(teacher.parameters()), bins_of_width("0.07")
+
+
+def mean_label(rows: Any, labels: Any) -> Any:
+    """The mean label of the chunk, times the query."""
+    return lambda asked: labels.mean() * asked
+
+
 def first_label(rows: Any, labels: Any) -> Any:
     """Below the mean of the chunk the class of its first row, else the other one."""
     middle, first = rows.mean(), int(labels[0])
@@ -405,7 +467,14 @@ def _mechanisms() -> dict[str, Answer]:
         mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
         found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
         cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
-        return [dict(mechanism.parameters()), found.parts, cut.claim()]
+        curve = MixtureBoundary(1, SMALL)
+        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
+        others = [
+            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
+            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
+        ]
+        ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
+        return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
 
     def chosen() -> object:
         makes = (ExponentialMechanism, PermuteAndFlip)
@@ -452,11 +521,17 @@ def _mechanisms() -> dict[str, Answer]:
             StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
         ),
         "private classes": voted,
+        "private labels and scores": labelled,
         "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
         "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
         "doubling": lambda: (
             Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
+            .under(ADD, row)
+            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
+        ),
+        "noise reduction": lambda: (
+            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
             .under(ADD, row)
             .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
         ),
@@ -519,6 +594,8 @@ def quick() -> dict[str, str]:
             **_sparse_vectors(),
             **_stable_vectors(),
             **_stable_releases(),
+            **_learned_parities(),
+            **_learned_classes(),
             **_ex_post(),
         }
     )

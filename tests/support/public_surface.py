@@ -57,13 +57,21 @@ WHAT = "compose|tree|Repeated.times|mechanism"
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
-FITTED = Fitted((None,) * 3, Form(None, None, (), 0.0), "slots", 2, False, False)
+FITTED_FORM = Form(None, None, (), 0.0)
+FITTED = Fitted((None,) * 3, FITTED_FORM, "slots", 2, False, False)
 VOTES = {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "cutoff": 2, "max_queries": 50}
 SIDES = {"values": "values are data", "distances": "distances are data"}
+ROWS = {"x": "rows are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
+WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
+
+
+def student() -> dpl.Student:
+    """Of two public rows."""
+    return dpl.Student(np.zeros(2, np.int64), np.ones(2, np.bool_), FITTED_FORM, Constant([0, 0])(None, None))
 
 
 def profile() -> dpl.Profile:
@@ -76,6 +84,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def squares() -> dpl.Scope:
+    """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
+    return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
 
 
 def kept() -> dpl.Ledger:
@@ -235,6 +248,11 @@ DOORS: dict[str, Door] = {
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
     ),
+    "NoiseReduction": Door(
+        dpl.NoiseReduction,
+        {"least": "0.1", "most": 2, "levels": 4, "accepts": 5, "check_epsilon": 1},
+        {"least": "least|most", "boundary": "boundary|noise"},
+    ),
     "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
     "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
     "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
@@ -277,6 +295,20 @@ DOORS: dict[str, Door] = {
     ),
     "SampleAndAggregate": Door(dpl.SampleAndAggregate, VOTES),
     "PrivateClassifier": Door(dpl.PrivateClassifier, VOTES),
+    "LabelPrivateLearner": Door(dpl.LabelPrivateLearner, VOTES),
+    "SoftLabels": Door(
+        dpl.SoftLabels,
+        {"epsilon": 20, "delta": "1e-6", "chunks": 1001, "failed_tests": 2, "max_queries": 50},
+    ),
+    "SoftQuery": Door(dpl.SoftQuery, {"row": [0.0], "bins": 4}, left={"row": "a query is read by its run"}),
+    "bins_of_width": Door(dpl.bins_of_width, {"width": "0.1"}),
+    "Student.predict": Door(of(student, "predict"), {"rows": np.zeros((2, 2))}, {"rows": "queries"}),
+    "Student.teach": Door(
+        of(student, "teach"),
+        {"student": Constant(lambda asked: [0] * len(asked)), "rows": np.zeros((2, 2))},
+        {"student": "learner", "rows": "queries|rows"},
+        {"student": OWN_CODE},
+    ),
     "ProposeTestRelease": Door(dpl.ProposeTestRelease, {"epsilon": 1, "delta": "1e-6", "local_sensitivity": 2}),
     "ProposeTestRelease.released_from": Door(
         of(lambda: dpl.ProposeTestRelease(1, "1e-6", 2), "released_from"), {"beta": "0.05"}
@@ -336,6 +368,27 @@ DOORS: dict[str, Door] = {
         names={"made_up_rows": "data|made_up_rows|gradients"},
         left={"gradients": OWN_CODE},
     ),
+    # learning
+    "ExponentialPPACLearner": Door(
+        dpl.ExponentialPPACLearner,
+        {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "monotone": False},
+    ),
+    "ExponentialPPACLearner.plan": Door(
+        of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
+        {"alpha": "0.1", "beta": "0.1", "agnostic": False},
+    ),
+    "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
+    "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
+    "ParityClass.predict": Door(of(lambda: dpl.ParityClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "PointClass": Door(dpl.PointClass, {"points": 3}),
+    "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
+    "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
+    "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
+    "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
     "row_sums": Door(dpl.row_sums, {"terms": np.ones((2, 3))}),
     "dpsgd_plan": Door(
         dpl.dpsgd_plan,
@@ -395,7 +448,7 @@ DOORS: dict[str, Door] = {
     ),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
     "Scope.plan_training": Door(
-        of(scope, "plan_training"),
+        of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
@@ -435,6 +488,23 @@ DOORS: dict[str, Door] = {
         names={"batched": "batched|mechanism"},
         left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},
     ),
+    "Population": Door(dpl.Population, {"name": "one", "examples": ((0, 1),), "weights": (1,)}, WEIGHED),
+    "hard_populations": Door(dpl.hard_populations, {"concepts": dpl.ThresholdClass(8), "alpha": "0.1"}),
+    "check_contract": Door(
+        dpl.check_contract,
+        {
+            "learner": dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), 1),
+            "contract": dpl.PACContract("0.2", "0.2"),
+            "n": 5,
+            "populations": [dpl.Population("one", ((0, 1),), (1,))],
+            "concepts": None,
+            "trials": 10,
+            "error": "1e-6",
+            "relation": "add_remove",
+            "seed": 0,
+        },
+        left={"learner": OWN_CODE},
+    ),
     "audit_outputs": Door(
         dpl.audit_outputs,
         {
@@ -473,8 +543,15 @@ ANSWERS: dict[str, str] = {
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
+    **dict.fromkeys(
+        (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"
+    ),
+    **dict.fromkeys(("Population.drawn", "Population.error", "Population.repeated"), "between the parts of an audit"),
+    **dict.fromkeys(("Population.least_error",), "takes a class of concepts alone"),
     "AuditResult.body": "between audits and the ledger",
     "Judged": "data, and the caller's own code",
+    "Lesson": "data, and the caller's own code",
+    "Student": "what a release answers",
     "Session.ask": "a query is the caller's own code",
     "Session.ask_many": "queries are the caller's own code",
 }

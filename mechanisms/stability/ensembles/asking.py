@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence, Sized
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,12 @@ from dpledger.mechanisms.stability.answers import StableAnswer, StableCounts
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, query_of, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import Distance, winners
 from dpledger.mechanisms.stability.run import Pairs, StableRun
-from dpledger.mechanisms.threshold.conversation import ThresholdTests
+from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
 
-__all__ = ["AsRows", "AsTheyAre", "EnsembleRun", "VotesOf"]
+__all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "Reading", "VotesOf", "taken", "told_of"]
+
+Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 _BLOCK = 2**14  # queries at a time: what is voted on after a halt is wasted
 
@@ -30,6 +33,18 @@ PUBLIC_COINS = (
     "the chunks of this ensemble were drawn from a source that was not secret: the guarantee holds against those who "
     "do not know its seed"
 )
+
+
+class Reading(Protocol):
+    """How queries are read before they are voted on. ParameterError for what cannot be read, by what is public."""
+
+    def one(self, query: Any, /) -> Any:
+        """A query alone."""
+        ...
+
+    def many(self, queries: Any, /) -> Any:
+        """Many of them: something with a length, of which `taken` takes some."""
+        ...
 
 
 class AsRows:
@@ -80,56 +95,69 @@ class VotesOf:
 
     def pairs(self, queries: Any, most: int) -> Pairs:
         """The winner and the distance of the first `most` queries."""
-        votes = votes_of(self._ensemble, _taken(queries, 0, most))
+        assert self._ensemble.classes is not None, "inspected: models name classes"
+        votes = votes_of(self._ensemble, taken(queries, 0, most))
         found = winners(votes, self._ensemble.classes, self._distance)
         return found.values, found.distances
 
 
-class EnsembleRun(StableRun[Any, Any]):
-    """The conversation of a mechanism over an ensemble. An answer is a class, or UNSTABLE."""
+class AboutRows(ThresholdConversation[Any, Any, Answer, Value], Generic[Answer, Value]):
+    """What conversations over an ensemble share: queries are read first, and voted on in blocks."""
 
     what = "an interaction over an ensemble"
+    _reading: Reading
+    _warnings: tuple[str, ...]
 
-    def __init__(
-        self,
-        tests: ThresholdTests,
-        ensemble: Ensemble,
-        distance: Distance,
-        reading: AsRows | AsTheyAre,
-        parts: Callable[[Composition], Composition],
-    ) -> None:
-        super().__init__(tests, VotesOf(ensemble, distance), parts)
-        self._reading = reading
-        self._warnings = (PUBLIC_COINS,) if ensemble.drawn_in_public else ()
-
-    def ask(self, query: Any, /) -> StableAnswer:
-        """The class that the models agree on, or UNSTABLE. ParameterError for a query of another shape than the rows
-        that were fitted; Halted once the run is over. In both cases nothing is drawn or charged."""
+    def ask(self, query: Any, /) -> Answer:
+        """What the models agree on, or UNSTABLE. ParameterError for a query of another shape than the rows that were
+        fitted; Halted once the run is over. In both cases nothing is drawn or charged."""
         self._check_open()
         return super().ask(self._reading.one(query))
 
-    def ask_many(self, queries: Any, /) -> tuple[StableAnswer, ...]:
+    def ask_many(self, queries: Any, /) -> tuple[Answer, ...]:
         """The answers to many queries, as if asked one by one (but that a model which fails on one of them abstains on
         those beside it); they end where the run halts. Raises as `ask`."""
         self._check_open()
         prepared = self._reading.many(queries)
-        answers: list[StableAnswer] = []
+        answers: list[Answer] = []
         for start in range(0, len(prepared), _BLOCK):
             try:
-                answers += super().ask_many(_taken(prepared, start, start + _BLOCK))
+                answers += super().ask_many(taken(prepared, start, start + _BLOCK))
             except Halted:  # in the block before, or by another thread: what was answered counts
                 if not answers:
                     raise
                 break
         return tuple(answers)
 
-    def _close(self, tested: Composition, *, outside_guarantee: bool) -> Release[StableCounts]:
+    def _close(self, tested: Composition, *, outside_guarantee: bool) -> Release[Value]:
         if self._release is None:
             release = super()._close(tested, outside_guarantee=outside_guarantee)
             self._release = dataclasses.replace(release, warnings=self._warnings)
         return self._release
 
 
-def _taken(queries: Any, start: int, stop: int) -> Any:
+class EnsembleRun(AboutRows[StableAnswer, StableCounts], StableRun[Any, Any]):
+    """The conversation of a mechanism over an ensemble. An answer is a class, or UNSTABLE."""
+
+    def __init__(
+        self,
+        tests: ThresholdTests,
+        ensemble: Ensemble,
+        distance: Distance,
+        reading: Reading,
+        parts: Callable[[Composition], Composition],
+    ) -> None:
+        super().__init__(tests, VotesOf(ensemble, distance), parts)
+        self._reading = reading
+        self._warnings = told_of(ensemble)
+
+
+def told_of(ensemble: Ensemble) -> tuple[str, ...]:
+    """The warnings that go with whatever an ensemble answers."""
+    return (PUBLIC_COINS,) if ensemble.drawn_in_public else ()
+
+
+def taken(queries: Any, start: int, stop: int) -> Any:
+    """Some of many queries, by position."""
     found: npt.NDArray[Any] = queries.iloc[start:stop] if hasattr(queries, "iloc") else queries[start:stop]
     return found

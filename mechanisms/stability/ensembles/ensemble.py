@@ -15,7 +15,6 @@ Ensemble(...)
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
@@ -34,6 +33,7 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     check_learner,
     packed,
     trained,
+    unpacked,
     voted,
 )
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
@@ -43,7 +43,17 @@ from dpledger.progress import bar
 from dpledger.relations import Relation
 from dpledger.schema import flag
 
-__all__ = ["FEWEST_CHUNKS", "MOST_CHUNKS", "Ensemble", "Fitted", "queries_of", "query_of", "votes_of"]
+__all__ = [
+    "FEWEST_CHUNKS",
+    "MOST_CHUNKS",
+    "Ensemble",
+    "Fitted",
+    "alone_of",
+    "form_of",
+    "queries_of",
+    "query_of",
+    "votes_of",
+]
 
 MOST_CHUNKS = 2**20
 ALL_CORES = -1  # of `jobs`, as joblib says it
@@ -60,7 +70,7 @@ class _Work:
 
     learner: Learner
     form: Form
-    classes: int
+    classes: int | None
 
     def model(self, chunk: tuple[Any, ...], number: int) -> Predict | None:
         """The model of a chunk."""
@@ -78,7 +88,7 @@ class Fitted:
     models: tuple[Predict | None, ...]
     form: Form
     chunker: Chunker
-    classes: int
+    classes: int | None
     whole_units: bool
     drawn_in_public: bool
 
@@ -103,7 +113,7 @@ class Ensemble:
         chunks: int,
         chunker: str | Hashed = "auto",
         *,
-        classes: int = 2,
+        classes: int | None = 2,
         ids: object = None,
         grouped: bool = False,
         relation: Relation | str | None = None,
@@ -119,20 +129,24 @@ class Ensemble:
         `learner`: an estimator of scikit-learn's kind, or a function fit(X, y) -> predict (`learners`). `units`: the
         rows and their labels side by side, as a tuple (X, y), or rows alone: arrays, tables, lists; or `ByUnit` of
         them. `chunks`: k, public. `chunker`: slots, random or Hashed(salt); auto: by `relation`, which it needs then.
-        `classes`: C, public; a row whose label is none of 0 to C - 1 is left out. `ids`: an id for each row, for units
-        of many rows (as `ByUnit`). `grouped`: True declares that item i is everything of unit i. `words`, `missing`:
-        how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are drawn from
-        (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
+        `classes`: C, public; a row whose label is none of 0 to C - 1 is left out. None: labels are numbers, and models
+        answer with scores from 0 to 1, a classifier with its mean label (for `SoftLabels`). `ids`: an id for each row,
+        for units of many rows (as `ByUnit`). `grouped`: True declares that item i is everything of unit i. `words`,
+        `missing`: how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are
+        drawn from (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
 
         A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
         (`try_learner` lets a learner say on made-up rows what is wrong).
-        Raises ParameterError for bad parameters and containers; joblib's own error where a worker process dies.
-        Assumes: the learner keeps nothing from one chunk to the next (it is copied, and the generators of numpy and
-        Python are set anew for each); nothing that it holds was computed of the private rows.
+        Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied; joblib's own
+        error where a worker process dies.
+        Assumes: the learner keeps nothing from one chunk to the next (it is copied, functions and what they close
+        over too, and the generators of numpy, Python and torch are set anew for each); nothing that it holds was
+        computed of the private rows.
         """
         check_learner(learner)
         chunks = _public_count(chunks)
-        classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
+        if classes is not None:
+            classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
         jobs = whole(jobs, field="jobs", least=ALL_CORES, most=4096)
         if jobs == 0:
             raise ParameterError("jobs", 0, "a number of processes, or -1 for all cores")
@@ -166,8 +180,8 @@ class Ensemble:
         return self._fitted.chunker
 
     @property
-    def classes(self) -> int:
-        """C."""
+    def classes(self) -> int | None:
+        """C; None where models answer with scores."""
         return self._fitted.classes
 
     @property
@@ -187,6 +201,11 @@ class Ensemble:
         raise TypeError("an ensemble does not pickle: it is private, and its models would leave")
 
 
+def form_of(ensemble: Ensemble) -> Form:
+    """How rows are read. Public."""
+    return ensemble._fitted.form
+
+
 def queries_of(ensemble: Ensemble, rows: Any) -> Any:
     """Many queries as models get them. ParameterError where they are not rows like those that were fitted."""
     return ensemble._fitted.form.asked(rows)
@@ -198,8 +217,17 @@ def query_of(ensemble: Ensemble, row: Any) -> Any:
     return form.asked(form.alone(row))
 
 
+def alone_of(ensemble: Ensemble, row: Any) -> Any:
+    """One of many queries that were given apart. ParameterError for a table, which is none."""
+    container = ensemble._fitted.form.alone(row)
+    if hasattr(container, "iloc"):
+        raise ParameterError("queries", type(row).__name__, "a row each")
+    return container[0]
+
+
 def votes_of(ensemble: Ensemble, queries: Any) -> npt.NDArray[Any]:
-    """The class that each model names for each query: integers[chunks, queries], -1 where it abstains. Private.
+    """The class that each model names for each query: integers[chunks, queries], -1 where it abstains; or its score:
+    float64, NaN where it abstains. Private.
 
     A model that fails on some query abstains on all that are asked with it."""
     ensemble._home.require()
@@ -280,11 +308,7 @@ def _train(
             from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
 
             each = (delayed(work.packed)(chunk, number) for number, chunk in tasks())
-            for found in Parallel(n_jobs=jobs, return_as="generator")(each):
-                models.append(_unpacked(found))
+            for number, found in enumerate(Parallel(n_jobs=jobs, return_as="generator")(each)):
+                models.append(unpacked(found, number=number))
                 advance(1)
     return tuple(models)
-
-
-def _unpacked(model: bytes | None) -> Predict | None:
-    return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker

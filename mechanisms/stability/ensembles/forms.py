@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers, word
 
-__all__ = ["Column", "Form", "classes_of", "finite_or_nan"]
+__all__ = ["Column", "Form", "classes_of", "finite_or_nan", "numbers_of", "scores_of"]
 
 Column = str | int
 
@@ -65,7 +65,7 @@ class Form:
         words. Raises where rows are ragged."""
         if self.names is not None:
             return self._table(rows)
-        array = np.asarray(rows) if _names(rows) is None else rows.to_numpy()
+        array = _array(rows)
         if not self.words:
             return _numbers(array, self.missing)
         if array.ndim == 1:
@@ -130,12 +130,22 @@ def finite_or_nan(number: object, *, field: str) -> float:
 
 def classes_of(labels: Any, classes: int) -> npt.NDArray[np.int64]:
     """Labels, or what a model predicts, as classes: int64, -1 for what is none of 0 to classes - 1. Each by itself."""
-    array = np.asarray(labels)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    values = numbers(array if array.ndim == 1 else list(array), missing=np.nan)
+    values = numbers_of(labels)
     known = (values >= 0) & (values < classes) & (values == np.floor(values))
     return np.where(known, values, -1).astype(np.int64)
+
+
+def numbers_of(labels: Any) -> npt.NDArray[np.float64]:
+    """Labels, or what a model predicts, as numbers: NaN for what is none. Each by itself."""
+    array = _array(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    return numbers(array if array.ndim == 1 else list(array), missing=np.nan)
+
+
+def scores_of(answers: Any) -> npt.NDArray[np.float64]:
+    """What a model predicts as scores from 0 to 1, clipped; NaN for what is no number."""
+    return np.clip(numbers_of(answers), 0.0, 1.0)
 
 
 def _names(rows: Any) -> tuple[Any, ...] | None:
@@ -146,6 +156,12 @@ def _names(rows: Any) -> tuple[Any, ...] | None:
     if len(set(names)) != len(names):
         raise ParameterError("data", "a table with two columns of one name", "columns with names of their own")
     return names
+
+
+def _array(rows: Any) -> npt.NDArray[Any]:
+    """Rows as an array; what is masked in it is no number."""
+    found = array_of(rows)
+    return np.asarray(rows) if found is None else found
 
 
 def _is_series(row: Any) -> bool:

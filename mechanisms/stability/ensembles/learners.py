@@ -12,6 +12,11 @@ by one chunk would tell the next one of it. An exception depends on the chunk's 
 >>> predict = trained(most, chunk, form=form, classes=2, number=0)
 >>> voted([predict, None], np.zeros((4, 1)), classes=2).tolist()
 [[1, 1, 1, 1], [-1, -1, -1, -1]]
+>>> def mean(rows, labels):
+...     return lambda asked: [labels.mean() - 2] * len(asked)
+>>> scoring = trained(mean, chunk, form=form, classes=None, number=0)
+>>> voted([scoring, None], np.zeros((2, 1)), classes=None).tolist()
+[[1.0, 1.0], [nan, nan]]
 >>> trained(most, ([], []), form=form, classes=2, number=1) is None
 True
 """
@@ -19,35 +24,41 @@ True
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import importlib
 import inspect
 import io
+import pickle
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of
+from dpledger.mechanisms.stability.ensembles.copies import drawn_from, own
+from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
 from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
 __all__ = [
     "Learner",
     "Predict",
+    "answering",
     "apart",
     "check_learner",
     "examples",
     "fitted",
+    "named_by",
     "own_copy",
     "packed",
     "seed_of",
     "trained",
+    "unpacked",
     "voted",
 ]
 
@@ -56,34 +67,75 @@ Predict: TypeAlias = Callable[[Any], Any]
 Learner: TypeAlias = Any
 """An estimator with `fit` and `predict`, or a function fit(X, y) -> predict; one with a `seed` is given it."""
 
-_FAILS = (Exception, SystemExit)  # of the learner's code: what it raises depends on private rows
 _WORLD = threading.RLock()  # generators, filters and streams that all threads share
 
 
 def check_learner(learner: Learner) -> None:
-    """ParameterError for what is no learner."""
+    """ParameterError for what is no learner, or cannot be copied."""
     is_estimator = hasattr(learner, "fit") and hasattr(learner, "predict") and not isinstance(learner, type)
     if not is_estimator and not callable(learner):
         raise ParameterError(
             "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"
         )
+    if (name := drawn_from(learner)) is not None:
+        expected = f"a learner with coins of its own: the chunks would share the generator {name} of its module"
+        raise ParameterError("learner", type(learner).__name__, expected)
+    try:
+        _unfitted(learner)
+    except Exception as error:
+        expected = f"a learner that can be copied, so that no two chunks share it ({error})"
+        raise ParameterError("learner", type(learner).__name__, expected) from error
 
 
-def trained(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> Predict | None:
+def trained(
+    learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int
+) -> Predict | None:
     """The model of a chunk, its rows (and their labels, if it has two columns); None where it has none: it is empty, or
-    the learner failed. Rows whose label is no class are left out. Raises for nothing that a chunk holds."""
+    the learner failed. Rows whose label is no class (`classes` None: no number) are left out. Raises for nothing that a
+    chunk holds."""
     try:
         with apart(), _alone(number) as seed:
             rows, labels = examples(chunk, form, classes)
-            return fitted(learner, rows, labels, seed) if len(rows) else None
-    except _FAILS:
+            if not len(rows):
+                return None
+            return answering(fitted(learner, rows, labels, seed), classes)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # of the learner's code: what it raises depends on private rows
         return None
 
 
-def voted(models: Sequence[Predict | None], rows: Any, *, classes: int) -> npt.NDArray[Any]:
+@dataclass(frozen=True, slots=True)
+class _MeanLabel:
+    """The score of a classifier: the mean of the labels it knows, by their probabilities."""
+
+    model: Any
+
+    def __call__(self, asked: Any) -> Any:
+        return self.model.predict_proba(asked) @ np.asarray(self.model.classes_, dtype=np.float64)
+
+
+def answering(predict: Predict, classes: int | None) -> Predict:
+    """What is asked for votes. Of scores (`classes` None) a classifier that tells probabilities answers with its mean
+    label, all else with what it predicts."""
+    model = getattr(predict, "__self__", None)
+    tells = hasattr(model, "predict_proba") and hasattr(model, "classes_")
+    return _MeanLabel(model) if classes is None and tells else predict
+
+
+def named_by(answers: Any, classes: int | None) -> npt.NDArray[Any]:
+    """What a model answered, as votes: classes (-1: none), or scores from 0 to 1 (NaN: none)."""
+    return scores_of(answers) if classes is None else classes_of(answers, classes)
+
+
+def voted(models: Sequence[Predict | None], rows: Any, *, classes: int | None) -> npt.NDArray[Any]:
     """The votes of the models of all chunks on queries, a row a model; abstentions where there is no model, or it fails
-    on them, or names no class."""
-    found = np.full((len(models), len(rows)), ABSTAINS, dtype=np.int16 if classes < 2**15 else np.int32)
+    on them, or names no class. Of scores (`classes` None) an abstention is NaN."""
+    shape = (len(models), len(rows))
+    if classes is None:
+        found: npt.NDArray[Any] = np.full(shape, np.nan)
+    else:
+        found = np.full(shape, ABSTAINS, dtype=np.int16 if classes < 2**15 else np.int32)
     with apart():
         for number, predict in enumerate(models):
             if predict is not None:
@@ -91,11 +143,13 @@ def voted(models: Sequence[Predict | None], rows: Any, *, classes: int) -> npt.N
     return found
 
 
-def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int, number: int) -> None:
+def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int | None, number: int) -> None:
     try:
         with _alone(number):
-            named = classes_of(predict(own_copy(rows)), classes)
-    except _FAILS:
+            named = named_by(predict(own_copy(rows)), classes)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return
     if named.shape == votes.shape:
         votes[:] = named
@@ -103,16 +157,32 @@ def _vote(predict: Predict, rows: Any, votes: npt.NDArray[Any], classes: int, nu
 
 def own_copy(rows: Any) -> Any:
     """A copy for one model: what it alters, the next one does not see."""
-    is_flat = hasattr(rows, "iloc") or (isinstance(rows, np.ndarray) and rows.dtype != object)
-    return copy.copy(rows) if is_flat else copy.deepcopy(rows)
+    if isinstance(rows, np.ndarray):
+        is_flat = not rows.dtype.hasobject
+    else:
+        is_flat = hasattr(rows, "iloc") and not np.any(rows.dtypes == np.dtype(object))
+    return rows.copy() if is_flat else own(rows)
 
 
-def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int, number: int) -> bytes | None:
+def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int) -> bytes | None:
     """`trained`, as bytes from a worker process: a model that does not pickle is none."""
     predict = trained(learner, chunk, form=form, classes=classes, number=number)
     try:
         return None if predict is None else _as_bytes(predict)
-    except _FAILS:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
+
+
+def unpacked(model: bytes | None, *, number: int) -> Predict | None:
+    """What `packed` packed; None for a model that does not travel back."""
+    try:
+        with apart(), _alone(number):
+            return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None
 
 
@@ -126,10 +196,17 @@ def _as_bytes(predict: Predict) -> bytes:
     return found
 
 
+def _torch() -> Any:
+    """torch, whose generator starts from a public constant and goes on from chunk to chunk; None where nobody imported
+    it."""
+    return sys.modules.get("torch")
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """Run learners' code, one thread at a time, and then put the generators back that belong to the whole process."""
-    with _WORLD:
+    torch = _torch()
+    with _WORLD, contextlib.nullcontext() if torch is None else torch.random.fork_rng():
         ours, theirs = np.random.get_state(), random.getstate()
         try:
             yield
@@ -149,18 +226,26 @@ def _alone(number: int) -> Iterator[int]:
     seed = seed_of(number)
     np.random.seed(seed)
     random.seed(seed)
+    if (torch := _torch()) is not None:
+        torch.manual_seed(seed)
     with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield seed
 
 
-def examples(chunk: tuple[Any, ...], form: Form, classes: int) -> tuple[Any, Any]:
-    """The rows of a chunk that have a class, and their labels; all rows, and no labels, where it has one column."""
+def examples(chunk: tuple[Any, ...], form: Form, classes: int | None) -> tuple[Any, Any]:
+    """The rows of a chunk that have a class (a finite number, where `classes` is None), and their labels; all rows, and
+    no labels, where it has one column."""
     rows = form.read(chunk[0])
     if len(chunk) == 1:
         return rows, None
-    labels = classes_of(chunk[1], classes)
-    kept = np.flatnonzero(labels >= 0)
+    labels: npt.NDArray[Any]
+    if classes is None:
+        labels = numbers_of(chunk[1])
+        kept = np.flatnonzero(np.isfinite(labels))
+    else:
+        labels = classes_of(chunk[1], classes)
+        kept = np.flatnonzero(labels >= 0)
     if len(kept) == len(labels):
         return rows, labels
     return (rows.iloc[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]), labels[kept]
@@ -175,8 +260,8 @@ def fitted(learner: Learner, rows: Any, labels: Any, seed: int) -> Predict:
         model.fit(rows) if labels is None else model.fit(rows, labels)
         predict = model.predict
     else:
-        own = copy.deepcopy(learner)
-        predict = own(rows, labels, seed=seed) if _takes_seed(own) else own(rows, labels)
+        train = own(learner)
+        predict = train(rows, labels, seed=seed) if _takes_seed(train) else train(rows, labels)
         if not callable(predict):
             raise TypeError("a learner that returns no function")
     return predict
@@ -190,15 +275,15 @@ def _takes_seed(function: Any) -> bool:
 
 
 def _unfitted(learner: Any) -> Any:
-    """A copy that was never fitted, as scikit-learn makes it; of what does not say its parameters, a deep copy."""
+    """A copy that was never fitted, as scikit-learn makes it; of what does not say its parameters, one of all of it."""
     if isinstance(learner, type):
         return learner
     if hasattr(learner, "__sklearn_clone__"):
-        return learner.__sklearn_clone__()
+        return own(learner.__sklearn_clone__())
     if hasattr(learner, "get_params"):
         parameters = learner.get_params(deep=False)
         return type(learner)(**{name: _unfitted(value) for name, value in parameters.items()})
-    return copy.deepcopy(learner)
+    return own(learner)
 
 
 def _seed(model: Any, seed: int) -> None:

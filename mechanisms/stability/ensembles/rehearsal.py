@@ -18,13 +18,15 @@ import numpy.typing as npt
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles.forms import Column, Form, classes_of, finite_or_nan
+from dpledger.mechanisms.stability.ensembles.forms import Column, Form, finite_or_nan
 from dpledger.mechanisms.stability.ensembles.learners import (
     Learner,
+    answering,
     apart,
     check_learner,
     examples,
     fitted,
+    named_by,
     own_copy,
     seed_of,
 )
@@ -39,30 +41,33 @@ def try_learner(
     made_up_rows: Any,
     made_up_labels: Any = None,
     *,
-    classes: int = 2,
+    classes: int | None = 2,
     words: tuple[Column, ...] = (),
     missing: float = 0.0,
-) -> npt.NDArray[np.int64]:
+) -> npt.NDArray[Any]:
     """Fit a copy of `learner` to the rows as to one chunk of an `Ensemble`, and return how its model votes on them:
-    int64[rows], -1 where it names no class. Nothing is caught or silenced: whatever the learner raises, it raises here.
+    int64[rows], -1 where it names no class; with `classes` None its scores, float64[rows], NaN where it has none.
+    Nothing is caught or silenced: whatever the learner raises, it raises here.
 
     For public or made-up rows alone: what private rows make a learner say is a release that nobody counts. The other
     parameters are those of `Ensemble.fit`. ParameterError where they are bad, where no row has a class, or where the
     model does not answer with one number a row.
     """
     check_learner(learner)
-    classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
+    if classes is not None:
+        classes = whole(classes, field="classes", least=1, most=MOST_CLASSES)
     data = Units.of(made_up_rows if made_up_labels is None else (made_up_rows, made_up_labels))
     form = Form.of(data.columns[0], words=words, missing=finite_or_nan(missing, field="missing"))
     rows, labels = examples(data.columns, form, classes)
     if not len(rows):
         raise ParameterError("made_up_rows", "no row that has a class", "rows with labels from 0 to classes - 1")
     with apart():
-        predict = fitted(learner, rows, labels, seed_of(0))
+        predict = answering(fitted(learner, rows, labels, seed_of(0)), classes)
         answers = predict(own_copy(rows))
-    votes = np.zeros(0, dtype=np.int64)
+    votes: npt.NDArray[Any] = np.zeros(0, dtype=np.int64)
     with suppress(TypeError, ValueError):
-        votes = classes_of(answers, classes)
-    if votes.shape != (len(rows),) or (votes < 0).all():
-        raise ParameterError("learner", f"{type(answers).__name__} that names none", f"{len(rows)} classes, one a row")
+        votes = named_by(answers, classes)
+    if votes.shape != (len(rows),) or not (votes >= 0).any():
+        wanted = "scores" if classes is None else "classes"
+        raise ParameterError("learner", f"{type(answers).__name__} that names none", f"{len(rows)} {wanted}, one a row")
     return votes

@@ -19,7 +19,7 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, multiply, read, round_down, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.stability.plans.answers import THIRD, open_unit
+from dpledger.mechanisms.plan import THIRD, open_unit
 from dpledger.mechanisms.stability.plans.classifier import Learner, Regime, learner_of
 from dpledger.mechanisms.stability.plans.counting import divided, quantile
 from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode

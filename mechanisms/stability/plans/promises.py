@@ -18,7 +18,7 @@ from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.accounting.sparse_vectors.scales import MODES
 from dpledger.decimals import Number, read
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
-from dpledger.mechanisms.stability.plans.answers import Plan
+from dpledger.mechanisms.plan import Plan
 from dpledger.mechanisms.stability.stable_tests import StableMode, StableTests, stable_tests
 from dpledger.schema import one_of
 

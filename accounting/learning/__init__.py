@@ -1,0 +1,1 @@
+"""Exact certificates of mechanisms that learn: pure numbers, no data."""

@@ -1,0 +1,159 @@
+"""How many records each concept of a class labels otherwise, in segments of concepts that err equally often.
+
+Whole numbers alone: the order of the rows cannot matter, and one record moves each count by at most one. Null records
+count nowhere.
+
+>>> from dpledger.mechanisms.learning.samples import LabeledSample
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> found = error_counts(ThresholdClass(2**64), LabeledSample([5, 9], [1, 0]))
+>>> found.errors.tolist(), [int(many) for many in found.counts]
+([1, 0, 1], [6, 4, 18446744073709551607])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, labels_of, points_of
+from dpledger.mechanisms.learning.theory.concepts import (
+    ConceptClass,
+    FiniteClass,
+    ParityClass,
+    PointClass,
+    ThresholdClass,
+)
+
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+MOST_PARITY_BITS = 26
+CELLS_AT_ONCE = 2**24  # of a matrix that is multiplied in doubles, which hold every count
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ErrorCounts:
+    """`errors`: of the concepts of each segment; `counts`: how many there are (int64, or Python integers). The segments
+    in a row hold the places of the class in order; with `first`, sorted places that are a segment each and come before
+    all others."""
+
+    errors: Ints
+    counts: npt.NDArray[Any]
+    first: Words | None = None
+
+    def by_errors(self) -> npt.NDArray[Any]:
+        """How many concepts err so often: entry k is of `least` + k errors."""
+        totals = np.zeros(int(self.errors.max()) - self.least + 1, dtype=self.counts.dtype)
+        np.add.at(totals, self.errors - self.least, self.counts)
+        return totals
+
+    @property
+    def least(self) -> int:
+        """The fewest errors of a segment."""
+        return int(self.errors.min())
+
+    def member(self, errors: int, rank: int) -> int:
+        """The place in the class of concept number `rank` of those with so many errors."""
+        segments = np.flatnonzero(self.errors == errors)
+        passed = np.cumsum(self.counts[segments])
+        which = int(np.searchsorted(passed, rank, side="right"))
+        segment = int(segments[which])
+        before = int(self.counts[:segment].sum()) + rank - (int(passed[which - 1]) if which else 0)
+        return self.place(before)
+
+    def place(self, found: int) -> int:
+        """The place in the class of the concept that is number `found` of all segments in a row."""
+        if self.first is None:
+            return found
+        if found < len(self.first):
+            return int(self.first[found])
+        rank = found - len(self.first)  # among the places that are not in `first`
+        low, high = 0, len(self.first)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if int(self.first[middle]) - middle <= rank else (low, middle)
+        return rank + low
+
+
+def error_counts(concepts: ConceptClass, sample: LabeledSample) -> ErrorCounts:
+    """The errors of every concept on the sample.
+
+    Claim: each is the number of records of the sample with h(x) != y, null records left out.
+    Source: docs/proofs/learning_pac.md, "Counts"."""
+    match concepts:
+        case FiniteClass():
+            return _of_matrix(concepts, sample)
+        case PointClass():
+            return _of_points(concepts, *_by_point(sample, concepts.points))
+        case ThresholdClass():
+            return _of_thresholds(concepts, *_by_point(sample, concepts.points))
+        case ParityClass():
+            return _of_parities(concepts, sample)
+        case _:
+            assert_never(concepts)
+
+
+def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.uint8]]:
+    found = points_of(sample.x, points)
+    return found.points[found.known], labels_of(sample.y)[found.known]
+
+
+def _by_point(sample: LabeledSample, points: int) -> tuple[Words, Ints, Ints]:
+    """The points that occur, in order, and how many records of label 0 and of label 1 each has."""
+    x, y = _known(sample, points)
+    seen, at = np.unique(x, return_inverse=True)
+    ones = np.bincount(at[y == 1], minlength=len(seen)).astype(np.int64)
+    zeros = np.bincount(at[y == 0], minlength=len(seen)).astype(np.int64)
+    return seen, zeros, ones
+
+
+def _of_matrix(concepts: FiniteClass, sample: LabeledSample) -> ErrorCounts:
+    x, y = _known(sample, concepts.points)
+    signs = 1 - 2 * y.astype(np.int64)
+    weights = np.zeros(concepts.points, dtype=np.int64)
+    np.add.at(weights, x.astype(np.intp), signs)
+    matrix, held = concepts.matrix, weights.astype(np.float64)
+    step = max(1, CELLS_AT_ONCE // concepts.points)
+    found = [matrix[at : at + step].astype(np.float64) @ held for at in range(0, concepts.size, step)]
+    errors = np.rint(np.concatenate(found)).astype(np.int64) + int(y.sum(dtype=np.int64))
+    return ErrorCounts(errors, np.ones(concepts.size, dtype=np.int64))
+
+
+def _of_points(concepts: PointClass, seen: Words, zeros: Ints, ones: Ints) -> ErrorCounts:
+    """c_j errs on the ones elsewhere and on the zeros at j; whoever did not occur, on all ones."""
+    every, rest = int(ones.sum()), concepts.points - len(seen)
+    errors = np.append(every - ones + zeros, every)
+    counts = np.ones(len(seen) + 1, dtype=np.int64 if rest < 2**63 else object)
+    counts[-1] = rest
+    return ErrorCounts(errors, counts, first=seen)
+
+
+def _of_thresholds(concepts: ThresholdClass, seen: Words, zeros: Ints, ones: Ints) -> ErrorCounts:
+    """Between two points that occur, c_u errs on the zeros below u and the ones from u on."""
+    errors = int(ones.sum()) + np.concatenate([[0], np.cumsum(zeros - ones)]).astype(np.int64)
+    wide = seen.astype(np.int64 if concepts.points < 2**63 else object)
+    ends = (
+        np.concatenate([[-1], wide, [concepts.points]]) if len(wide) else np.array([-1, concepts.points], dtype=object)
+    )
+    return ErrorCounts(errors, np.diff(ends))
+
+
+def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:
+    """c_r errs on (n - W_r)/2 records, W the Walsh-Hadamard transform of the sums of (-1)^y at each point."""
+    rows = bits_of(sample.x, concepts.dimension)
+    bits, y = rows.bits[rows.known], labels_of(sample.y)[rows.known]
+    at = bits.astype(np.int64) @ (np.int64(1) << np.arange(concepts.dimension, dtype=np.int64))
+    wave = np.zeros(concepts.size, dtype=np.int64)
+    np.add.at(wave, at, 1 - 2 * y.astype(np.int64))
+    half = 1
+    while half < concepts.size:
+        pairs = wave.reshape(-1, 2, half)
+        low = pairs[:, 0, :].copy()
+        pairs[:, 0, :] += pairs[:, 1, :]
+        np.subtract(low, pairs[:, 1, :], out=pairs[:, 1, :])
+        half *= 2
+    return ErrorCounts((len(y) - wave) // 2, np.ones(concepts.size, dtype=np.int64))

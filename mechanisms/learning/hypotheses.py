@@ -1,0 +1,84 @@
+"""What was learned: a function of points, told by public numbers.
+
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> found = Concept(ThresholdClass(8), 3)
+>>> found.predict([2, 3]).tolist(), found.params, found.output_in_class
+([1, 0], {'place': '3'}, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass
+from dpledger.mechanisms.numeric.rows import tally
+from dpledger.schema import Plain
+
+__all__ = ["Concept", "Constant", "Hypothesis"]
+
+
+@runtime_checkable
+class Hypothesis(Protocol):
+    """A frozen function from rows to labels."""
+
+    def predict(self, x: object) -> npt.NDArray[np.uint8]:
+        """The label of each row of `x`, 0 or 1; no row raises."""
+        ...
+
+    @property
+    def params(self) -> Mapping[str, Plain]:
+        """The numbers that tell it."""
+        ...
+
+    @property
+    def output_in_class(self) -> bool:
+        """Whether it is a concept of the class that was learned."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """The concept at `place` of a class."""
+
+    concepts: ConceptClass
+    place: int
+
+    def predict(self, x: object) -> npt.NDArray[np.uint8]:
+        """Its label of each row of `x`."""
+        return self.concepts.predict(self.place, x)
+
+    @property
+    def params(self) -> Mapping[str, Plain]:
+        """Its place, in text: it may be beyond every word."""
+        return {"place": str(self.place)}
+
+    @property
+    def output_in_class(self) -> bool:
+        """It is one of the class."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One label for all points, where the class does not hold it."""
+
+    label: int
+
+    def predict(self, x: object) -> npt.NDArray[np.uint8]:
+        """The label, once a row of `x`."""
+        return np.full(tally(x), self.label, dtype=np.uint8)
+
+    @property
+    def params(self) -> Mapping[str, Plain]:
+        """The label."""
+        return {"label": self.label}
+
+    @property
+    def output_in_class(self) -> bool:
+        """It is none of the class."""
+        return False

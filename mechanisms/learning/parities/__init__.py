@@ -1,0 +1,1 @@
+"""Parities, learned from random parts of the examples."""

@@ -1,0 +1,99 @@
+"""How many records are enough for those who choose among the hypotheses of a representation."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.decimals import Number, multiply, round_down
+from dpledger.errors import InfeasiblePlan
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.theory.concepts import PointClass, vc_of
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.plan import open_unit
+
+__all__ = ["realizable_size", "surrogate_size"]
+
+GAMMA = Decimal("0.25")
+DIFFERENCES = Decimal("0.1")  # of alpha: what pairs may deviate by beyond the factor 1 + gamma
+SHARES = {"best": Decimal("0.6"), "empirical": Decimal("0.2"), "near": Decimal("0.1"), "choice": Decimal("0.1")}
+"""Of the rest of alpha: the deviation of all concepts, of the best one, twice the distance of the representation, and
+what the choice may lose."""
+
+
+def realizable_size(
+    representation: HashedPointRepresentation, exponent: Decimal, alpha: Number, beta: Number
+) -> SampleSize:
+    """Errors as scores, on data that a concept fits.
+
+    Claim: ln(2|H|/beta)/r, r = alpha (1 - e^-l) - a (e^l - 1), l = min(exponent, ln(alpha/a)/2), where b is at most
+    beta/2. Source: docs/proofs/learning_representations.md, section 2. InfeasiblePlan where b is larger."""
+    target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    near = representation.a
+    _require(representation, near < target, target, risk, 2)
+    with localcontext(outward.context(target, risk, near, exponent)):
+        least = min(exponent, outward.ln(target / near) / 2)
+        gained = target * -outward.expm1(-least) - near * outward.expm1(least)
+        needed = ceiling(outward.ln(2 * representation.size / risk) / gained)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=(("choice", needed),),
+        status="proved",
+        target=f"an error of at most {target} where a concept fits, but with probability {risk}",
+        bound="representation, realizable",
+        inside=(("a", near), ("b", representation.b)),
+    )
+
+
+def surrogate_size(
+    concepts: PointClass, representation: HashedPointRepresentation, exponent: Decimal, alpha: Number, beta: Number
+) -> SampleSize:
+    """Surrogates as scores, on any data.
+
+    Claim: six events fail with probability at most beta/6 each, and (1 + gamma)(a1 + a1' + 2 a2 + a3) + b5 <= alpha.
+    Source: docs/proofs/learning_representations.md, section 4; Li-Wang-Ye 2024, theorem 3.4. InfeasiblePlan where the
+    representation is not an (a2, beta/6) one."""
+    target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk)):
+        beyond = round_down(DIFFERENCES * target)
+        rest = (target - beyond) / (1 + GAMMA)
+        best, empirical, near, choice = (
+            round_down(share * rest)
+            for share in (SHARES["best"], SHARES["empirical"], SHARES["near"] / 2, SHARES["choice"])
+        )
+        sixth, logarithm = round_down(risk / 6), outward.ln(6 / risk)
+    _require(representation, representation.a <= near, near, risk, 6)
+    card, hypotheses = natural_log(concepts.size), natural_log(representation.size)
+    with localcontext(outward.context(target, risk, exponent)):
+        terms = (
+            ("deviation of all concepts", uc_one(best, sixth, ln_card=card, vc=vc_of(concepts))),
+            ("deviation of the best", ceiling(logarithm / (2 * empirical * empirical))),
+            ("distance of the representation", ceiling(3 / near * logarithm)),
+            ("choice", ceiling((hypotheses + logarithm) / (exponent * choice))),
+            (
+                "differences of pairs",
+                pairs_uc(GAMMA, beyond, sixth, ln_hypotheses=hypotheses, ln_card=card, vc=vc_of(concepts)),
+            ),
+        )
+    needed = max(size for _, size in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="conservative",
+        target=f"an error of at most {target} above the best of the class, but with probability {risk}",
+        bound="representation, agnostic",
+        inside=(("a2", near), ("gamma", GAMMA)),
+    )
+
+
+def _require(
+    representation: HashedPointRepresentation, is_near: bool, near: Decimal, risk: Decimal, parts: int
+) -> None:
+    """InfeasiblePlan unless the representation is near enough, but with a part of `risk`."""
+    if not is_near or multiply(representation.b, parts) > risk:
+        raise InfeasiblePlan(
+            f"the representation has a = {representation.a:.4g} and b = {representation.b:.4g}; needed are "
+            f"{near:.4g} and {risk}/{parts}"
+        )

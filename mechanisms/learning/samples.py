@@ -1,0 +1,190 @@
+"""Labelled samples, whatever they hold: every row is read by itself, and none raises.
+
+A point is a whole number of a public domain {0..points-1}: a number is read as the nearest point, and what is no number
+is the null record, which counts nowhere. A row of bits holds zeros and ones, read likewise. A label is 1 where it is 1
+(or true), else 0. Containers, axes and lengths are checked by `check_sample`, before anything is charged.
+
+>>> found = points_of([3, -1, 99, 2.6, "x", 2**70], 8)
+>>> found.points.tolist(), found.known.tolist()
+([3, 0, 7, 3, 0, 7], [True, True, True, True, False, True])
+>>> labels_of([1, 0, "yes", True, None]).tolist()
+[1, 0, 0, 1, 0]
+
+Assumes: whoever builds an array keeps each record in it (an array of floats holds no whole number above 2^53 exactly; a
+list does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import check_column, check_rows, numbers, tally
+
+__all__ = [
+    "BitRows",
+    "LabeledSample",
+    "Points",
+    "UserSample",
+    "Words",
+    "bits_of",
+    "check_sample",
+    "check_users",
+    "labels_of",
+    "points_of",
+]
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Labels: TypeAlias = npt.NDArray[np.uint8]
+
+WORD_BITS = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class LabeledSample:
+    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row."""
+
+    x: object
+    y: object
+
+    def __repr__(self) -> str:
+        return "LabeledSample(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class UserSample:
+    """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each)."""
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+
+    def __repr__(self) -> str:
+        return "UserSample(...)"
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Points:
+    """Points, uint64[rows]; `known`: which rows are no null record (of the others the point is 0)."""
+
+    points: Words
+    known: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class BitRows:
+    """Rows of bits, uint8[rows, bits]; `known` as in `Points`."""
+
+    bits: Labels
+    known: npt.NDArray[np.bool_]
+
+
+def check_sample(data: object, *, bits: int | None = None) -> None:
+    """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
+    may also be that many bits. What an entry is never matters."""
+    if not isinstance(data, LabeledSample):
+        raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
+    rows = array_of(data.x)
+    wide = bits is not None and (rows is None or rows.ndim == 2)
+    if wide and rows is not None and rows.shape[1] != bits:
+        raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
+    (check_rows if wide else check_column)(data.x)
+    check_column(data.y)
+    if tally(data.x) != tally(data.y):
+        raise ParameterError("data", "another number of labels than of rows", "one label a row")
+
+
+def check_users(data: object, *, examples: int) -> None:
+    """ParameterError unless `data` are a UserSample of two arrays with one shape, `examples` columns each."""
+    if not isinstance(data, UserSample):
+        raise ParameterError("data", type(data).__name__, "UserSample(x, y)")
+    for field, values in (("x", data.x), ("y", data.y)):
+        if not isinstance(values, np.ndarray) or values.ndim != 2 or values.shape[1] != examples:
+            raise ParameterError("data", f"{field}: {type(values).__name__}", f"arrays of shape (users, {examples})")
+    if data.x.shape != data.y.shape:
+        raise ParameterError("data", "another number of users in y than in x", "one label an example")
+
+
+def points_of(x: object, points: int) -> Points:
+    """Each row as a point of {0..points-1} (points at most 2^64), by a total map that is fixed by `points` alone."""
+    rows = array_of(x)
+    if rows is None or rows.dtype.kind not in "biuf":
+        return _each(x if rows is None else rows.tolist(), points)
+    last = np.uint64(points - 1)
+    if rows.dtype.kind == "f":
+        values = np.asarray(rows, dtype=np.float64)
+        known = ~np.isnan(values)
+        beyond = values >= float(points - 1)
+        inside = np.where(known & ~beyond & (values > 0), values, 0.0)
+        return Points(np.where(beyond, last, np.minimum(np.rint(inside).astype(np.uint64), last)), known)
+    plain = np.asarray(rows)
+    low = plain.astype(np.uint64) if plain.dtype.kind in "bu" else np.maximum(plain, 0).astype(np.uint64)
+    return Points(np.minimum(low, last), np.ones(len(low), dtype=bool))
+
+
+def labels_of(y: object) -> Labels:
+    """Each label: 1 where it is 1 or true, else 0."""
+    ones: Labels = (numbers(y, missing=0.0) == 1.0).astype(np.uint8)
+    return ones
+
+
+def bits_of(x: object, width: int) -> BitRows:
+    """Each row as `width` bits: the columns of an array, the entries of a list, or (up to 64) the digits of a number,
+    the lowest first. A row of another length, and one in which something is no number, is the null record."""
+    rows = array_of(x)
+    if rows is not None and rows.ndim == 2:
+        if rows.dtype.kind in "biuf":
+            return _of_numbers(np.asarray(rows, dtype=np.float64))
+        found = [numbers(row, missing=np.nan) for row in rows]
+        return _of_numbers(np.array(found, dtype=np.float64).reshape(len(found), rows.shape[1]))
+    if rows is not None and rows.dtype.kind in "biuf":
+        return _digits(points_of(rows, 1 << min(width, WORD_BITS)), width)
+    one_by_one = [
+        _row(row, width) for row in (x if isinstance(x, Sequence) else list(rows if rows is not None else ()))
+    ]
+    return _of_numbers(np.array(one_by_one, dtype=np.float64).reshape(len(one_by_one), width))
+
+
+def _row(row: object, width: int) -> npt.NDArray[np.float64]:
+    """One row of bits; NaN in all places for the null record."""
+    null = np.full(width, np.nan)
+    if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1):
+        return numbers(row, missing=np.nan) if len(row) == width else null
+    found = points_of([row], 1 << min(width, WORD_BITS))
+    return _digits(found, width).bits[0].astype(np.float64) if found.known[0] else null
+
+
+def _digits(found: Points, width: int) -> BitRows:
+    bits = np.zeros((len(found.points), width), dtype=np.uint8)
+    for place in range(min(width, WORD_BITS)):
+        bits[:, place] = found.points >> np.uint64(place) & np.uint64(1)
+    return BitRows(bits, found.known)
+
+
+def _of_numbers(values: npt.NDArray[np.float64]) -> BitRows:
+    known = np.asarray(~np.isnan(values).any(axis=1))
+    return BitRows((values >= 0.5).astype(np.uint8) * known[:, None].astype(np.uint8), known)
+
+
+def _each(rows: object, points: int) -> Points:
+    """Rows of a list, read one by one: a whole number exactly, whatever its size."""
+    listed = rows if isinstance(rows, Sequence) else ()
+    found = [_point(row, points) for row in listed]
+    known = np.array([at is not None for at in found], dtype=bool)
+    return Points(np.array([at or 0 for at in found], dtype=np.uint64), known)
+
+
+def _point(row: object, points: int) -> int | None:
+    if isinstance(row, (int, np.integer, np.bool_)) and not isinstance(row, np.timedelta64):
+        return min(max(int(row), 0), points - 1)
+    value = float(numbers([row], missing=np.nan)[0])
+    if np.isnan(value):
+        return None
+    if value >= points - 1:
+        return points - 1
+    return round(value) if value > 0 else 0

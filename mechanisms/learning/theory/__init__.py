@@ -1,0 +1,1 @@
+"""What is promised of learning, and certifies no privacy: classes, VC dimension, contracts, sample sizes."""

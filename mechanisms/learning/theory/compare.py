@@ -1,0 +1,103 @@
+"""What privacy costs a learner of a class, as a table of sample sizes.
+
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> for row in compare_private_nonprivate(ThresholdClass(1023), "0.1", "0.05", 1):
+...     print(row.learner, row.needed, row.status)
+without privacy 29 proved
+exponential mechanism 248 proved
+exponential mechanism, monotone 153 proved
+lower bound, pure DP 100 order
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import assert_never
+
+from dpledger.decimals import Number, read
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.learning.theory.concepts import (
+    ConceptClass,
+    FiniteClass,
+    ParityClass,
+    PointClass,
+    ThresholdClass,
+)
+from dpledger.mechanisms.learning.theory.sizes import occam, one_sided, private_agnostic, private_occam
+from dpledger.mechanisms.noise import exponent_for
+from dpledger.mechanisms.plan import Status, open_unit
+
+__all__ = ["Compared", "compare_private_nonprivate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One learner and how many records it needs; `order`: constants left out, for comparison only."""
+
+    learner: str
+    needed: int
+    status: Status
+    note: str
+
+
+def compare_private_nonprivate(
+    concepts: ConceptClass, alpha: Number, beta: Number, epsilon: Number, *, agnostic: bool = False
+) -> tuple[Compared, ...]:
+    """Records needed without privacy, by the exponential mechanism (monotone: under add_remove), and of which order it
+    must or may be otherwise. Realizable, or `agnostic`.
+
+    Source: `sizes`; Beimel-Brenner-Kasiviswanathan-Nissim 2014 (points); Feldman-Xiao 2014 (thresholds);
+    Kasiviswanathan et al. 2011 (parities)."""
+    loss = read(epsilon, field="epsilon")
+    if not loss > 0:
+        raise ParameterError("epsilon", epsilon, "a number above 0")
+    weights = [
+        ("", exponent_for(loss, sensitivity=1)),
+        (", monotone", exponent_for(loss, sensitivity=1, monotone=True)),
+    ]
+    size = concepts.size
+    if agnostic:
+        free = private_agnostic(size, open_unit(alpha, "alpha"), alpha, beta).needed
+        rows = [Compared("without privacy", free, "proved", "fewest errors")]
+        made = [(name, private_agnostic(size, rate, alpha, beta)) for name, rate in weights]
+    else:
+        rows = [_without_privacy(concepts, alpha, beta)]
+        made = [(name, private_occam(size, rate, alpha, beta)) for name, rate in weights]
+    for name, plan in made:
+        note = f"any relation; {plan.binding} binds" if not name else f"add_remove or zero_out; {plan.binding} binds"
+        rows.append(Compared(f"exponential mechanism{name}", plan.needed, "proved", note))
+    return (*rows, *_orders(concepts, open_unit(alpha, "alpha"), loss))
+
+
+def _without_privacy(concepts: ConceptClass, alpha: Number, beta: Number) -> Compared:
+    match concepts:
+        case PointClass() | ThresholdClass():
+            return Compared("without privacy", one_sided(alpha, beta).needed, "proved", "whatever the domain")
+        case ParityClass() | FiniteClass():
+            return Compared("without privacy", occam(concepts.size, alpha, beta).needed, "proved", "any consistent one")
+        case _:
+            assert_never(concepts)
+
+
+def _orders(concepts: ConceptClass, alpha: Decimal, epsilon: Decimal) -> tuple[Compared, ...]:
+    """What is known up to constants, with d the bits of a point."""
+    d = max(1, (concepts.points - 1).bit_length())
+    rate = Fraction(alpha) * Fraction(epsilon)
+    grows, constant = math.ceil(d / rate), math.ceil(1 / rate)
+    match concepts:
+        case PointClass():
+            return (
+                Compared("proper, pure DP", grows, "order", "d/(alpha epsilon): grows with the domain"),
+                Compared("improper, pure DP", constant, "order", "1/(alpha epsilon), by a representation"),
+            )
+        case ThresholdClass():
+            return (Compared("lower bound, pure DP", grows, "order", "d/(alpha epsilon), improper ones too"),)
+        case ParityClass():
+            return (Compared("pure DP, efficient", grows, "order", "d/(alpha epsilon), by elimination"),)
+        case FiniteClass():
+            return ()
+        case _:
+            assert_never(concepts)

@@ -1,0 +1,247 @@
+"""Classes of concepts: what a learner may answer, as parameters that exist before the data.
+
+A concept is a function from {0..N-1} to {0, 1} and is told by its place in the class. Whatever is no point of the
+domain is read as the nearest that is (`samples`).
+
+>>> ThresholdClass(3).predict(2, [0, 1, 2]).tolist()  # 1[x < 2]
+[1, 1, 0]
+>>> PointClass(8).size, ThresholdClass(8).size, ParityClass(3).size
+(8, 9, 8)
+>>> FiniteClass([[0, 0], [0, 1]]).shape
+(2, 2)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias, assert_never
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import PlainValidator
+
+from dpledger.decimals import whole
+from dpledger.errors import ParameterError, WorkLimit
+from dpledger.mechanisms.learning.samples import Words, bits_of, points_of
+from dpledger.schema import Plain
+
+__all__ = [
+    "ConceptClass",
+    "FiniteClass",
+    "OneClass",
+    "ParityClass",
+    "PointClass",
+    "ThresholdClass",
+    "class_from",
+    "described",
+    "matrix_from",
+    "matrix_of",
+    "vc_of",
+]
+
+Labels: TypeAlias = npt.NDArray[np.uint8]
+
+MOST_POINTS = 2**64  # of a structured domain: a point is one word
+MOST_CELLS = 2**31  # of a matrix
+MOST_BITS = 2**20  # of a parity
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class FiniteClass:
+    """The concepts that are the rows of a matrix of zeros and ones, one column a point. Two classes are the same where
+    their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows."""
+
+    shape: tuple[int, int] = field(init=False)
+    bits: bytes = field(init=False)
+
+    def __init__(self, matrix: object) -> None:
+        rows = matrix_from(matrix)
+        if rows.size > MOST_CELLS:
+            raise ParameterError("matrix", f"{rows.size} cells", f"at most {MOST_CELLS} cells")
+        object.__setattr__(self, "shape", (int(rows.shape[0]), int(rows.shape[1])))
+        object.__setattr__(self, "bits", np.packbits(rows).tobytes())
+
+    def __repr__(self) -> str:
+        return f"FiniteClass(shape={self.shape}, sha256={self.digest[:12]})"
+
+    @property
+    def size(self) -> int:
+        """How many concepts there are."""
+        return self.shape[0]
+
+    @property
+    def points(self) -> int:
+        """How many points the domain has."""
+        return self.shape[1]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the matrix: its bits row by row, eight a byte, the first the highest."""
+        return hashlib.sha256(self.bits).hexdigest()
+
+    @property
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """The concepts, one a row."""
+        flat = np.unpackbits(np.frombuffer(self.bits, dtype=np.uint8), count=self.size * self.points)
+        return flat.reshape(self.shape).astype(bool)
+
+    def predict(self, place: int, x: object) -> Labels:
+        """The concept at that place, of each row of `x`."""
+        row: Labels = self.matrix[_placed(place, self.size)].astype(np.uint8)
+        return _of_points(x, self.points, lambda points: row[points])
+
+
+@dataclass(frozen=True, slots=True)
+class PointClass:
+    """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0."""
+
+    points: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", whole(self.points, field="points", least=1, most=MOST_POINTS))
+
+    @property
+    def size(self) -> int:
+        """How many concepts there are."""
+        return self.points
+
+    def predict(self, place: int, x: object) -> Labels:
+        """The concept at that place, of each row of `x`."""
+        at = _placed(place, self.size)
+        return _of_points(x, self.points, lambda points: (points == np.uint64(at)).astype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdClass:
+    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0."""
+
+    points: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", whole(self.points, field="points", least=1, most=MOST_POINTS))
+
+    @property
+    def size(self) -> int:
+        """How many concepts there are."""
+        return self.points + 1
+
+    def predict(self, place: int, x: object) -> Labels:
+        """The concept at that place, of each row of `x`."""
+        u = _placed(place, self.size)
+        if u == 0:
+            return _of_points(x, self.points, lambda points: np.zeros(len(points), dtype=np.uint8))
+        return _of_points(x, self.points, lambda points: (points <= np.uint64(u - 1)).astype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class ParityClass:
+    """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits."""
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", whole(self.dimension, field="dimension", least=1, most=MOST_BITS))
+
+    @property
+    def points(self) -> int:
+        """How many points the domain has."""
+        return 1 << self.dimension
+
+    @property
+    def size(self) -> int:
+        """How many concepts there are."""
+        return 1 << self.dimension
+
+    def predict(self, place: int, x: object) -> Labels:
+        """The concept at that place, of each row of `x`: rows of bits, or numbers."""
+        r = _placed(place, self.size)
+        bits = bits_of(x, self.dimension)
+        mask = np.array([r >> j & 1 for j in range(self.dimension)], dtype=bool)
+        found: Labels = (np.count_nonzero(bits.bits[:, mask], axis=1) & 1).astype(np.uint8)
+        return np.where(bits.known, found, np.uint8(0))
+
+
+ConceptClass: TypeAlias = FiniteClass | PointClass | ThresholdClass | ParityClass
+"""The closed union of classes."""
+
+
+def class_from(given: object, field: str = "concept_class") -> ConceptClass:
+    """What was given, if it is a class; ParameterError for anything else."""
+    if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass):
+        raise ParameterError(field, type(given).__name__, "FiniteClass, PointClass, ThresholdClass or ParityClass")
+    return given
+
+
+OneClass = Annotated[ConceptClass, PlainValidator(class_from)]
+"""A field that holds a class; it is given as one."""
+
+
+def matrix_from(given: object) -> npt.NDArray[np.bool_]:
+    """A matrix of zeros and ones, as it was given. ParameterError for anything else."""
+    rows = np.zeros(0)
+    if isinstance(given, np.ndarray | list | tuple):
+        with suppress(ValueError, TypeError, OverflowError):  # ragged, or numbers beyond every type
+            rows = np.asarray(given)
+    if rows.ndim != 2 or rows.dtype.kind not in "biu" or not rows.size or rows.min() < 0 or rows.max() > 1:
+        raise ParameterError("matrix", type(given).__name__, "a matrix of zeros and ones: a concept a row")
+    return rows.astype(bool)
+
+
+def described(concepts: ConceptClass) -> Mapping[str, Plain]:
+    """The class as the record keeps it; of a matrix its shape and SHA-256."""
+    match concepts:
+        case FiniteClass():
+            return {"class": "finite", "concepts": concepts.size, "points": concepts.points, "sha256": concepts.digest}
+        case PointClass():
+            return {"class": "points", "points": str(concepts.points)}
+        case ThresholdClass():
+            return {"class": "thresholds", "points": str(concepts.points)}
+        case ParityClass():
+            return {"class": "parities", "dimension": concepts.dimension}
+        case _:
+            assert_never(concepts)
+
+
+def matrix_of(concepts: ConceptClass) -> npt.NDArray[np.bool_]:
+    """All concepts on all points, one concept a row. WorkLimit above 2^31 cells."""
+    if concepts.size * concepts.points > MOST_CELLS:
+        raise WorkLimit(f"a matrix of {concepts.size} x {concepts.points} is beyond the limit of {MOST_CELLS} cells")
+    x = np.arange(concepts.points)
+    match concepts:
+        case FiniteClass():
+            return concepts.matrix
+        case PointClass():
+            return np.eye(concepts.points, dtype=bool)
+        case ThresholdClass():
+            return np.asarray(x[None, :] < np.arange(concepts.size)[:, None])
+        case ParityClass():
+            bits = (x[:, None] >> np.arange(concepts.dimension)) & 1
+            return np.asarray(bits @ bits.T & 1, dtype=bool)
+        case _:
+            assert_never(concepts)
+
+
+def vc_of(concepts: PointClass | ThresholdClass | ParityClass) -> int:
+    """The VC dimension of a structured class. Source: docs/proofs/learning_pac.md, "VC dimension"."""
+    match concepts:
+        case PointClass():
+            return min(1, concepts.points - 1)
+        case ThresholdClass():
+            return 1
+        case ParityClass():
+            return concepts.dimension
+        case _:
+            assert_never(concepts)
+
+
+def _placed(place: int, size: int) -> int:
+    return whole(place, field="place", most=size - 1)
+
+
+def _of_points(x: object, points: int, labels: Callable[[Words], Labels]) -> Labels:
+    """The labels of points; 0 of what is no number."""
+    found = points_of(x, points)
+    return np.where(found.known, labels(found.points), np.uint8(0))

@@ -1,0 +1,69 @@
+"""What a learner promises of its answers, in numbers; `audit.contracts` tries whether it keeps it.
+
+>>> PACContract("0.1", "0.05").accepts(Fraction(1, 10), least=Fraction(0))
+True
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpledger.decimals import Number, read
+from dpledger.mechanisms.plan import open_unit
+from dpledger.number_fields import OpenProbability, Positive, Probability
+from dpledger.schema import given, record
+
+__all__ = ["AgnosticContract", "Contract", "PACContract", "PPACContract", "dp_generalization_note"]
+
+
+class _Accurate:
+    """What contracts have in common: `alpha` and `beta`."""
+
+    __slots__ = ()
+
+    alpha: Decimal
+
+    def accepts(self, error: Fraction, least: Fraction) -> bool:
+        """Whether a hypothesis of that error is good enough; `least`: that of the best concept."""
+        return error <= least + Fraction(self.alpha)
+
+
+@record
+class PACContract(_Accurate):
+    """For every distribution and every concept of the class as the truth: P(err(h) <= alpha) >= 1 - beta."""
+
+    alpha: OpenProbability
+    beta: OpenProbability
+
+
+@record
+class AgnosticContract(_Accurate):
+    """For every distribution of examples: P(err(h) <= min err + alpha) >= 1 - beta, the minimum over the class."""
+
+    alpha: OpenProbability
+    beta: OpenProbability
+
+
+@record
+class PPACContract(_Accurate):
+    """A PACContract, and (epsilon, delta)-DP for all pairs of neighbours, realizable or not."""
+
+    alpha: OpenProbability
+    beta: OpenProbability
+    epsilon: Positive
+    delta: Probability = given(default=0)
+
+
+Contract: TypeAlias = PACContract | AgnosticContract | PPACContract
+"""The closed union of contracts."""
+
+
+def dp_generalization_note(epsilon: Number, delta: Number) -> str:
+    """A sentence for people. No planner uses it: its constants are those of a worst case (Bassily et al. 2016)."""
+    loss, miss = read(epsilon, field="epsilon"), open_unit(delta, "delta")
+    return (
+        f"an ({loss}, {miss})-DP learner with n = O(ln(1/delta)/epsilon^2) records generalises within O(epsilon) but "
+        "with probability O(delta/epsilon); published constants are 18 epsilon and delta/epsilon. Advice [order]."
+    )

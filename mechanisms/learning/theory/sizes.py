@@ -1,0 +1,171 @@
+"""Sample sizes of learning a class, without privacy and with it.
+
+>>> private_occam(1024, "0.5", "0.1", "0.05").needed, private_occam(1024, "1", "0.1", "0.05").needed
+(248, 153)
+>>> private_agnostic(1024, "0.5", "0.1", "0.05").needed
+1986
+>>> blumer_size(1, "0.1", "0.05"), occam(1024, "0.1", "0.05").needed
+(562, 95)
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.decimals import Number, in_own_context, read, text, whole
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, smallest
+from dpledger.mechanisms.plan import open_unit
+
+__all__ = ["blumer_size", "least_size", "occam", "one_sided", "private_agnostic", "private_occam", "vc_plan", "vc_size"]
+
+MOST_CONCEPTS = 2 ** (2**20)
+
+
+def occam(size: int, alpha: Number, beta: Number) -> SampleSize:
+    """Any consistent concept, without privacy.
+
+    Claim: ln(|C|/beta) / -ln(1 - alpha) records. Source: Blumer et al. 1987; docs/proofs/learning_pac.md, "Occam"."""
+    needed = _consistent(size, None, alpha, beta)
+    return _realizable("Occam", alpha, beta, (("sampling", needed),))
+
+
+def one_sided(alpha: Number, beta: Number) -> SampleSize:
+    """The learners of points and thresholds that err to one side, without privacy.
+
+    Claim: ln(1/beta) / -ln(1 - alpha) records. Source: docs/proofs/learning_pac.md, "Baselines"."""
+    return _realizable("one-sided", alpha, beta, (("sampling", _consistent(1, None, alpha, beta)),))
+
+
+def private_occam(size: int, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
+    """The exponential mechanism on realizable data, e^-exponent an error.
+
+    Claim: ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent)) records; towards the bound of Occam as the exponent grows.
+    Source: docs/proofs/learning_pac.md, "Private Occam"."""
+    sampling = _consistent(size, None, alpha, beta)
+    private = _consistent(size, _exponent(exponent), alpha, beta)
+    return _realizable("private Occam", alpha, beta, (("sampling", sampling), ("privacy", private)))
+
+
+def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
+    """The exponential mechanism on any data, e^-exponent an error.
+
+    Claim: ln(|C|/beta) / (l alpha - l^2/2) records, l = min(exponent, alpha). Source: docs/proofs/learning_pac.md,
+    "Agnostic"."""
+    count, rate = _size(size), _exponent(exponent)
+    target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk, rate)):
+        logarithm = outward.ln(count / risk)
+        sampling = ceiling(2 * logarithm / (target * target))
+        least = min(rate, target)
+        private = ceiling(logarithm / (least * target - least * least / 2))
+    terms = (("sampling", sampling), ("privacy", private))
+    needed = max(needed for _, needed in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="proved",
+        target=f"an error of at most {text(target)} above the best of the class, but with probability {text(risk)}",
+        bound="agnostic exponential mechanism",
+        inside=(("lambda", least),),
+    )
+
+
+def vc_plan(vc: int, alpha: Number, beta: Number) -> SampleSize:
+    """Any consistent concept of a class of that VC dimension, without privacy; the least of the two bounds.
+
+    Source: Blumer et al. 1989, theorem 2.1; Haussler-Welzl 1987."""
+    bounds = (("VC growth", vc_size(vc, alpha, beta)), ("VC, closed form", blumer_size(vc, alpha, beta)))
+    best = min(bounds, key=lambda one: one[1])
+    plan = _realizable(best[0], alpha, beta, (("sampling", best[1]),))
+    return SampleSize(
+        needed=plan.needed,
+        chosen=plan.chosen,
+        terms=plan.terms,
+        status="conservative",
+        target=plan.target,
+        bound=plan.bound,
+        others=tuple(one for one in bounds if one is not best),
+    )
+
+
+def blumer_size(vc: int, alpha: Number, beta: Number) -> int:
+    """max((4/alpha) log2(2/beta), (8 vc/alpha) log2(13/alpha)).
+
+    Claim: so many records are enough for any consistent concept. Source: Blumer et al. 1989, theorem 2.1(ii)."""
+    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk)):
+        two = outward.ln(Decimal(2))
+        confident = 4 / target * outward.ln(2 / risk) / two
+        rich = 8 * dimension / target * outward.ln(13 / target) / two
+        return ceiling(max(confident, rich))
+
+
+def vc_size(vc: int, alpha: Number, beta: Number) -> int:
+    """The least n with 2 Pi_C(2n) 2^(-alpha n/2) <= beta.
+
+    Claim: so many records are enough for any consistent concept. Source: Blumer et al. 1989, theorem 2.1; Sauer."""
+    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk)):
+        rate = target * outward.ln(Decimal(2)) / 2
+        offset = outward.ln(2 / risk)
+        start = max(1, dimension, int(dimension / rate) + 1, int(8 / target) + 1)  # the theorem asks for n >= 8/alpha
+        return smallest(lambda n: (offset + ln_growth(dimension, 2 * n)) * (1 + outward.MARGIN) <= rate * n, start)
+
+
+def least_size(vc: int, alpha: Number, beta: Number) -> Decimal:
+    """Fewer records than this are not enough for any learner, from below.
+
+    Claim: ln(1/(2 beta)) / -ln(1 - alpha), where two concepts agree at one point and differ at another; with
+    alpha <= 1/8 and beta <= 1/100 also (vc - 1)/(32 alpha).
+    Source: docs/proofs/learning_pac.md, "Lower bounds"; Ehrenfeucht-Haussler-Kearns-Valiant 1989."""
+    dimension, target, risk = _dimension(vc), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk)):
+        confident = outward.ln(1 / (2 * risk)) / -outward.ln1p(-target)
+        rich = Decimal(dimension - 1) / (32 * target)
+        known = target <= Decimal("0.125") and risk <= Decimal("0.01")
+        return outward.below(max(confident, rich) if known else confident)
+
+
+def _consistent(size: int, exponent: Decimal | None, alpha: Number, beta: Number) -> int:
+    """ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent))."""
+    count, target, risk = _size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk, *(() if exponent is None else (exponent,)))):
+        seen = target if exponent is None else target * -_expm1(exponent)
+        return ceiling(outward.ln(count / risk) / -outward.ln1p(-seen))
+
+
+@in_own_context
+def _expm1(exponent: Decimal) -> Decimal:
+    """e^-exponent - 1."""
+    return outward.expm1(-exponent)
+
+
+def _realizable(bound: str, alpha: Number, beta: Number, terms: tuple[tuple[str, int], ...]) -> SampleSize:
+    needed = max(needed for _, needed in terms)
+    error, risk = text(open_unit(alpha, "alpha")), text(open_unit(beta, "beta"))
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="proved",
+        target=f"an error of at most {error}, but with probability {risk}, of a concept of the class",
+        bound=bound,
+    )
+
+
+def _size(size: int) -> int:
+    return whole(size, field="size", least=1, most=MOST_CONCEPTS)
+
+
+def _dimension(vc: int) -> int:
+    return whole(vc, field="vc", most=10**9)
+
+
+def _exponent(exponent: Number) -> Decimal:
+    number = read(exponent, field="exponent")
+    if not number > 0:
+        raise ParameterError("exponent", exponent, "a number above 0")
+    return number

@@ -1,0 +1,152 @@
+"""Logistic regression: loss log(1 + e^(-y theta.x)), y = +1 or -1. A chain publishes the minimiser: output perturbation
+(Chaudhuri, Monteleoni, Sarwate 2011)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
+from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, nearest
+from dpledger.mechanisms.refinement.examples import ONE, Steps
+
+__all__ = ["Logistic", "LogisticExamples"]
+
+_CHUNK = 2**16  # rows whose Hessians are added at once
+_FEW = 2**12  # rows whose gradients are added in doubles at once
+_LOSS_STEPS = 2**26
+_MOST_NEWTON = 200
+_LAMBERT = 0.27846454276107380  # w with w e^(1 + w) = 1, the largest m / (1 + e^m)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogisticExamples:
+    """The rows y x, all that the risk depends on."""
+
+    signed: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic(Risk[LogisticExamples]):
+    """Classification by the sign of theta.x."""
+
+    family: ClassVar[Family] = "logistic"
+    signs: ClassVar[bool] = True
+
+    @property
+    def entries(self) -> int:
+        """The minimiser."""
+        return self.dimension
+
+    @property
+    def ball(self) -> float:
+        """sqrt(2 ln 2 / lambda), from L(theta) <= L(0); tight: sqrt(w / lambda), since lambda |theta|^2 is the mean of
+        m / (1 + e^m) at the minimiser, at most w."""
+        return math.sqrt((2 * math.log(2) if self.radius == "reference" else _LAMBERT) / self.weight) * ABOVE
+
+    @property
+    def largest_loss(self) -> float:
+        return self.ball + math.log1p(math.exp(-self.ball))
+
+    @property
+    def largest_entry(self) -> float:
+        return self.of_minimum
+
+    @property
+    def blur(self) -> float:
+        depth = min(_FEW, self.most_rows) + self.most_rows / _FEW + self.dimension + 32
+        return depth * ROUND * (1 + 2 * self.reach) * self.crowd
+
+    @property
+    def error(self) -> float:
+        return (1 / _LOSS_STEPS + (self.dimension + 32) * ROUND * (1 + 2 * self.reach)) * self.crowd
+
+    @property
+    def slope(self) -> float:
+        return 1.0
+
+    @property
+    def curvature(self) -> float:
+        return 0.25
+
+    @property
+    def ideal(self) -> float:
+        return self.of_output
+
+    @property
+    def why(self) -> str:
+        return "strong convexity: a row has a gradient of at most 1, and solvers err by tolerance/lambda"
+
+    def examples(self, features: Steps, labels: Steps) -> LogisticExamples:
+        """The signed rows, of examples in steps."""
+        return LogisticExamples(signed=features * np.sign(labels)[:, None] / ONE)
+
+    def minimum(self, examples: LogisticExamples, more: float = 0.0) -> Minimum:
+        """Newton's method with halved steps."""
+        theta: Floats = np.zeros(self.dimension)
+        gradient, norm = self._gradient(theta, examples, more)
+        value = self._objective(theta, examples, more)
+        for _ in range(_MOST_NEWTON):
+            if norm <= self.solved_to:
+                break
+            step: Floats = np.linalg.solve(self._hessian(theta, examples, more), gradient).astype(np.float64)
+            theta, value = self._descended(theta, value, step, examples, more)
+            gradient, norm = self._gradient(theta, examples, more)
+        return Minimum(theta=theta, risk=self.risk(theta, examples), certified=norm <= self.solved_to)
+
+    def _descended(
+        self, theta: Floats, value: float, step: Floats, examples: LogisticExamples, more: float
+    ) -> tuple[Floats, float]:
+        """The longest of the halved steps that does not raise the objective, up to its error."""
+        length = 1.0
+        while length > ROUND:
+            moved = theta - length * step
+            reached = self._objective(moved, examples, more)
+            if reached <= value + 2 * self.error:
+                return moved, reached
+            length /= 2
+        return theta, value
+
+    def _objective(self, theta: Floats, examples: LogisticExamples, more: float) -> float:
+        return self.risk(theta, examples) + more / 2 * float(theta @ theta)
+
+    def _gradient(self, theta: Floats, examples: LogisticExamples, more: float) -> tuple[Floats, float]:
+        total = np.zeros(self.dimension)
+        for rows in _chunks(examples.signed, _FEW):
+            total -= rows.T @ _sigmoid(-(rows @ theta))
+        gradient = total / self.rows + (self.weight + more) * theta
+        return gradient, float(np.sqrt((gradient**2).sum()))
+
+    def _hessian(self, theta: Floats, examples: LogisticExamples, more: float) -> Floats:
+        total = np.zeros((self.dimension, self.dimension))
+        for rows in _chunks(examples.signed, _CHUNK):
+            chance = _sigmoid(rows @ theta)
+            total += (rows * (chance * (1 - chance))[:, None]).T @ rows
+        return total / self.rows + (self.weight + more) * np.eye(self.dimension)
+
+    def risk(self, theta: Floats, examples: LogisticExamples) -> float:
+        """L(theta), within `error`: each loss is rounded to 2^-26, and whole numbers are added."""
+        losses = np.logaddexp(0.0, -(examples.signed @ theta))
+        loss = int(nearest_whole(losses * _LOSS_STEPS).astype(np.int64).sum()) / (_LOSS_STEPS * self.rows)
+        return float(loss + self.weight / 2 * (theta @ theta))
+
+    def statistic(self, examples: LogisticExamples, minimum: Minimum, power: int) -> Steps:  # noqa: ARG002
+        """The minimiser in whole steps of 2^-power."""
+        return nearest(minimum.theta, power)
+
+    def hypothesis(self, noisy: Floats) -> Floats:
+        """The noisy minimiser, projected."""
+        return self.projected(noisy)
+
+
+def _chunks(rows: Floats, size: int) -> Iterator[Floats]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _sigmoid(values: npt.NDArray[np.float64]) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -values))

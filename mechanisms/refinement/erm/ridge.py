@@ -1,0 +1,151 @@
+"""Ridge regression: loss (y - theta.x)^2 / 2.
+
+A chain publishes the sums X^T X and X^T y (covariance perturbation), or the minimiser (output perturbation). A noisy
+matrix is made symmetric and its eigenvalues are raised to the n lambda that the true one has at least; this is
+post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from dpledger.mechanisms.numeric.grid import Floats
+from dpledger.mechanisms.refinement.erm.shared import ABOVE, ROUND, Family, Minimum, Risk, nearest
+from dpledger.mechanisms.refinement.examples import Steps
+
+__all__ = ["Post", "Ridge", "RidgeSums"]
+
+Post: TypeAlias = Literal["clipped", "reference"]
+
+_WIDE = 2**36  # steps of a product of two entries in 1
+_CHUNK = 2**16  # rows: a product of so many sums less than 2^53 steps, which doubles add exactly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgeSums:
+    """X^T X and X^T y in steps of 2^-36, and the sum of y^2: exact."""
+
+    products: Steps
+    labelled: Steps
+    squares: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge(Risk[RidgeSums]):
+    """Least squares. `post`: what is made of noisy sums; "reference" solves with the matrix as it is, which takes far
+    more privacy for the same accuracy and is kept for comparison."""
+
+    post: Post = "clipped"
+
+    family: ClassVar[Family] = "ridge"
+    signs: ClassVar[bool] = False
+
+    @property
+    def entries(self) -> int:
+        """The matrix, row by row, then the vector; or the minimiser."""
+        return self.dimension * (self.dimension + 1) if self.perturbed == "covariance" else self.dimension
+
+    @property
+    def ball(self) -> float:
+        """1 / sqrt(lambda); tight: half of it, since lambda |theta|^2 = mean of (y - m) m <= 1/4 at the minimiser."""
+        return (1.0 if self.radius == "reference" else 0.5) / math.sqrt(self.weight) * ABOVE
+
+    @property
+    def largest_loss(self) -> float:
+        return (1 + self.ball) ** 2 / 2
+
+    @property
+    def largest_entry(self) -> float:
+        """A minimiser of as many rows as there may be, or their sum."""
+        return self.of_minimum if self.perturbed == "output" else self.most_rows
+
+    @property
+    def blur(self) -> float:
+        return (self.dimension + 16) * ROUND * (1 + 2 * self.reach) * self.crowd
+
+    @property
+    def error(self) -> float:
+        """Products of matrix and vector: as many roundings as a row has entries, twice."""
+        return (2 * self.dimension + 16) * ROUND * (1 + 2 * self.reach) ** 2 * self.crowd
+
+    @property
+    def slope(self) -> float:
+        return 1 + self.reach
+
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
+    @property
+    def ideal(self) -> float:
+        """Of the sums, entrywise: a row adds at most 1 to the matrix and 1 to the vector, in either norm.
+
+        Claim: in the l2 norm sqrt(2) for a row that comes or goes, sqrt(9/2) for one that is replaced. Source:
+        docs/proofs/accuracy_first.md, section 2."""
+        if self.perturbed == "output":
+            return self.of_output
+        if self.norm == "l1":
+            return 2.0 * self.shares
+        return math.sqrt(2.0 if self.shares == 1 else 4.5) * ABOVE
+
+    @property
+    def why(self) -> str:
+        if self.perturbed == "output":
+            return "strong convexity: a row has a gradient of at most 1 + B, and solvers err by tolerance/lambda"
+        return "rows in the l1 ball of radius 1: one adds at most 1 to X^T X and 1 to X^T y, entrywise"
+
+    def examples(self, features: Steps, labels: Steps) -> RidgeSums:
+        """The sums, of examples in steps."""
+        size = self.dimension
+        products, labelled, squares = np.zeros((size, size), dtype=np.int64), np.zeros(size, dtype=np.int64), 0
+        for start in range(0, len(features), _CHUNK):
+            x = features[start : start + _CHUNK].astype(np.float64)
+            y = labels[start : start + _CHUNK].astype(np.float64)
+            products += (x.T @ x).astype(np.int64)
+            labelled += (x.T @ y).astype(np.int64)
+            squares += int(y @ y)
+        return RidgeSums(products=products, labelled=labelled, squares=squares)
+
+    def minimum(self, examples: RidgeSums, more: float = 0.0) -> Minimum:
+        """The solution of (X^T X + n (lambda + more) I) theta = X^T y."""
+        z, v = self._means(examples)
+        matrix = z + (self.weight + more) * np.eye(self.dimension)
+        theta: Floats = np.linalg.solve(matrix, v).astype(np.float64)
+        gradient = matrix @ theta - v
+        certified = bool(float(np.sqrt((gradient**2).sum())) <= self.solved_to)
+        return Minimum(theta=theta, risk=self.risk(theta, examples), certified=certified)
+
+    def risk(self, theta: Floats, examples: RidgeSums) -> float:
+        """L(theta), within `error`."""
+        z, v = self._means(examples)
+        squares = examples.squares / (_WIDE * self.rows)
+        loss = (theta @ z @ theta - 2 * (v @ theta) + squares) / 2
+        return float(loss + self.weight / 2 * (theta @ theta))
+
+    def _means(self, sums: RidgeSums) -> tuple[Floats, Floats]:
+        return sums.products / (_WIDE * self.rows), sums.labelled / (_WIDE * self.rows)
+
+    def statistic(self, examples: RidgeSums, minimum: Minimum, power: int) -> Steps:
+        """The statistic in whole steps of 2^-power."""
+        if self.perturbed == "output":
+            return nearest(minimum.theta, power)
+        whole = np.concatenate([examples.products.reshape(-1), examples.labelled])
+        shift = 36 - power
+        return whole << -shift if shift <= 0 else (whole + (1 << (shift - 1))) >> shift
+
+    def hypothesis(self, noisy: Floats) -> Floats:
+        """The noisy minimiser, or what solves the noisy sums; projected."""
+        if self.perturbed == "output":
+            return self.projected(noisy)
+        size = self.dimension
+        matrix, vector = noisy[: size * size].reshape(size, size), noisy[size * size :]
+        floor = self.rows * self.weight
+        if self.post == "reference":
+            raw, *_ = np.linalg.lstsq(matrix + floor * np.eye(size), vector, rcond=None)
+            return self.projected(raw.astype(np.float64))
+        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2 + floor * np.eye(size))
+        return self.projected(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))

@@ -1,0 +1,284 @@
+"""What the families of empirical risks share: neighbours, balls, tolerances, and the least risk in a ball.
+
+    L(theta) = sum of loss(theta.x_i, y_i) / n + (lambda / 2) |theta|_2^2,   |x_i|_1 <= 1, |y_i| <= 1
+
+`n` is public. Where neighbours have as many rows (replace_one, label_flip, zero_out) it is their number. Under
+add_remove it is a number that was fixed beforehand, whatever the rows are, and all holds for up to `_CROWD` times as
+many.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar, assert_never
+
+import numpy as np
+
+from dpledger.decimals import round_up
+from dpledger.mechanisms.numeric.grid import Floats, nearest_whole
+from dpledger.mechanisms.refinement.examples import Steps
+from dpledger.relations import Relation
+
+__all__ = ["ABOVE", "ROUND", "Family", "Minimum", "Norm", "Perturbed", "Radius", "Risk", "Solved", "nearest"]
+
+Family: TypeAlias = Literal["ridge", "logistic"]
+Radius: TypeAlias = Literal["reference", "tight"]
+Perturbed: TypeAlias = Literal["covariance", "output"]
+Norm: TypeAlias = Literal["l1", "l2"]
+
+Examples = TypeVar("Examples")
+
+ABOVE = 1 + 2.0**-30
+"""What is computed in doubles is raised by this, and then rounded up."""
+ROUND = 2.0**-50
+"""Several roundings of a double."""
+
+_DIGITS = 9
+_CROWD = 16
+_MOST_ROWS = 2**26
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minimum:
+    """A minimiser of a risk, up to a gradient that is small where it is `certified`, and its risk."""
+
+    theta: Floats
+    risk: float
+    certified: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """A problem on examples. `statistic`: what a chain publishes, in whole steps of 2^-power, by that power; `excess`:
+    the excess risk of a hypothesis."""
+
+    certified: bool
+    statistic: Callable[[int], Steps]
+    excess: Callable[[Floats], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Risk(ABC, Generic[Examples]):
+    """A family's risk. `rows` is n; `perturbed`: what a chain publishes of it, with sensitivities in `norm`."""
+
+    rows: int
+    dimension: int
+    regularisation: Decimal
+    radius: Radius
+    relation: Relation = Relation.REPLACE_ONE
+    perturbed: Perturbed = "output"
+    norm: Norm = "l1"
+
+    family: ClassVar[Family]
+    signs: ClassVar[bool]
+
+    @property
+    def weight(self) -> float:
+        """lambda, as a double."""
+        return float(self.regularisation)
+
+    @property
+    def shares(self) -> int:
+        """Rows that one unit takes part with, before and after: 2 where its row is replaced by another one, 1 where the
+        row comes or goes, or becomes a null row."""
+        match self.relation:
+            case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
+                return 2
+            case Relation.ADD_REMOVE | Relation.ZERO_OUT:
+                return 1
+            case _:
+                assert_never(self.relation)
+
+    @property
+    def counts_are_public(self) -> bool:
+        """Whether neighbours have equally many rows, n."""
+        return self.relation is not Relation.ADD_REMOVE
+
+    @property
+    def most_rows(self) -> int:
+        """There may be so many: a run on more publishes nothing."""
+        return self.rows if self.counts_are_public else max(self.rows, min(_CROWD * self.rows, _MOST_ROWS))
+
+    @property
+    def crowd(self) -> float:
+        """That, over n."""
+        return self.most_rows / self.rows
+
+    @property
+    def reach(self) -> float:
+        """The radius of a ball around 0 that holds the minimiser, for at most `most_rows` rows."""
+        return self.ball * math.sqrt(self.crowd)
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """Of the statistic."""
+
+    @property
+    @abstractmethod
+    def ball(self) -> float:
+        """The radius of the ball around 0 that holds the minimiser of n rows, on which every hypothesis is
+        projected."""
+
+    @property
+    @abstractmethod
+    def largest_loss(self) -> float:
+        """Of any example at any hypothesis of the ball; the least one is 0 or more."""
+
+    @property
+    @abstractmethod
+    def largest_entry(self) -> float:
+        """Of the statistic, at most."""
+
+    @property
+    @abstractmethod
+    def blur(self) -> float:
+        """How far rounding moves the norm of a gradient, at most."""
+
+    @property
+    @abstractmethod
+    def error(self) -> float:
+        """How far rounding moves a computed risk, at most."""
+
+    @property
+    @abstractmethod
+    def slope(self) -> float:
+        """The norm of the gradient of an example's loss at a minimiser, at most."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """The largest eigenvalue of the Hessian of a loss, at most."""
+
+    @property
+    @abstractmethod
+    def ideal(self) -> float:
+        """How far one unit moves the statistic, in its norm, for a solver that makes no error."""
+
+    @property
+    @abstractmethod
+    def why(self) -> str:
+        """One line that says why that is so."""
+
+    @abstractmethod
+    def examples(self, features: Steps, labels: Steps) -> Examples:
+        """What the risk depends on, of examples in steps."""
+
+    @abstractmethod
+    def risk(self, theta: Floats, examples: Examples) -> float:
+        """L(theta), within `error`."""
+
+    @abstractmethod
+    def minimum(self, examples: Examples, more: float = 0.0) -> Minimum:
+        """The minimiser of L(theta) + (more / 2) |theta|^2, and its L."""
+
+    @abstractmethod
+    def statistic(self, examples: Examples, minimum: Minimum, power: int) -> Steps:
+        """The statistic in whole steps of 2^-power."""
+
+    @abstractmethod
+    def hypothesis(self, noisy: Floats) -> Floats:
+        """From a noisy statistic: post-processing."""
+
+    @cached_property
+    def moved(self) -> Decimal:
+        """How far one unit moves the statistic, in its norm: exactly, for sums of rows; else with the solver's error on
+        either side.
+
+        Claim: for what a solver returns, |theta~(D) - theta~(D')|_2 <= shares slope / (n lambda) + 2 tolerance /
+        lambda, as the risk is lambda-strongly convex; sqrt(p) times that in the l1 norm. Source:
+        docs/proofs/accuracy_first.md, section 2."""
+        if self.perturbed == "covariance":
+            return round_up(Fraction(self.ideal))
+        far = 2 * self.tolerance / self.weight * self.spread
+        return round_up((self.ideal + far) * ABOVE, digits=_DIGITS)
+
+    @property
+    def spread(self) -> float:
+        """How much longer a vector of the dimension may be in the norm than in the l2 norm."""
+        return math.sqrt(self.dimension) if self.norm == "l1" else 1.0
+
+    @property
+    def tolerance(self) -> float:
+        """The norm of the true gradient at a certified minimum, at most: 10^-3 / n and the rounding errors."""
+        return (1e-3 / self.rows + 2 * self.blur) * ABOVE
+
+    @property
+    def solved_to(self) -> float:
+        """The computed norm at which a solver may stop: with `blur` below `tolerance`."""
+        return 1e-3 / self.rows + self.blur
+
+    @property
+    def off(self) -> float:
+        """How far a computed excess risk is from the true one, at most."""
+        gap = 0.0 if self.counts_are_public else 6 * self.error
+        return 2 * self.error + gap + self.tolerance**2 / (2 * self.weight)
+
+    @cached_property
+    def query_moved(self) -> Decimal:
+        """How far one unit moves the computed excess risk of a published hypothesis, at most.
+
+        Claim: with R the largest loss, |excess(D) - excess(D')| <= shares R / n: what one row adds to the risk of a
+        fixed hypothesis of the ball, and to the least risk in the ball, lies in one interval of length R / n. What is
+        computed is off by at most `off`, on either side. Source: docs/proofs/accuracy_first.md, section 3."""
+        moved = self.shares * self.largest_loss / self.rows
+        return round_up((moved + 2 * self.off) * ABOVE, digits=_DIGITS)
+
+    def solved(self, features: Steps, labels: Steps) -> Solved:
+        """The problem on examples in steps; of more rows than there may be, on the first of them, and not certified."""
+        most = self.most_rows
+        examples = self.examples(features[:most], labels[:most])
+        found = self.minimum(examples)
+        least = self._least_in_ball(examples, found)
+        return Solved(
+            certified=found.certified and least is not None and len(features) <= most,
+            statistic=lambda power: self.statistic(examples, found, power),
+            excess=lambda theta: self.risk(theta, examples) - (least or 0.0),
+        )
+
+    def _least_in_ball(self, examples: Examples, found: Minimum) -> float | None:
+        """The least risk of a hypothesis of the ball; None where that is not certified.
+
+        Claim: within `off` less one `error`. As many rows as n have their minimiser in the ball. Else, for every
+        more >= 0, the least of L + more (|theta|^2 - ball^2) / 2 is a lower bound of it, and L at a point of the ball
+        an upper one. Source: docs/proofs/accuracy_first.md, section 3."""
+        if self.counts_are_public or float(np.sqrt((found.theta**2).sum())) <= self.ball:
+            return found.risk
+        low, high = 0.0, self.weight * self.crowd
+        for _ in range(_HALVINGS):
+            more = (low + high) / 2
+            outer = self.minimum(examples, more)
+            length = float((outer.theta**2).sum())
+            inner = self.risk(self.projected(outer.theta), examples)
+            if outer.certified and inner - outer.risk - more / 2 * (length - self.ball**2) <= 4 * self.error:
+                return inner
+            low, high = (more, high) if length > self.ball**2 else (low, more)
+        return None
+
+    def projected(self, theta: Floats) -> Floats:
+        """The nearest point of the ball."""
+        norm = float(np.sqrt((theta**2).sum()))
+        return theta if norm <= self.ball else theta * (self.ball / norm)
+
+    @property
+    def of_minimum(self) -> float:
+        """The norm of what a solver returns, at most."""
+        return self.reach + self.tolerance / self.weight
+
+    @property
+    def of_output(self) -> float:
+        """How far one unit moves the minimiser, in the norm."""
+        return self.shares * self.slope / (self.rows * self.weight) * self.spread
+
+
+def nearest(theta: Floats, power: int) -> Steps:
+    """A vector in whole steps of 2^-power."""
+    whole: Steps = nearest_whole(theta * 2.0**power).astype(np.int64)
+    return whole

@@ -1,0 +1,139 @@
+"""Contracts of learners: kept at the planned sizes, broken by learners that are wrong, and exact where all samples are
+walked."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpledger.audit.contracts import check_contract, exact_failure
+from dpledger.audit.populations import Population, hard_populations, noisy
+from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
+from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.concepts import (
+    ConceptClass,
+    FiniteClass,
+    ParityClass,
+    PointClass,
+    ThresholdClass,
+    matrix_of,
+)
+from dpledger.mechanisms.learning.theory.contracts import (
+    AgnosticContract,
+    PACContract,
+    PPACContract,
+    dp_generalization_note,
+)
+from dpledger.mechanisms.learning.theory.sizes import occam
+from dpledger.relations import Relation
+from learning_oracle import exponential_law
+
+FOUR = ThresholdClass(4)
+TILTED = Population("tilted", ((0, 1), (1, 1), (2, 0), (3, 0)), (50, 16, 17, 17))
+
+
+def test_the_failure_of_the_specification() -> None:
+    """Thresholds on four points, n = 25, alpha = .15, epsilon = 1."""
+    learner = ExponentialPPACLearner(FOUR, epsilon=1)
+    assert exact_failure(learner, PACContract("0.15", "0.1"), 25, TILTED) == pytest.approx(0.269149, abs=1e-6)
+    for population in hard_populations(FOUR, "0.15"):
+        bound = 4 * (1 - 0.15 * (1 - math.exp(-0.5))) ** 25
+        assert exact_failure(learner, PACContract("0.15", "0.1"), 25, population) <= bound
+
+
+def test_the_exact_failure_is_that_of_all_sequences() -> None:
+    learner, law = ExponentialPPACLearner(FOUR, epsilon=2), exponential_law(matrix_of(FOUR), 1.0)
+    noised = noisy(TILTED, "0.25")
+    chances = [w / sum(noised.weights) for w in noised.weights]
+    fails = [noised.error(Concept(FOUR, u)) > noised.least_error(FOUR) + Fraction(3, 20) for u in range(5)]
+    expected = 0.0
+    for drawn in itertools.product(range(8), repeat=3):
+        chance = math.prod(chances[at] for at in drawn)
+        expected += chance * float(law([noised.examples[at] for at in drawn])[fails].sum())
+    assert exact_failure(learner, AgnosticContract("0.15", "0.1"), 3, noised) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [PointClass(5), FOUR, ParityClass(2), FiniteClass([[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 0]])],
+    ids=str,
+)
+def test_planned_sizes_keep_the_contract(concepts: ConceptClass) -> None:
+    learner = ExponentialPPACLearner(concepts, epsilon=4)
+    contract = PACContract("0.25", "0.2")
+    n = learner.plan("0.25", "0.2").needed
+    found = check_contract(learner, contract, n, hard_populations(concepts, "0.25"), relation="replace_one", trials=400)
+    assert found.verdict == "not_refuted"
+    assert found.met
+    private = PPACContract("0.25", "0.2", 4)
+    some = hard_populations(concepts, "0.25")[:2]
+    assert check_contract(learner, private, n, some, relation="replace_one", trials=400).met
+
+
+def test_an_agnostic_plan_keeps_the_agnostic_contract() -> None:
+    learner, contract = ExponentialPPACLearner(ThresholdClass(1000), epsilon=2), AgnosticContract("0.25", "0.2")
+    populations = [noisy(one, "0.2") for one in hard_populations(ThresholdClass(1000), "0.25")[::7]]
+    n = learner.plan("0.25", "0.2", agnostic=True).needed
+    found = check_contract(learner, contract, n, populations, trials=200)
+    assert found.met
+    assert {one.how for one in found.findings} == {"exact", "sampled"} or found.worst.how == "sampled"
+
+
+def test_learners_without_privacy_keep_theirs() -> None:
+    for concepts, learn in (
+        (ThresholdClass(2**40), lambda sample, rng: threshold_learner(ThresholdClass(2**40), sample)),
+        (PointClass(64), lambda sample, rng: occam_learner(PointClass(64), sample)),
+    ):
+        n = occam(64, "0.1", "0.1").needed
+        some = hard_populations(concepts, "0.1")[:6]
+        assert check_contract(learn, PACContract("0.1", "0.1"), n, some, concepts=concepts, trials=300).met
+
+
+def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
+    """exp(epsilon q / (2n)): private, and useless."""
+    law = exponential_law(matrix_of(FOUR), 1 / (2 * 100))
+
+    def learn(sample: LabeledSample, rng: np.random.Generator) -> Hypothesis:
+        pairs = list(zip(np.asarray(sample.x).tolist(), np.asarray(sample.y).tolist(), strict=True))
+        return Concept(FOUR, int(rng.choice(5, p=law(pairs))))
+
+    found = check_contract(learn, PACContract("0.2", "0.2"), 100, [TILTED], concepts=FOUR, trials=300)
+    assert found.verdict == "violation"
+    assert not found.met
+    assert found.worst.lower > 0.2
+
+
+def test_a_contract_of_privacy_needs_the_privacy() -> None:
+    learner = ExponentialPPACLearner(FOUR, epsilon=1)
+    contract = PPACContract("0.2", "0.2", "0.5")
+    assert check_contract(learner, contract, 10, [TILTED], relation=Relation.ADD_REMOVE).n == 10
+    with pytest.raises(ClaimTooSmall):
+        check_contract(learner, contract, 10, [TILTED], relation=Relation.REPLACE_ONE)
+    with pytest.raises(ParameterError, match="a function promises no privacy"):
+        check_contract(lambda sample, rng: Concept(FOUR, 0), contract, 10, [TILTED], concepts=FOUR)
+
+
+def test_no_evidence_is_no_verdict() -> None:
+    learner = ExponentialPPACLearner(FOUR, epsilon=1)
+    with pytest.raises(ParameterError, match="populations"):
+        check_contract(learner, PACContract("0.2", "0.2"), 10, [])
+    with pytest.raises(ParameterError, match="a concept of the class"):
+        check_contract(learner, PACContract("0.2", "0.2"), 10, [noisy(TILTED, "0.1")])
+    with pytest.raises(ParameterError, match="concepts"):
+        check_contract(lambda sample, rng: Concept(FOUR, 0), PACContract("0.2", "0.2"), 10, [TILTED])
+    with pytest.raises(WorkLimit):
+        exact_failure(learner, PACContract("0.2", "0.2"), 10**6, TILTED)
+    for bad in (((), ()), (((0, 1),), (0,)), (((0, 2),), (1,)), (((0, 1),), (1, 2))):
+        with pytest.raises(ParameterError):
+            Population("bad", *bad)
+
+
+def test_advice_says_that_it_is_advice() -> None:
+    assert "[order]" in dp_generalization_note(1, "1e-6")

@@ -1,0 +1,78 @@
+"""Learners of a class in the zoo: each true loss again, by enumeration; the auditor finds every fault and no other."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpledger.audit import audit_mechanism
+from dpledger.audit.zoo import ZOO
+from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from exact_tests import SIGNIFICANCE, events_p_value
+from learning_oracle import exponential_law, worst_loss
+
+THRESHOLDS = np.arange(3)[None, :] < np.arange(4)[:, None]
+BITS = np.array([[False, True], [True, False]])
+WEIGHED = {
+    "learned_threshold": exponential_law(THRESHOLDS, 0.5),
+    "learned_threshold_whole_exponent": exponential_law(THRESHOLDS, 1.0),
+    "learned_bit": exponential_law(BITS, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED_CLASSES)
+def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+    shown = ZOO[name]
+    result = audit_mechanism(
+        shown.mechanism,
+        shown.left,
+        shown.right,
+        shown.claim,
+        trials=40_000 if shown.batched else 2_000,
+        batched=shown.batched,
+        relation="replace_one",
+        seed=11,
+    )
+    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
+    assert 0 < result.epsilon_lower <= shown.true_epsilon
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_the_true_loss_of_weights_is_that_of_both_laws(name: str) -> None:
+    left, right = (WEIGHED[name](list(side)) for side in (ZOO[name].left, ZOO[name].right))  # type: ignore[call-overload]
+    assert float(np.abs(np.log(left / right)).max()) == pytest.approx(ZOO[name].true_epsilon, abs=1e-9)
+    if name != "learned_bit":
+        assert worst_loss(WEIGHED[name], 3, 4, "replace_one") == pytest.approx(ZOO[name].true_epsilon, abs=1e-9)
+
+
+@pytest.mark.parametrize(("size", "exact"), [(1, 1.470615), (2, 1.756442), (4, 1.961963)], ids=["one", "two", "four"])
+def test_the_whole_exponent_loses_up_to_twice_the_claim(size: int, exact: float) -> None:
+    found = worst_loss(exponential_law(THRESHOLDS, 1.0), 3, size, "replace_one")
+    assert found == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_specimens_draw_from_their_law(name: str) -> None:
+    shown = ZOO[name]
+    drawn = shown.mechanism(shown.left, 20_000, np.random.default_rng(5))
+    law: Any = WEIGHED[name](list(shown.left))  # type: ignore[call-overload]
+    assert events_p_value(Counter(drawn.tolist()), 20_000, dict(enumerate(law.tolist()))) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("name", [name for name, one in LEARNED_CLASSES.items() if math.isinf(one.true_epsilon)])
+def test_an_infinite_loss_is_an_outcome_of_one_side_alone(name: str) -> None:
+    shown, rng = ZOO[name], np.random.default_rng(1)
+
+    def outcomes(data: object) -> set[object]:
+        if shown.batched:
+            return set(shown.mechanism(data, 2000, rng).tolist())
+        try:
+            return {shown.mechanism(data, rng) for _ in range(200)}
+        except ValueError:
+            return {"raised"}
+
+    assert outcomes(shown.left) ^ outcomes(shown.right)

@@ -1,0 +1,41 @@
+"""The surrogate scores of the zoo: each true loss again, from the learner's own scores; the auditor finds the fault."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpledger.audit import audit_mechanism
+from dpledger.audit.zoo import ZOO
+from dpledger.audit.zoo.learning_surrogates import SURROGATES
+from dpledger.mechanisms.learning.represented.scores import surrogate_scores
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass
+
+THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])
+EVERY = FiniteClass(list(itertools.product((0, 1), repeat=3)))
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_the_loss_of_every_exhibit(name: str) -> None:
+    shown: Any = ZOO[name]
+    logs = []
+    for rows in (shown.left, shown.right):
+        scores = surrogate_scores(THRESHOLDS, EVERY, LabeledSample([x for x, _ in rows], [y for _, y in rows]))
+        weights = np.exp(-float(shown.mechanism.exponent) * scores)
+        logs.append(np.log(weights / weights.sum()))
+        assert np.exp(logs[-1]).tolist() == pytest.approx(shown.mechanism.law(rows).tolist())
+    assert float(np.abs(logs[0] - logs[1]).max()) == pytest.approx(shown.true_epsilon, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
+    shown = ZOO[name]
+    result = audit_mechanism(
+        shown.mechanism, shown.left, shown.right, shown.claim, trials=60_000, batched=shown.batched, seed=11
+    )
+    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
+    assert 0 < result.epsilon_lower <= shown.true_epsilon

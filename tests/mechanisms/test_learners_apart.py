@@ -1,0 +1,316 @@
+"""One person's row alters one model, however the learner is written: functions that share coins, models that fail on
+their way, generators of libraries, queries that are no arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.stability.ensembles import learners
+from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
+from dpledger.mechanisms.stability.ensembles.copies import own
+from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, queries_of, votes_of
+from dpledger.mechanisms.stability.ensembles.learners import voted
+
+CHUNKS = 12
+ROWS = np.random.default_rng(20261123).normal(size=(120, 2))
+LABELS = (ROWS[:, 0] > 0).astype(int)
+ASKED = np.random.default_rng(4).normal(size=(40, 2))
+PEOPLE = [f"person {i}" for i in range(120)]
+
+COINS = np.random.default_rng(0)  # of a module, as in a notebook
+
+
+def tossed(count: int) -> npt.NDArray[np.float64]:
+    """A direction, after as many coins as a chunk has rows: what they leave behind tells how many it has."""
+    COINS.random(count)
+    return COINS.normal(size=2)
+
+
+def by_direction(direction: npt.NDArray[np.float64]) -> Callable[[Any], Any]:
+    return lambda asked: (asked @ direction > 0).astype(int)
+
+
+def closing_over() -> Any:
+    coins = np.random.default_rng(0)
+
+    def learner(rows: Any, labels: Any) -> Any:
+        coins.random(len(rows))
+        return by_direction(coins.normal(size=2))
+
+    return learner
+
+
+def with_a_default() -> Any:
+    def learner(rows: Any, labels: Any, coins: np.random.Generator = np.random.default_rng(0)) -> Any:  # noqa: B008
+        coins.random(len(rows))
+        return by_direction(coins.normal(size=2))
+
+    return learner
+
+
+def of_its_module() -> Any:
+    return lambda rows, labels: by_direction(tossed(len(rows)))
+
+
+def closing_over_a_method() -> Any:
+    normal = np.random.RandomState(0).normal
+
+    def learner(rows: Any, labels: Any) -> Any:
+        normal(size=len(rows))
+        return by_direction(normal(size=2))
+
+    return learner
+
+
+def partial() -> Any:
+    return functools.partial(lambda inner, rows, labels: inner(rows, labels), closing_over())
+
+
+class Tosses:
+    """Draws from the coins of its module."""
+
+    def __call__(self, rows: Any, labels: Any) -> Any:
+        return by_direction(COINS.normal(size=len(rows))[:2])
+
+
+def counting() -> Any:
+    seen: list[int] = []
+
+    def learner(rows: Any, labels: Any) -> Any:
+        seen.append(len(rows))
+        return lambda asked: np.full(len(asked), sum(seen) % 2)
+
+    return learner
+
+
+def in_answering() -> Any:
+    coins = random.Random(0)
+
+    def learner(rows: Any, labels: Any) -> Any:
+        def predict(asked: Any) -> Any:
+            for _ in range(len(rows)):
+                coins.random()
+            return [int(coins.random() > 0.5) for _ in asked]
+
+        return predict
+
+    return learner
+
+
+LEARNERS = {
+    make.__name__: make
+    for make in (
+        closing_over, with_a_default, of_its_module, closing_over_a_method, partial, counting, in_answering,
+    )
+}  # fmt: skip
+
+
+def votes(make: Callable[[], Any], gone: int | None = None, jobs: int = 1) -> list[list[int]]:
+    """How all models vote, with or without a person."""
+    global COINS
+    COINS = np.random.default_rng(0)
+    kept = [i for i in range(120) if i != gone]
+    ids = [PEOPLE[i] for i in kept]
+    ensemble = Ensemble.fit(make(), (ROWS[kept], LABELS[kept]), CHUNKS, Hashed("s"), ids=ids, jobs=jobs, progress=False)
+    found: list[list[int]] = votes_of(ensemble, queries_of(ensemble, ASKED)).tolist()
+    return found
+
+
+def altered(make: Callable[[], Any], gone: int = 7) -> int:
+    """How many models vote otherwise once a person is gone."""
+    return sum(one != other for one, other in zip(votes(make), votes(make, gone), strict=True))
+
+
+class TestFunctionsAreCopied:
+    """Found: `copy.deepcopy` takes a function for a constant, so one generator was shared by all chunks, and one person
+    more or less altered up to ten models of twenty."""
+
+    @pytest.mark.parametrize("name", LEARNERS)
+    def test_one_person_alters_one_model(self, name: str) -> None:
+        assert altered(LEARNERS[name]) <= 1
+
+    @pytest.mark.parametrize("name", ["closing_over", "of_its_module", "counting"])
+    def test_also_from_worker_processes(self, name: str) -> None:
+        assert votes(LEARNERS[name], jobs=2) == votes(LEARNERS[name])
+
+    @pytest.mark.parametrize("name", LEARNERS)
+    def test_shared_functions_tell(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(learners, "own", lambda learner: learner)
+        assert max(altered(LEARNERS[name], gone) for gone in (7, 8, 9)) > 1
+
+    def test_what_cannot_be_copied_is_refused(self) -> None:
+        lock = threading.Lock()
+
+        def learner(rows: Any, labels: Any) -> Any:
+            with lock:
+                return by_direction(rows.mean(axis=0))
+
+        with pytest.raises(ParameterError, match="learner that can be copied"):
+            Ensemble.fit(learner, (ROWS, LABELS), 3, "slots")
+
+    @pytest.mark.parametrize("how", ["an object", "its method"])
+    def test_a_class_whose_methods_draw_from_its_module_is_refused(self, how: str) -> None:
+        tosses = Tosses()
+        with pytest.raises(ParameterError, match="generator COINS"):
+            Ensemble.fit(tosses if how == "an object" else tosses.__call__, (ROWS, LABELS), 3, "slots")
+
+    def test_copies_of_functions_that_share_a_cell_share_one(self) -> None:
+        count = 0
+
+        def more() -> int:
+            nonlocal count
+            count += 1
+            return count
+
+        def now() -> int:
+            return count
+
+        others = own([more, now])
+        assert (others[0](), others[0](), others[1](), now()) == (1, 2, 2, 0)
+
+    def test_a_function_that_calls_itself(self) -> None:
+        def factorial(n: int) -> int:
+            return 1 if n < 2 else n * factorial(n - 1)
+
+        assert own(factorial)(5) == 120
+
+
+class Panic(BaseException):
+    """What some libraries raise when they break: no Exception."""
+
+
+class Stuck:
+    """A model that leaves its process, and does not come back."""
+
+    def __init__(self, fails: bool) -> None:
+        self.fails, self.made_in = fails, os.getpid()
+
+    def __call__(self, asked: Any) -> Any:
+        return [0] * len(asked)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        if self.fails and os.getpid() != self.made_in:
+            raise ValueError("a row of sevens")
+
+
+def stuck(rows: Any, labels: Any) -> Any:
+    return Stuck(bool((rows == 7).any()))
+
+
+def panics(rows: Any, labels: Any) -> Any:
+    if (rows == 7).any():
+        raise Panic(f"{rows}")
+    return by_direction(rows.mean(axis=0))
+
+
+def panics_when_asked(rows: Any, labels: Any) -> Any:
+    return lambda asked: panics(rows, labels)(asked)
+
+
+class TestNothingRaises:
+    @pytest.mark.parametrize("learner", [panics, panics_when_asked], ids=lambda one: one.__name__)
+    def test_for_what_is_no_exception(self, learner: Any) -> None:
+        assert abstaining(learner) == [False, False, True]
+
+    def test_for_a_model_that_does_not_come_back(self) -> None:
+        assert abstaining(stuck, jobs=2) == [False, False, True]
+
+    def test_but_for_an_interrupt(self) -> None:
+        def interrupted(rows: Any, labels: Any) -> Any:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            Ensemble.fit(interrupted, (ROWS, LABELS), 3, "slots", progress=False)
+
+
+def abstaining(learner: Any, jobs: int = 1) -> list[bool]:
+    """Which of three models abstain, where the third has a row of sevens."""
+    rows = ROWS.copy()
+    rows[2] = 7
+    ensemble = Ensemble.fit(learner, (rows, LABELS), 3, "slots", jobs=jobs, progress=False)
+    return [set(row) == {-1} for row in votes_of(ensemble, queries_of(ensemble, ASKED)).tolist()]
+
+
+class _Torch(ModuleType):
+    """What of torch the ensembles touch: one generator for all, which starts from a constant."""
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.coins = random.Random(67280421310721)
+        self.random = self
+
+    def manual_seed(self, seed: int) -> None:
+        self.coins.seed(seed)
+
+    @contextlib.contextmanager
+    def fork_rng(self) -> Iterator[None]:
+        state = self.coins.getstate()
+        yield
+        self.coins.setstate(state)
+
+
+class TestTorch:
+    def test_its_generator_starts_anew_for_each_chunk(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "torch", _Torch())
+
+        def make() -> Any:
+            def learner(rows: Any, labels: Any) -> Any:
+                coins = sys.modules["torch"].coins
+                for _ in range(len(rows)):
+                    coins.random()
+                return by_direction(np.array([coins.gauss(0, 1), coins.gauss(0, 1)]))
+
+            return learner
+
+        before = sys.modules["torch"].coins.getstate()
+        assert altered(make) <= 1
+        assert sys.modules["torch"].coins.getstate() == before
+
+
+class TestQueriesOfObjects:
+    @pytest.mark.parametrize("kind", ["table", "column", "records", "list"])
+    def test_what_a_model_does_to_them_the_next_one_does_not_see(self, kind: str) -> None:
+        records = np.zeros(1, dtype=[("words", object)])
+        records["words"][0] = []
+        table = pd.DataFrame({"words": [[]], "number": [1]})
+        queries = {"table": table, "column": table["words"], "records": records, "list": [[]]}[kind]
+
+        def model(asked: Any) -> list[int]:
+            first = {
+                "table": lambda: asked["words"].iloc[0],
+                "column": lambda: asked.iloc[0],
+                "records": lambda: asked["words"][0],
+                "list": lambda: asked[0],
+            }[kind]()
+            first.append("seen")
+            return [len(first)]
+
+        assert voted([model] * 3, queries, classes=5).tolist() == [[1]] * 3
+
+
+class TestMaskedRows:
+    def test_what_is_masked_is_missing(self) -> None:
+        """Found: numpy gave what stood in its place instead, which is the fill value of the whole array."""
+        rows = np.ma.masked_equal(np.arange(12.0).reshape(6, 2), 4.0)
+        labels = np.ma.masked_array(np.zeros(6, dtype=int), mask=[True] + [False] * 5)
+
+        def seen(rows: Any, labels: Any) -> Any:
+            return lambda asked: [int(rows.sum())] * len(asked)
+
+        ensemble = Ensemble.fit(seen, (rows, labels), 3, "slots", classes=100, progress=False)
+        assert votes_of(ensemble, queries_of(ensemble, [[0, 0]])).ravel().tolist() == [13, 22, 26]

@@ -1,0 +1,275 @@
+"""Learners of a representation: their exact laws, what they lose over all small samples, and the published numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
+from dpledger.relations import Relation, Unit
+from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
+from mechanism_conformance import MechanismConformance
+
+Rows = tuple[tuple[int, int], ...]
+
+THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])
+EVERY = FiniteClass(list(itertools.product((0, 1), repeat=3)))
+TWO = FiniteClass([[0, 0], [1, 0], [1, 1]])
+EVERY_OF_TWO = FiniteClass(list(itertools.product((0, 1), repeat=2)))
+HASHED = HashedPointRepresentation(dimension=8, bits=3, a="0.2", seed=1)
+PATIENT = Unit("patient")
+
+
+def sample_of(rows: Rows) -> LabeledSample:
+    return LabeledSample([x for x, _ in rows], [y for _, y in rows])
+
+
+class Represented(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = sample_of(((0, 1), (3, 0), (2, 1)))
+    bad_data = (
+        LabeledSample([], []),
+        LabeledSample([math.nan, -7, 2**90, "x"], [None, 1, 0, 7]),
+        LabeledSample(np.zeros(0), np.zeros(0)),
+    )
+    bad_containers = (None, [0, 1], ([0], [1]))
+
+
+class TestRealizable(Represented):
+    def make(self, **changes: Any) -> Any:
+        return RealizableRepresentationLearner(**{"representation": HASHED, "epsilon": "0.5", **changes})
+
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = ({"epsilon": 0}, {"representation": "hash"})
+
+
+class TestSurrogate(Represented):
+    def make(self, **changes: Any) -> Any:
+        given = {"concept_class": PointClass(256), "representation": HASHED, "epsilon": "0.5"}
+        return SurrogateAgnosticLearner(**{**given, **changes})
+
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = (
+        {"epsilon": 0},
+        {"representation": EVERY},
+        {"representation": HashedPointRepresentation(dimension=9, bits=3, a="0.2", seed=1)},
+    )
+
+
+class TestSurrogateOfMatrices(Represented):
+    def make(self, **changes: Any) -> Any:
+        return SurrogateAgnosticLearner(
+            **{"concept_class": THRESHOLDS, "representation": EVERY, "epsilon": "0.5", **changes}
+        )
+
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = ({"representation": TWO}, {"epsilon": "inf"})
+
+
+# ---- scores ---------------------------------------------------------------------------------------------------------
+
+
+def dense(concepts: FiniteClass, hypotheses: FiniteClass, rows: Rows) -> list[int]:
+    """Q by its definition."""
+    return [
+        min(sum(int(f[x] != y) + int(f[x] != h[x]) for x, y in rows) for f in concepts.matrix.tolist())
+        for h in hypotheses.matrix.tolist()
+    ]
+
+
+PUBLISHED: dict[Rows, tuple[list[int], list[float]]] = {
+    ((0, 1), (0, 1), (1, 1), (1, 0), (0, 0)): (
+        [3, 5, 2, 2],
+        [0.239544970353, 0.145291368899, 0.307581830374, 0.307581830374],
+    ),
+    ((1, 1), (1, 1), (0, 0)): ([2, 2, 3, 1], [0.246134082738, 0.246134082738, 0.191689416377, 0.316042418148]),
+}
+
+
+@pytest.mark.parametrize("rows", PUBLISHED, ids=["five", "three"])
+def test_published_scores_and_laws(rows: Rows) -> None:
+    scores, law = PUBLISHED[rows]
+    assert surrogate_scores(TWO, EVERY_OF_TWO, sample_of(rows)).tolist() == scores == dense(TWO, EVERY_OF_TWO, rows)
+    weights = np.exp(-0.25 * np.array(scores))
+    assert (weights / weights.sum()).tolist() == pytest.approx(law, abs=1e-12)
+    learner = SurrogateAgnosticLearner(concept_class=TWO, representation=EVERY_OF_TWO, epsilon=1)
+    found = learner.under(Relation.REPLACE_ONE, PATIENT).sample(sample_of(rows), 8000, seeded(1))
+    counts = dict(enumerate(np.bincount(found, minlength=4).tolist()))
+    assert events_p_value(counts, 8000, dict(enumerate(law))) > SIGNIFICANCE
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_size=12).map(tuple),
+    concepts=st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=5), min_size=1, max_size=5),
+    others=st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=5), min_size=1, max_size=5),
+)
+def test_scores_are_those_of_the_definition(rows: Rows, concepts: list[list[int]], others: list[list[int]]) -> None:
+    c, h = FiniteClass(concepts), FiniteClass(others)
+    assert surrogate_scores(c, h, sample_of(rows)).tolist() == dense(c, h, rows)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1)), max_size=30).map(tuple),
+    seed=st.integers(0, 300),
+    everywhere=st.booleans(),
+)
+def test_scores_of_hashed_points_are_those_of_all_points(rows: Rows, seed: int, everywhere: bool) -> None:
+    """With hashes that leave cells without a point, and samples in which every point has a zero."""
+    rows = (*rows, *((x, 0) for x in range(8))) if everywhere else rows
+    hashed = HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed)
+    cells = hashed.cells(range(8))
+    matrix = FiniteClass([(cells == cell).astype(int) for cell in range(4)])
+    points = FiniteClass(np.eye(8, dtype=int))
+    assert hashed_scores(hashed, sample_of(rows)).tolist() == dense(points, matrix, rows)
+    assert hashed.occupied().tolist() == [cell in cells for cell in range(4)]
+    learner = RealizableRepresentationLearner(representation=hashed, epsilon=1)
+    errors = [sum(int(h[x] != y) for x, y in rows) for h in matrix.matrix.tolist()]
+    assert learner._scores(sample_of(rows)).tolist() == errors
+
+
+def test_some_hashes_leave_cells_empty() -> None:
+    hashes = [HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed) for seed in range(300)]
+    assert {int(hashed.occupied().sum()) for hashed in hashes} == {1, 2, 4}
+
+
+# ---- losses ---------------------------------------------------------------------------------------------------------
+
+
+def neighbours(relation: Relation, points: int, size: int) -> Iterator[tuple[Rows, Rows]]:
+    rows = [(x, y) for x in range(points) for y in (0, 1)]
+    for rest in itertools.combinations_with_replacement(rows, size - 1):
+        match relation:
+            case Relation.REPLACE_ONE:
+                yield from (((*rest, a), (*rest, b)) for a, b in itertools.permutations(rows, 2))
+            case Relation.LABEL_FLIP:
+                yield from (((*rest, (x, y)), (*rest, (x, 1 - y))) for x, y in rows)
+            case _:
+                yield from (pair for a in rows for pair in (((*rest, a), rest), (rest, (*rest, a))))
+
+
+def worst(relation: Relation, exponent: float, size: int) -> float:
+    laws: dict[Rows, Any] = {}
+
+    def law(rows: Rows) -> Any:
+        key = tuple(sorted(rows))
+        if key not in laws:
+            weights = np.exp(-exponent * surrogate_scores(THRESHOLDS, EVERY, sample_of(rows)))
+            laws[key] = np.log(weights / weights.sum())
+        return laws[key]
+
+    return float(max((law(a) - law(b)).max() for a, b in neighbours(relation, 3, size)))
+
+
+@pytest.mark.parametrize(
+    ("relation", "exponent", "known"),
+    [
+        (Relation.REPLACE_ONE, 0.25, 0.561464),
+        (Relation.ADD_REMOVE, 0.25, 0.326809),
+        (Relation.ADD_REMOVE, 0.5, 0.683905),
+        (Relation.LABEL_FLIP, 0.5, 0.936210),
+        (Relation.REPLACE_ONE, 0.5, 1.125650),  # as if a score moved by one: more than the epsilon of 1
+    ],
+    ids=["replace", "add", "add-sharp", "label", "replace-twice"],
+)
+def test_published_losses_over_all_samples_of_up_to_four(relation: Relation, exponent: float, known: float) -> None:
+    assert max(worst(relation, exponent, size) for size in range(1, 5)) == pytest.approx(known, abs=1e-6)
+
+
+@pytest.mark.parametrize("relation", Relation, ids=lambda relation: relation.value)
+def test_the_exponent_follows_from_the_relation(relation: Relation) -> None:
+    learner = SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=EVERY, epsilon=1)
+    twice = Unit("pair", max_contributions=2)
+    known = Fraction(1, 4) if relation is Relation.REPLACE_ONE else Fraction(1, 2)
+    assert Fraction(learner.under(relation, PATIENT).exponent) == known
+    assert Fraction(learner.under(relation, twice).exponent) == known / 2
+    errors = RealizableRepresentationLearner(representation=EVERY, epsilon=1).under(relation, PATIENT)
+    one_way = relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+    assert errors.exponent == (1 if one_way else Fraction(1, 2))
+
+
+def test_a_sample_at_which_all_of_epsilon_is_lost() -> None:
+    """Two concepts, two hypotheses near one each; a record that changes sides moves the scores apart by four."""
+    concepts = FiniteClass([[1, 0, 1, 0, 1], [0, 1, 0, 1, 1]])
+    hypotheses = FiniteClass([[1, 1, 1, 0, 0], [1, 1, 0, 1, 1], [0, 0, 1, 1, 0]])
+    base = ((2, 1), (3, 1)) * 5 + ((4, 1),) * 60
+    before, after = (surrogate_scores(concepts, hypotheses, sample_of((*base, (x, 1)))) for x in (0, 1))
+    assert (after - before)[:2].tolist() == [2, -2]
+    laws = [np.exp(-0.25 * (scores - scores.min())) for scores in (before, after)]
+    logs = [np.log(law / law.sum()) for law in laws]
+    assert float(np.abs(logs[0] - logs[1]).max()) == pytest.approx(1, abs=1e-6)
+
+
+# ---- representations and sizes --------------------------------------------------------------------------------------
+
+
+def test_how_often_no_hypothesis_is_near() -> None:
+    """Four points of a quarter each, whose differences to the target are independent: 1 - (15/16)^4."""
+    target, others, trials = 0, (1, 2, 4, 8), 4000
+    hashes = [HashedPointRepresentation(dimension=8, bits=4, a="0.24", seed=seed) for seed in range(trials)]
+    missed = sum(bool((cells[1:] == cells[0]).any()) for cells in (h.cells([target, *others]) for h in hashes))
+    assert binomial_p_value(missed, trials, 1 - (15 / 16) ** 4) > SIGNIFICANCE
+    assert 1 - (15 / 16) ** 4 < float(hashes[0].b) == pytest.approx(0.2604, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "epsilon", "part", "bits", "known"),
+    [
+        ("0.1", "0.05", 1, 8, 12, 385),
+        ("0.1", "0.05", "0.1", 8, 12, 2835),
+        ("0.05", "0.01", "0.5", 8, 15, 1691),
+        ("0.1", "0.05", 1, 32, 14, 359),
+    ],
+)
+def test_published_sizes(alpha: str, beta: str, epsilon: object, part: int, bits: int, known: int) -> None:
+    near = str(float(alpha) / part)
+    for dimension in (20, 64):
+        hashed = HashedPointRepresentation(dimension=dimension, bits=bits, a=near, seed=1)
+        learner = RealizableRepresentationLearner(representation=hashed, epsilon=epsilon)  # type: ignore[arg-type]
+        assert learner.under(Relation.REPLACE_ONE, PATIENT).plan(alpha, beta).needed == known
+        with pytest.raises(InfeasiblePlan):
+            learner.plan(alpha, "0.0001")
+
+
+@pytest.mark.parametrize(("dimension", "known"), [(20, 11544), (40, 13627), (64, 18825)])
+def test_published_sizes_of_any_data(dimension: int, known: int) -> None:
+    hashed = HashedPointRepresentation(dimension=dimension, bits=16, a="0.0036", seed=1)
+    learner = SurrogateAgnosticLearner(concept_class=PointClass(2**dimension), representation=hashed, epsilon=1)
+    plan = learner.plan("0.1", "0.05")
+    assert plan.needed == pytest.approx(known, rel=0.01)
+    assert "deviation" in plan.words()
+    with pytest.raises(InfeasiblePlan):
+        learner.plan("0.09", "0.05")
+    with pytest.raises(ParameterError):
+        SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=EVERY, epsilon=1).plan("0.1", "0.05")
+
+
+def test_it_learns_points_of_twenty_bits() -> None:
+    rng, failed = np.random.default_rng(3), 0
+    for seed in range(20):
+        hashed = HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=seed)
+        learner = RealizableRepresentationLearner(representation=hashed, epsilon=1).under(Relation.REPLACE_ONE, PATIENT)
+        x = np.where(rng.random(385) < 0.12, 77, rng.integers(0, 2**20, 385))
+        found = learner.release(LabeledSample(x, x == 77), entropy=seeded(4, seed)).value
+        failed += not found.predict([77])[0]
+    assert failed <= 6  # of Bin(20, 0.05) more come with probability 0.0003
+
+
+def test_what_is_no_representation_is_refused() -> None:
+    for changes in ({"bits": 8}, {"bits": 0}, {"dimension": 65}, {"a": "0.125"}, {"a": 0}, {"seed": -1}):
+        with pytest.raises(ParameterError):
+            HashedPointRepresentation(**{"dimension": 8, "bits": 3, "a": "0.2", "seed": 1, **changes})  # type: ignore[arg-type]
+    one, other = (HashedPointRepresentation.drawn(dimension=30, bits=3, a="0.2") for _ in range(2))
+    assert one.seed != other.seed
+    learner = RealizableRepresentationLearner(representation=EVERY, epsilon=1)
+    with pytest.raises(ParameterError):
+        learner.plan("0.1", "0.05")
