@@ -239,12 +239,13 @@ def _of_values(lattice: _Lattice, values: Array) -> FiniteLoss | None:
     """The loss whose delta has these values and is linear in e^epsilon in between; None where rounding hides it."""
     h = lattice.step
     ends = np.concatenate([values, np.zeros(1)])
-    at = h * np.arange(ends.size)
+    at: Array = h * np.arange(ends.size, dtype=np.float64)
     slopes = (ends[1:] - ends[:-1]) / (math.expm1(h) * np.exp(at[:-1]))  # falling steps, less and less
     first = (values[0] - math.exp(-h) * ends[1]) / -math.expm1(-h) - 1  # of the cell below 0, by symmetry
     lost = _lost(ends, h)
-    masses = slopes - np.concatenate([[first], slopes[:-1]])  # under Q, at 0, h, 2h, ...
-    return _mirrored(at[:-1], masses + lost + np.concatenate([[lost[0]], lost[:-1]]), h)
+    masses: Array = slopes - np.concatenate([[first], slopes[:-1]])  # under Q, at 0, h, 2h, ...
+    raised: Array = masses + lost + np.concatenate([[lost[0]], lost[:-1]])
+    return _mirrored(at[:-1], raised, h)
 
 
 def _lost(ends: Array, h: float) -> Array:
@@ -259,7 +260,7 @@ def _of_chords(lattice: _Lattice, values: Array) -> FiniteLoss | None:
     h = lattice.step
     ends = np.concatenate([values, np.zeros(3)])
     ends = ends[: ends.size // 2 * 2]
-    at = h * np.arange(ends.size)
+    at: Array = h * np.arange(ends.size, dtype=np.float64)
     x = np.exp(at)
     slopes = (ends[1::2] - ends[::2]) / (math.expm1(h) * x[::2])
     steeper = slopes[1:] - slopes[:-1]
@@ -269,7 +270,7 @@ def _of_chords(lattice: _Lattice, values: Array) -> FiniteLoss | None:
     places = at[1:-1:2] + np.log1p(np.clip(np.nan_to_num(share), 0.0, 1.0) * math.expm1(h))
     first = (values[0] - math.exp(-h) * ends[1]) / -math.expm1(-h) - 1
     lost = _lost(ends, h)[::2]
-    masses = np.concatenate([[slopes[0] - first - 2 * lost[0]], steeper - lost[1:] - lost[:-1]])
+    masses: Array = np.concatenate([[slopes[0] - first - 2 * lost[0]], steeper - lost[1:] - lost[:-1]])
     return _mirrored(np.concatenate([[0.0], places]), masses, h)
 
 
