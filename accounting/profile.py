@@ -30,7 +30,7 @@ from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.reading import Ingredients, read_both_ways
+from dpledger.accounting.reading import Ingredients, Ranges, read_both_ways
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
 from dpledger.errors import Contradiction, ParameterError
@@ -277,13 +277,14 @@ def compose(
     list of these; also a dict of counts, of whose equal keys Python keeps one (`accounting.composable`). `direction`:
     only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
-    cannot be. Raises RelationError where different relations are named, CannotCertify where no theorem covers the tree.
+    cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. Raises
+    RelationError where different relations are named, CannotCertify where no theorem covers the tree.
     """
     if verify is not None:
         one_of(verify, ("arb",), field="verify")
     try:
         tree, given, direction = tree_of(*what, relation=relation, direction=direction)
-        removed, added = _cases(tree, given)
+        removed, added = _cases(tree, given, "adaptive" if verify is None else "envelope")
     except RecursionError:
         raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
     match direction:
@@ -304,11 +305,13 @@ def kept_profile(tree: Composition, relation: Relation) -> Profile:
     return compose(tree, relation=relation)
 
 
-def _cases(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+def _cases(
+    tree: Composition, relation: Relation, ranges: Ranges
+) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
     """What the engine is asked for the directions remove and add. ParameterError where nested counts are no number of
     runs."""
     try:
-        removed, added = read_both_ways(tree, relation)
+        removed, added = read_both_ways(tree, relation, ranges)
     except OverflowError:
         removed, added = (), ()
     counts = [count for case in removed for _, count in (*case.losses, *case.curves)]

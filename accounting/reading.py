@@ -9,13 +9,11 @@ is read twice. What has no theorem here is CannotCertify, never a guess. docs/pr
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.composition import (
     Chain,
@@ -39,7 +37,6 @@ from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, 
 from dpledger.accounting.laws.gaussian import GaussianLoss
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.renyi_curves import RenyiCurve
-from dpledger.accounting.laws.repeated_ranges import attained_by_runs, worst_of_runs
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
@@ -48,12 +45,21 @@ from dpledger.accounting.pricing.costs import (
     require_exchangeable,
     require_group,
 )
-from dpledger.accounting.pricing.drawn import Drawn, losses_of, mirrors_itself, range_below
+from dpledger.accounting.pricing.drawn import (
+    Drawn,
+    losses_of,
+    mirrors_itself,
+    ranges_above,
+    ranges_below,
+    tilt_of_ranges,
+)
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
 __all__ = ["Ingredients", "read_both_ways", "read_losses"]
+
+Ranges: TypeAlias = Literal["adaptive", "envelope"]
 
 MOST_LISTS = 64
 
@@ -83,17 +89,22 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
     return _all_ingredients(_lists(tree, relation), relation, direction)
 
 
-def read_both_ways(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
-    """`read_losses` for the directions remove and add: one object where they agree."""
+def read_both_ways(
+    tree: Composition, relation: Relation, ranges: Ranges = "adaptive"
+) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+    """`read_losses` for the directions remove and add: one object where they agree. `ranges`: whether bounded ranges
+    that are run several times are iterated, or each of them is its envelope, which has a closed form and costs more."""
     lists = _lists(tree, relation)
-    removed = _all_ingredients(lists, relation, "remove")
+    removed = _all_ingredients(lists, relation, "remove", ranges)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
         return removed, removed
-    return removed, _all_ingredients(lists, relation, "add")
+    return removed, _all_ingredients(lists, relation, "add", ranges)
 
 
-def _all_ingredients(lists: list[Leaves], relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
-    return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction) for leaves in lists))
+def _all_ingredients(
+    lists: list[Leaves], relation: Relation, direction: Direction, ranges: Ranges = "adaptive"
+) -> tuple[Ingredients, ...]:
+    return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction, ranges) for leaves in lists))
 
 
 Leaves: TypeAlias = dict[Drawn, int]
@@ -311,31 +322,7 @@ def _is_supremum(drawn: Drawn, runs: int) -> bool:
     return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
 
 
-def _range_of(drawn: Drawn) -> Decimal:
-    range_of = rules_of(drawn.leaf).range
-    assert range_of is not None, "asked only of what `_is_supremum` found"
-    return range_of(drawn.leaf)
-
-
-def _dominating(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, int], ...]:
-    """Adaptive runs cost less than their envelope as often. What has fixed dominating pairs may come in between; of
-    what is known by Renyi divergences alone that is not proved."""
-    return worst_of_runs(float(_range_of(drawn)), count) if drawn.how == EVERYONE else ((envelope, count),)
-
-
-def _attained(
-    drawn: Drawn, count: int, position: float, direction: Direction, *, is_alone: bool
-) -> tuple[tuple[Loss, int], ...]:
-    """Two losses, eta apart: run several times no single position is as bad as the envelope. The worst for a small
-    delta is further up, the fewer runs. Where nothing else is run, the last runs go by what came out before them."""
-    eta = _range_of(drawn)
-    if is_alone and drawn.how == EVERYONE:
-        return attained_by_runs(float(eta), count, position)
-    loss = range_below(eta, drawn.how, position, direction) if eta else None
-    return () if loss is None else ((loss, count),)
-
-
-def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
+def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges) -> tuple[Ingredients, ...]:
     """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
     above: list[tuple[Loss, int]] = []
     below: list[tuple[Loss, int]] = []
@@ -374,14 +361,15 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction) -> tu
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
     for drawn, count, envelope in ranges:
-        above.extend(((envelope, count),) if curves else _dominating(drawn, count, envelope))
+        is_fixed = reading == "envelope" or bool(curves)
+        above.extend(((envelope, count),) if is_fixed else ranges_above(drawn, count, envelope))
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    ratios = sum(count * (drawn.how.steps if isinstance(drawn.how, Allocation) else 1) for drawn, count, _ in ranges)
-    position = 0.5 + 0.6 / math.sqrt(max(2, ratios))
+    tilt = tilt_of_ranges((drawn, count) for drawn, count, _ in ranges)
+    is_alone = len(leaves) == 1 and reading == "adaptive"
     for drawn, count, _ in ranges:
-        below.extend(_attained(drawn, count, position, direction, is_alone=len(leaves) == 1))
+        below.extend(ranges_below(drawn, count, tilt, direction, is_alone=is_alone))
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
         Ingredients((*below, *joint), (), failure_below, covers=False),

@@ -62,6 +62,11 @@ class Attempt:
         self._kind = kind
         self._home = Home("a charge")
 
+    @property
+    def kind(self) -> str:
+        """Of the mechanism."""
+        return self._kind
+
     def start(self) -> Entry:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules. ScopeBusy,
         and nothing changes, while an exclusive interaction is open."""

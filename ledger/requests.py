@@ -15,10 +15,11 @@ from dpledger.ledger.rules.standing import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Steps
 
-__all__ = ["AnyMechanism", "asked", "below_one", "kind_of", "steps"]
+__all__ = ["AnyMechanism", "asked", "below_one", "kind_of", "steps", "unfit"]
 
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
+_DESCRIBED = ("kind", "relation", "unit", "under", "claim", "parts", "failures", "parameters")
 TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 
 
@@ -57,6 +58,14 @@ def below_one(tail_delta: Number) -> Decimal:
 def kind_of(value: object) -> str:
     """What somebody gave in place of a mechanism, by its type alone."""
     return f"the class {value.__name__}, not one of it" if isinstance(value, type) else type(value).__name__
+
+
+def unfit(value: object, runs: str, otherwise: str) -> ParameterError:
+    """For what is no mechanism that `runs`: what it lacks of one, or else what would do."""
+    lacks = [name for name in _DESCRIBED if not hasattr(value, name)]
+    if isinstance(value, type) or not lacks or not hasattr(value, runs):
+        return ParameterError("mechanism", kind_of(value), otherwise)
+    return ParameterError("mechanism", kind_of(value), f"a mechanism, which has {', '.join(lacks)} as well")
 
 
 def steps(mechanism: Described) -> int | None:

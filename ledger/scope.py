@@ -195,7 +195,7 @@ class Scope:
         noise is being recorded or replayed. ContractViolation if the mechanism or the caller's own code breaks its
         contract: then the full charge stands."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", requests.kind_of(mechanism), "one that answers once (else use `open`)")
+            raise requests.unfit(mechanism, "release", "one that answers once (else use `open`)")
         seconds = float(read(wait, field="wait", infinite=True))
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
@@ -219,7 +219,7 @@ class Scope:
         of a training run that was granted no step. The answers of an interaction are not kept, so a used key is
         AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Interactive):
-            raise ParameterError("mechanism", requests.kind_of(mechanism), "an interaction (else use `release`)")
+            raise requests.unfit(mechanism, "open", "an interaction (else use `release`)")
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
@@ -241,7 +241,7 @@ class Scope:
         back. It counts at its cap until then, also if the process dies. Raises as `release` does, and takes
         `tail_delta` as it does; a used key is AlreadySpent."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            raise ParameterError("mechanism", requests.kind_of(mechanism), "one that answers once")
+            raise requests.unfit(mechanism, "release", "one that answers once")
         ready, request = self._request(mechanism, key, tail_delta)
         if isinstance(self._enter(request, wait=0.0), Replayed):
             raise AlreadySpent(

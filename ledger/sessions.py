@@ -58,6 +58,11 @@ class Session(Generic[Query, Answer, Value]):
         self._ended: BaseException | None = None
         self._receipt: Receipt[Value] | None = None
 
+    def __repr__(self) -> str:
+        broken = "ended at its full charge" if self._ended is not None else "open"
+        stands = broken if self._receipt is None else "closed"
+        return f"<Session of {self._attempt.kind}: {stands}, {self._handed_out} answers>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("an open interaction does not pickle: a copy would ask under the steps granted to it")
 
@@ -87,7 +92,8 @@ class Session(Generic[Query, Answer, Value]):
         """What the conversation answers, counted; under one lock, with one look at the process on each side."""
         self._home.require()
         with self._lock:
-            if self._receipt is not None or self._ended is not None:
+            self._require_unbroken()
+            if self._receipt is not None:
                 raise Halted("the interaction is closed: open a new one")
             self._grant_next()
             self._asked += 1  # before it runs: a query may ask on its own
@@ -160,14 +166,17 @@ class Session(Generic[Query, Answer, Value]):
 
     @property
     def receipt(self) -> Receipt[Value]:
-        """The receipt of the commit, once closed."""
+        """The receipt of the commit, once closed. After a broken contract there is none: Halted."""
         if self._receipt is None:
+            self._require_unbroken()
             raise ScopeError("the interaction is open: its receipt comes with close")
         return self._receipt
 
     def _require_unbroken(self) -> None:
         if self._ended is not None:
-            raise Halted("the interaction ended at its full charge: it broke its contract or was interrupted")
+            raise Halted(
+                "the interaction ended at its full charge: it broke its contract or was interrupted; open a new one"
+            )
 
     def _fail(self, error: BaseException) -> BaseException:
         """End at the cap; what the caller is to see."""

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
+    "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
     "docs/ex_post.md",

@@ -8,6 +8,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from decimal import Decimal
 
 import joblib
 import pytest
@@ -86,3 +87,7 @@ def test_a_refusal_arrives_from_a_worker_of_concurrent_futures() -> None:
             workers.submit(mistaken, "-1").result()
         assert isinstance(workers.submit(refused, "0.5").result(), float)
     check(refusal.value, mistake.value)
+
+
+def test_a_decimal_is_told_as_it_is_written() -> None:
+    assert str(ParameterError("share", Decimal("1.50"), "less")) == "share: expected less, got 1.50"

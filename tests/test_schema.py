@@ -8,6 +8,8 @@ from hypothesis import given, strategies as st
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
+from dpledger.mechanisms.stability.voting import PrivateClassifier
 from dpledger.schema import plain, read_json
 
 JSON = st.recursive(
@@ -115,6 +117,15 @@ def test_messages_are_in_our_own_words_and_name_fields_alone(document: object, f
     assert caught.value.expected.startswith(expected)
     assert "Input" not in str(caught.value)
     assert "valid" not in str(caught.value)
+
+
+def test_a_choice_of_words_or_a_record_is_named_by_its_field() -> None:
+    """Not by a member of the union; and what is run on is sent where it belongs."""
+    with pytest.raises(ParameterError) as caught:
+        PrivateClassifier(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, chunker="in_order")
+    assert caught.value.field == "PrivateClassifier.chunker"
+    with pytest.raises(ParameterError, match="estimators, functions and data go to what they are run on"):
+        LabelPrivateLearner(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, student=object())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ __all__ = ["BOUNDED_RANGE", "EXPONENTIAL"]
 
 EIGHTH = Decimal("0.125")
 HALF = Decimal("0.5")
-_REASON = "a bounded range run more than once is bounded by its envelope, which no one mechanism attains in every run"
+_REASON = "a bounded range run more than once is bounded from both sides of its worst conversation, on a lattice"
 
 L = TypeVar("L")
 

@@ -17,7 +17,7 @@ from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, node
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
-__all__ = ["BoundedRangeLoss", "range_pair"]
+__all__ = ["BoundedRangeLoss", "range_pair", "worst_position"]
 
 SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
@@ -43,6 +43,14 @@ def range_pair(eta: float, position: float) -> FinitePair:
         (32 + 16 * eta) * UNIT,
         0.0,
     )
+
+
+def worst_position(eta: float, tilt: float) -> float:
+    """Where the larger of two losses must stand, as a part of eta, for the largest moment E e^{tilt L}, tilt above 0.
+
+    Source: docs/proofs/bounded_ranges.md, section 5."""
+    whole = math.expm1(-(1 + tilt) * eta) / math.expm1(-tilt * eta)
+    return min(max(1 + math.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,15 @@ from dpledger.accounting.laws.law import Loss
 __all__ = ["attained_by_runs", "worst_of_runs"]
 
 WIDEST = 8.0  # an eta above is so coarse on the lattice that its envelope is as good
-LAST = 24  # runs that are iterated one by one
-_CELLS, _FEWEST, _MOST = 960, 40, 320  # of the lattice: all told, and for one eta
+_LAST, _LAST_WIDE, _WIDE = 64, 24, 1.5  # runs that are iterated one by one, and those of an eta above _WIDE
+_CELLS, _FEWEST, _MOST = 960, 32, 320  # of the lattice: all told, and for one eta
 _SLACK = 1 + 96 * UNIT  # of one step, for rounding
+_CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
 _MASS_ERROR = 1e-9  # relative, of second differences; what is not within it is refused
 _GROWTH = 1.5  # a run's loss is made anew when there are so many times as many after it
 _ENOUGH = 160  # runs, from which on it is kept
+_FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
+_FAR = 400.0  # losses beyond are not looked at: their exponentials end
 _TRIED = 257  # weights of the widest losses
 
 
@@ -43,12 +46,11 @@ class _Lattice:
     def step(self) -> float:
         return self.eta / self.cells
 
-    def likely(self, first: int, last: int) -> tuple[Array, Array]:
-        """For positions i = first..last of the larger of two losses: the masses, under P, of the larger and the
-        smaller."""
-        at = self.step * np.arange(first, last + 1)
+    def likely(self) -> tuple[Array, Array]:
+        """The masses, under P, of the larger and the smaller of two losses, for each position of the larger."""
+        at, left = (self.step * np.arange(0, self.cells + 1)[::way] for way in (1, -1))  # both have an exact 0
         whole = -math.expm1(-self.eta)
-        return -np.expm1(at - self.eta) / whole, np.exp(at - self.eta) * -np.expm1(-at) / whole
+        return -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
 
 
 def worst_of_runs(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
@@ -68,7 +70,7 @@ def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss
     section 5."""
     if runs == 1 or eta > WIDEST:
         return ((range_pair(eta, position).loss(), runs),)
-    last = min(runs, LAST)
+    last = min(runs, _last(eta))
     kept = _kept(eta, last)
     if kept is None:
         return ((range_pair(eta, position).loss(), runs),)
@@ -78,19 +80,20 @@ def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss
 @functools.lru_cache(maxsize=256)
 def _worst(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
     envelope = ((BoundedRangeLoss(eta), runs),)
-    last = min(runs, LAST)
+    last = min(runs, _last(eta))
     lattice = _lattice(eta, last)
     values = _iterated(lattice, last, "above")
-    found = _of_values(lattice, values)
+    found = _of_values(lattice, values) if last == runs else _of_values(_Lattice(eta, lattice.cells // 4), values[::4])
     if found is None:
         return envelope
     losses: list[tuple[Loss, int]] = [(found, 1)]
+    weights = None
     while last < runs:
-        weights = _dominating(lattice, values)
+        if last * eta < _FAR:
+            weights = _dominating(lattice, values) or weights  # what does once, does for ever
         if weights is None:
-            losses.append((BoundedRangeLoss(eta), runs - last))
-            break
-        until = runs if last >= _ENOUGH else min(runs, math.ceil(last * _GROWTH))
+            return (*losses, (BoundedRangeLoss(eta), runs - last))
+        until = runs if last >= _ENOUGH or last * eta >= _FAR else min(runs, math.ceil(last * _GROWTH))
         losses.append((_few_values(lattice, weights), until - last))
         if until < runs:
             for _ in range(until - last):
@@ -105,8 +108,13 @@ def _kept(eta: float, last: int) -> FiniteLoss | None:
     return _of_chords(lattice, _iterated(lattice, last, "below"))
 
 
+def _last(eta: float) -> int:
+    return _LAST if eta <= _WIDE else _LAST_WIDE
+
+
 def _lattice(eta: float, last: int) -> _Lattice:
-    return _Lattice(eta, 2 * (min(_MOST, max(_FEWEST, _CELLS // last)) // 2))
+    cells = _CELLS // last * (1 if eta <= _WIDE else 2)
+    return _Lattice(eta, 4 * (min(_MOST, max(_FEWEST, cells)) // 4))
 
 
 # ---- profiles -------------------------------------------------------------------------------------------------------
@@ -135,7 +143,7 @@ def _after(lattice: _Lattice, values: Array, side: str) -> Array:
     m, h = lattice.cells, lattice.step
     count = values.size + m
     wide = _wide(lattice, values, 2 * m)[::-1].copy()  # falling epsilon, so that a window is rising t
-    likely, other = lattice.likely(0, m)
+    likely, other = lattice.likely()
     windows = sliding_window_view(wide, m + 1)
     first = wide.size - m - 1 - np.arange(count)  # where the window of t = 0 begins
     at = windows[first[-1] : first[0] + 1] * likely
@@ -147,11 +155,12 @@ def _after(lattice: _Lattice, values: Array, side: str) -> Array:
     slopes = (wide[1:] - wide[:-1]) / (-math.expm1(-h) * x[:-1])
     heights = wide[1:] + slopes * x[1:]
     fall, rise = sliding_window_view(heights, m), sliding_window_view(slopes, m)
+    most, steepest = sliding_window_view(heights * _CANCELLED, m), sliding_window_view(slopes * _CANCELLED, m)
     here, there = slice(first[-1], first[0] + 1), slice(first[-1] - m, first[0] - m + 1)
     whole = -math.expm1(-lattice.eta)
     t = h * np.arange(m)
-    bend = np.maximum(fall[here] - fall[there], 0) * (h * h * _SLACK * np.exp(t + h - lattice.eta) / whole)
-    turn = np.maximum(rise[here] - rise[there], 0) * (h * h * _SLACK * np.exp(-t) / whole)
+    bend = np.maximum(most[here] - fall[there], 0) * (h * h * _SLACK * np.exp(t + h - lattice.eta) / whole)
+    turn = np.maximum(steepest[here] - rise[there], 0) * (h * h * _SLACK * np.exp(-t) / whole)
     turn *= x[first[::-1], None]
     bend += turn
     left, right = at[:, :-1], at[:, 1:]
@@ -230,11 +239,19 @@ def _of_values(lattice: _Lattice, values: Array) -> FiniteLoss | None:
     """The loss whose delta has these values and is linear in e^epsilon in between; None where rounding hides it."""
     h = lattice.step
     ends = np.concatenate([values, np.zeros(1)])
-    at = h * np.arange(ends.size)
+    at: Array = h * np.arange(ends.size, dtype=np.float64)
     slopes = (ends[1:] - ends[:-1]) / (math.expm1(h) * np.exp(at[:-1]))  # falling steps, less and less
     first = (values[0] - math.exp(-h) * ends[1]) / -math.expm1(-h) - 1  # of the cell below 0, by symmetry
-    masses = slopes - np.concatenate([[first], slopes[:-1]])  # under Q, at 0, h, 2h, ...
-    return _mirrored(at[:-1], masses, h)
+    lost = _lost(ends, h)
+    masses: Array = slopes - np.concatenate([[first], slopes[:-1]])  # under Q, at 0, h, 2h, ...
+    raised: Array = masses + lost + np.concatenate([[lost[0]], lost[:-1]])
+    return _mirrored(at[:-1], raised, h)
+
+
+def _lost(ends: Array, h: float) -> Array:
+    """At least the rounding errors of the slopes of the chords."""
+    found: Array = 8 * UNIT * (ends[1:] + ends[:-1]) / (math.expm1(h) * np.exp(h * np.arange(ends.size - 1)))
+    return found
 
 
 def _of_chords(lattice: _Lattice, values: Array) -> FiniteLoss | None:
@@ -243,7 +260,7 @@ def _of_chords(lattice: _Lattice, values: Array) -> FiniteLoss | None:
     h = lattice.step
     ends = np.concatenate([values, np.zeros(3)])
     ends = ends[: ends.size // 2 * 2]
-    at = h * np.arange(ends.size)
+    at: Array = h * np.arange(ends.size, dtype=np.float64)
     x = np.exp(at)
     slopes = (ends[1::2] - ends[::2]) / (math.expm1(h) * x[::2])
     steeper = slopes[1:] - slopes[:-1]
@@ -252,19 +269,23 @@ def _of_chords(lattice: _Lattice, values: Array) -> FiniteLoss | None:
         share = (ends[2::2] - ends[1:-1:2] - slopes[1:] * gap) / (-steeper * gap)
     places = at[1:-1:2] + np.log1p(np.clip(np.nan_to_num(share), 0.0, 1.0) * math.expm1(h))
     first = (values[0] - math.exp(-h) * ends[1]) / -math.expm1(-h) - 1
-    return _mirrored(np.concatenate([[0.0], places]), np.concatenate([[slopes[0] - first], steeper]), h)
+    lost = _lost(ends, h)[::2]
+    masses: Array = np.concatenate([[slopes[0] - first - 2 * lost[0]], steeper - lost[1:] - lost[:-1]])
+    return _mirrored(np.concatenate([[0.0], places]), masses, h)
 
 
 def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
     """The loss with these masses under Q at losses of at least 0, the first of them 0, and the same with P and Q
     exchanged below."""
+    if not h > _FINEST:
+        return None
     there = masses > 0
+    middle = np.flatnonzero(there[:1])  # of the mass at 0, if any
     there[0] = False
     losses, right = places[there], masses[there]
-    if masses[0] <= 0 or not h > 1e-9:
-        return None
-    every = np.concatenate([losses[::-1], [0.0], -losses])
-    left = np.concatenate([(right * np.exp(losses))[::-1], [masses[0]], right])
+    every = np.concatenate([losses[::-1], places[middle], -losses])
+    left = np.concatenate([(right * np.exp(losses))[::-1], masses[middle], right])
     if abs(math.fsum(left.tolist()) - 1) > _MASS_ERROR:
         return None
-    return FiniteLoss(every, left, 8 * UNIT * np.abs(every), _MASS_ERROR, 0.0)
+    errors = 8 * UNIT * np.abs(every) + _MASS_ERROR * h * (every != 0)
+    return FiniteLoss(every, left, errors, _MASS_ERROR, 0.0)

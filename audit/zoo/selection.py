@@ -38,7 +38,8 @@ class WeightedOccurring(Specimen):
 
     def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
         occurring = np.flatnonzero(np.asarray(data) > 0)
-        return occurring[WeightedChoice(self.exponent)([data[i] for i in occurring], size, rng)]
+        chosen: Numbers = occurring[WeightedChoice(self.exponent)([data[int(i)] for i in occurring], size, rng)]
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class NoisyBest(Specimen):
 
     def __call__(self, data: Sequence[float], size: int, rng: Rng) -> Numbers:
         noise = rng.exponential(1 / float(self.exponent), (size, len(data)))
-        return (np.asarray(data, dtype=np.float64) + noise).argmax(axis=1)
+        chosen: Numbers = (np.asarray(data, dtype=np.float64) + noise).argmax(axis=1)
+        return chosen
 
 
 @dataclass(frozen=True)

@@ -335,8 +335,12 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
         held=settling.numbers(filters.spent(scope.filter, scope.held)),
     )
     accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
+    unpriced = [name for name in wanted if wanted[name] == "inf"]
+    never = (
+        f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
+    )
     message = (
         f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
-        "Ask for less, or open a new scope for another dataset"
+        f"Ask for less, or open a new scope for another dataset{never}"
     )
     return RefusedRequest(body, BudgetRefused(message, scope=scope.scope, asked=wanted, spent=spent, left=left))

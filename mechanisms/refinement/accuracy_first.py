@@ -35,7 +35,7 @@ from pydantic import Field, StringConstraints
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import ZCDP, AccuracyFailure, ApproxDP, Failure, PureDP
-from dpledger.decimals import Number, read, round_up
+from dpledger.decimals import Number, read, round_up, text
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
@@ -152,14 +152,14 @@ class AccuracyFirst:
 
     def within(self, left: Number) -> Self:
         """The same mechanism without the levels that take, with the check, more than `left`: what an account of the
-        scope admits (`scope.account().left_by_account`), of epsilons, or of rho for Gaussian noise without a boundary.
-        InfeasiblePlan where no level is left."""
+        scope has room for, as `scope.account().left_by_account["pure"]`, of epsilons, or of rho for Gaussian noise
+        without a boundary. InfeasiblePlan where no level is left."""
         budget, run = read(left, field="left"), _run_of(self)
         fitting = bisect.bisect_right(range(1, run.kept + 1), budget, key=run.price)
         if not fitting:
             raise InfeasiblePlan(
-                f"the check and the coarsest level take {run.price(1)}, of {budget} that are left: a larger "
-                "target_excess_risk or fewer levels take less"
+                f"the check and the coarsest level take {text(run.price(1))}, of {text(budget)} that are left: a "
+                "larger target_excess_risk or fewer levels take less"
             )
         return self._automatic(fitting)
 

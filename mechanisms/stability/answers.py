@@ -23,7 +23,7 @@ __all__ = ["FAR", "UNSTABLE", "SideBySide", "StableAnswer", "StableCounts", "Uns
 
 FAR = 2**62 - 1
 """What a longer distance counts as, an infinite one too. A cap keeps the contract: min(d, FAR) moves no further than d,
-and is 0 where d is. No scale that a threshold below 2^53 allows can bring it down to one."""
+and is 0 where d is. No scale that a threshold below 2^53 allows can bring it down to one, for a delta up to 0.4."""
 
 
 class Unstable(StrEnum):

@@ -145,7 +145,11 @@ class OverEnsemble:
             ("classes", data.classes, self._classes()),
         ):
             if fitted != asked:
-                raise ParameterError("data", f"an ensemble of {field} {fitted}", f"an Ensemble of {field} {asked}")
+                got, expected = (
+                    "scores (classes=None)" if field == "classes" and value is None else f"{field} {value}"
+                    for value in (fitted, asked)
+                )
+                raise ParameterError("data", f"an ensemble of {got}", f"an Ensemble of {expected}")
         if self.unit is not None and self.unit.max_contributions > 1 and not data.whole_units:
             name, most = self.unit.name, self.unit.max_contributions
             raise ParameterError(

@@ -15,7 +15,10 @@ and docs/proofs/stability.md.
 >>> from dpledger.mechanisms.stability.answers import SideBySide
 >>> votes = StableQueries(epsilon=1, delta="1e-6", cutoff=3, justification="half the lead over the second, less one")
 >>> run = votes.open({"a": 900, "b": 20}, entropy=seeded(3))
->>> run.ask(lambda counts: (max(counts, key=counts.get), (counts["a"] - counts["b"]) // 2))
+>>> def winner(counts):
+...     second, first = sorted(counts, key=counts.get)
+...     return first, max(0, (counts[first] - counts[second] - 1) // 2)
+>>> run.ask(winner)
 'a'
 >>> run.ask_many(SideBySide(["c", "d"], [0, float("inf")]))
 (UNSTABLE, 'd')

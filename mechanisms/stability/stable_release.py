@@ -179,7 +179,7 @@ class StableRelease:
                 moved = Sensitivity(1, "linf", self.justification)
                 noisy = draw(
                     DiscreteLaplace(test.scale),
-                    np.full(size or 1, distance, dtype=np.int64),
+                    np.full(1 if size is None else size, distance, dtype=np.int64),
                     sensitivity=moved,
                     entropy=entropy,
                 )

@@ -21,6 +21,7 @@ ledger, a record that only a newer version can judge), 1 where the answer is no.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import Enum
 from numbers import Number
 from typing import Any
@@ -264,6 +265,8 @@ def _is_scalar(value: object) -> bool:
 
 def _written(value: object) -> str:
     try:
+        if isinstance(value, Decimal):
+            return _line(str(value))
         return _line(repr(value[: LONGEST + 1] if isinstance(value, str) else value))
     except Exception:  # a number too long to be written, or the object's own code
         return _line(type(value).__name__)

@@ -126,7 +126,8 @@ def _asked(cls: Any, name: str, value: object) -> object:
     if axes == 1:
         value = list(value)  # type: ignore[call-overload]
     if _is_strange(value):
-        raise ParameterError(f"{cls.__name__}.{name}", value, "a value of a type that this parameter takes")
+        expected = "words, numbers, or a record of them (estimators, functions and data go to what they are run on)"
+        raise ParameterError(f"{cls.__name__}.{name}", value, expected)
     return value
 
 
@@ -206,6 +207,8 @@ def _steps(root: object, loc: tuple[int | str, ...]) -> list[str]:
             tag, below = getattr(at, "kind", None), getattr(at, str(step), None)
         if isinstance(tag, str) and step == tag:
             continue
+        if isinstance(step, str) and not step.isidentifier() and not (isinstance(at, Mapping) and step in at):
+            continue  # the name of a member of a union that has no tag
         steps.append(str(step))
         at = below
     return steps

@@ -25,7 +25,7 @@ def test_two_bounded_ranges_have_no_lower_bound_that_no_mechanism_attains() -> N
     """The best adaptive pair of 1-bounded-range mechanisms has delta 0.152452 at 0.5, one of 4 has 0.262093 at 5."""
     for eta, epsilon, worst in ((1, "0.5", 0.152452), (4, "5", 0.262093)):
         bounds = compose(Repeated(BoundedRange(eta), times=2)).delta(epsilon)
-        assert bounds.lower <= worst <= bounds.upper
+        assert bounds.lower - 5e-7 <= worst <= bounds.upper + 5e-7
 
 
 @pytest.mark.parametrize("leaf", [BoundedRange("1"), BoundedRange("0.3")], ids=str)

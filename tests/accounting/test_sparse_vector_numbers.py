@@ -48,6 +48,15 @@ def test_the_published_deltas_of_compositions(epsilon: str, step: str, steps: in
     assert kov_delta(Decimal(epsilon), Fraction(step), steps) == close(published)
 
 
+@pytest.mark.parametrize(
+    ("step", "steps", "published"),
+    [("0.05", 20, "0.872282021043"), ("0.02", 100, "0.823179980886"), ("0.01", 500, "0.937497564124")],
+)
+def test_the_published_epsilons_of_compositions(step: str, steps: int, published: str) -> None:
+    """The epsilon at which delta is 1e-6."""
+    assert kov_delta(Decimal(published), Fraction(step), steps) == close("1e-6")
+
+
 @given(
     st.integers(0, 40).map(lambda n: Decimal(n) / 8),
     st.integers(1, 300).map(lambda n: Fraction(n, 100)),

@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from exact_tests import SIGNIFICANCE, events_p_value
 from learning_oracle import exponential_law, worst_loss
 
@@ -39,6 +43,16 @@ def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
     )
     assert result.verdict == ("violation" if shown.faulty else "not_refuted")
     assert 0 < result.epsilon_lower <= shown.true_epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.5", "violation")])
+def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one(epsilon: str, verdict: str) -> None:
+    learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1)
+    shown: Any = ZOO["learned_threshold"]
+    left, right = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
+    claim = PureDP(epsilon)
+    result = audit_mechanism(learner, left, right, claim, trials=12_000, relation="replace_one", seed=3, progress=False)
+    assert result.verdict == verdict
 
 
 @pytest.mark.parametrize("name", WEIGHED)

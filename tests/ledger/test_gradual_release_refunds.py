@@ -16,11 +16,12 @@ from dpledger.accounting.composition import Chain, LaplaceLaw
 from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.accounting.pricing.costs import cost
-from dpledger.errors import BudgetRefused, ParameterError
+from dpledger.errors import BudgetRefused, ContractViolation, ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
+from dpledger.mechanisms.threshold import AboveThreshold
 from dpledger.relations import Relation
 
 LAPLACE = GradualRelease(epsilon=2)
@@ -160,3 +161,13 @@ def test_the_receipt_holds_the_last_answer_and_the_ledger_its_level_alone() -> N
     assert isinstance(commit.parts, Chain)
     assert commit.parts.reached == WHOLE.level_of("1.5")
     assert str(last) not in str(commit)
+
+
+def test_an_open_interaction_says_how_it_stands_and_no_answer() -> None:
+    with opened(PureDP(10)).open(LAPLACE, 1234) as run:
+        run.ask("0.5")
+        assert repr(run) == "<Session of gradual_release: open, 1 answers>"
+    assert repr(run) == "<Session of gradual_release: closed, 1 answers>"
+    with opened(PureDP(10)).open(AboveThreshold(1, 0), []) as broken, pytest.raises(ContractViolation):
+        broken.ask(lambda _: 1 / 0)
+    assert repr(broken) == "<Session of above_threshold: ended at its full charge, 0 answers>"

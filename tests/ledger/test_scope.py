@@ -229,8 +229,22 @@ def test_noise_alone_is_never_the_answer_to_data_of_a_wrong_kind(scope: Scope, m
     assert len(scope._ledger) == 2
 
 
+def test_what_is_nearly_a_mechanism_is_told_what_it_lacks(scope: Scope) -> None:
+    class Nearly:
+        kind = "nearly"
+
+        def release(self, data: object, *, entropy: object) -> None:
+            raise AssertionError("never run")
+
+    with pytest.raises(ParameterError, match="which has relation, unit, under, claim, parts, failures, parameters"):
+        scope.release(Nearly(), 1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="one that answers once"):
+        scope.release(Nearly, 1)  # type: ignore[arg-type]
+    assert len(scope._ledger) == 2
+
+
 def test_what_has_no_price_in_the_filter_is_refused(scope: Scope) -> None:
-    with pytest.raises(BudgetRefused, match="asked inf"):
+    with pytest.raises(BudgetRefused, match=r"asked inf.*no theorem prices it in pure: another kind of budget"):
         scope.release(replace(laplace(), claimed=ZCDP("0.1"), made_of=ZCDP("0.1")), 1)
 
 
@@ -420,8 +434,10 @@ def test_a_query_that_raises_ends_the_interaction_at_its_cap(scope: Scope) -> No
     assert "7" not in str(seen.value)
     body = last(scope)
     assert (body.rule, body.outside_guarantee, body.levels[0].amounts["pure"]) == ("cap", True, Decimal("0.5"))
-    with pytest.raises(Halted):
+    with pytest.raises(Halted, match="broke its contract"):
         answers.ask(True)
+    with pytest.raises(Halted, match="broke its contract"):
+        _ = answers.receipt
 
 
 def test_leaving_by_an_exception_of_ones_own_commits_what_was_asked(scope: Scope) -> None:

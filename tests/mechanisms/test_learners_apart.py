@@ -80,6 +80,13 @@ def partial() -> Any:
     return functools.partial(lambda inner, rows, labels: inner(rows, labels), closing_over())
 
 
+class Tosses:
+    """Draws from the coins of its module."""
+
+    def __call__(self, rows: Any, labels: Any) -> Any:
+        return by_direction(COINS.normal(size=len(rows))[:2])
+
+
 def counting() -> Any:
     seen: list[int] = []
 
@@ -154,6 +161,12 @@ class TestFunctionsAreCopied:
 
         with pytest.raises(ParameterError, match="learner that can be copied"):
             Ensemble.fit(learner, (ROWS, LABELS), 3, "slots")
+
+    @pytest.mark.parametrize("how", ["an object", "its method"])
+    def test_a_class_whose_methods_draw_from_its_module_is_refused(self, how: str) -> None:
+        tosses = Tosses()
+        with pytest.raises(ParameterError, match="generator COINS"):
+            Ensemble.fit(tosses if how == "an object" else tosses.__call__, (ROWS, LABELS), 3, "slots")
 
     def test_copies_of_functions_that_share_a_cell_share_one(self) -> None:
         count = 0
@@ -294,7 +307,7 @@ class TestMaskedRows:
     def test_what_is_masked_is_missing(self) -> None:
         """Found: numpy gave what stood in its place instead, which is the fill value of the whole array."""
         rows = np.ma.masked_equal(np.arange(12.0).reshape(6, 2), 4.0)
-        labels = np.ma.masked_array(np.zeros(6, dtype=int), mask=[1, 0, 0, 0, 0, 0])
+        labels = np.ma.masked_array(np.zeros(6, dtype=int), mask=[True] + [False] * 5)
 
         def seen(rows: Any, labels: Any) -> Any:
             return lambda asked: [int(rows.sum())] * len(asked)

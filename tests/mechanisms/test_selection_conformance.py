@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ def refused(field: str, *values: object) -> tuple[dict[str, object], ...]:
 
 
 class OfScores(MechanismConformance):
-    good_data = (1, 2.5, 0)
-    bad_data = (
+    good_data: ClassVar[object] = (1, 2.5, 0)
+    bad_data: ClassVar[tuple[object, ...]] = (
         [NAN, INF, -INF],
         ["x", None, object()],
         [10**400, -(10**400), True],
@@ -31,7 +31,17 @@ class OfScores(MechanismConformance):
         pd.Series([1, None, 3], dtype="Int64"),
         np.ma.masked_array([1.0, 2.0, 3.0], mask=[True, False, True]),
     )
-    bad_containers = (None, 3, "abc", {1, 2, 3}, [1, 2], np.zeros((3, 1)), np.array(1), iter([1, 2, 3]), [])
+    bad_containers: ClassVar[tuple[object, ...]] = (
+        None,
+        3,
+        "abc",
+        {1, 2, 3},
+        [1, 2],
+        np.zeros((3, 1)),
+        np.array(1),
+        iter([1, 2, 3]),
+        [],
+    )
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES),
         *refused("sensitivity", *NO_POSITIVES),
@@ -64,15 +74,15 @@ class TestMonotoneExponentialMechanism(OfScores):
 
 class TestExponentialMechanismOnSegments(OfScores):
     relations = tuple(Relation)
-    good_data = Segments([5, 7, 5], [10, 2**40, 2**39])  # type: ignore[assignment]
-    bad_data = (  # type: ignore[assignment]
+    good_data: ClassVar[object] = Segments([5, 7, 5], [10, 2**40, 2**39])
+    bad_data: ClassVar[tuple[object, ...]] = (
         Segments([], []),
         Segments([NAN, "x"], [None, NAN]),
         Segments([10**400, -(10**400), 1e308], [10**400, -5, 2]),
         Segments(np.array([1.5, 2.5]), np.array([2**60, 2**60])),
         Segments((0,), (0,)),
     )
-    bad_containers = (None, 3, "abc", [1, 2], [])
+    bad_containers: ClassVar[tuple[object, ...]] = (None, 3, "abc", [1, 2], [])
 
     def make(self, **changes: Any) -> ExponentialMechanism:
         return ExponentialMechanism(**{"candidates": 2**50, "epsilon": "0.5", **changes})
@@ -95,8 +105,14 @@ class TestMonotonePermuteAndFlip(OfScores):
 class TestRandomizedResponse(MechanismConformance):
     relations = (Relation.REPLACE_ONE, Relation.ZERO_OUT, Relation.LABEL_FLIP)
     good_data = ("a", "b", "c", "a", "b")
-    bad_data = ([None, NAN, object(), 10**400], np.array([1.0, 2.0]), [[1], {}], [], pd.Series(["a", None]))
-    bad_containers = (None, 3, "abc", np.zeros((3, 2)), iter("abc"), {"a": 1})
+    bad_data: ClassVar[tuple[object, ...]] = (
+        [None, NAN, object(), 10**400],
+        np.array([1.0, 2.0]),
+        [[1], {}],
+        [],
+        pd.Series(["a", None]),
+    )
+    bad_containers: ClassVar[tuple[object, ...]] = (None, 3, "abc", np.zeros((3, 2)), iter("abc"), {"a": 1})
     bad_parameters = (
         *refused("epsilon", *NO_POSITIVES),
         *refused("answers", (), ("a",), ("a", "a"), ("1", "1.0"), None, 3, "ab"),

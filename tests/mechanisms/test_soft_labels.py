@@ -403,6 +403,15 @@ class TestRun:
 
 
 class TestEnsembleOfScores:
+    def test_an_ensemble_of_classes_is_refused_and_says_how_to_have_scores(self) -> None:
+        units = np.arange(606.0), np.arange(606) % 2
+        ensemble = Ensemble.fit(
+            lambda rows, labels: lambda asked: [0] * len(asked), units, 101, "slots", progress=False
+        )
+        mechanism = SoftLabels(50, "1e-6", 101, failed_tests=2, bins=4).under(REPLACE, RECORD)
+        with pytest.raises(ParameterError, match=r"Ensemble of scores \(classes=None\), got an ensemble of classes 2"):
+            mechanism.inspect(ensemble)
+
     def test_a_classifier_answers_with_its_mean_label(self) -> None:
         from sklearn.linear_model import LogisticRegression  # here: it takes its time
 

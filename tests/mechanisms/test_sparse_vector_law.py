@@ -206,6 +206,8 @@ def test_runs_with_too_many_charges_leave_the_claim_far_behind() -> None:
     law, queries = Law(*CONTINUOUS, 0, cutoff=10**6), 70
     here, there = charges_within(law, 0, queries), charges_within(law, 1, queries)
     assert max(here[k] / there[k] for k in range(queries) if here[k] > 0.1) > math.exp(2)
+    assert (here[40], there[40]) == pytest.approx((0.0187176394, 0.0005563487), abs=2e-10)
+    assert here[40] < float(stats.binom.sf(39, queries, 0.5)), "tests of one threshold are not independent"
 
 
 # ---- the same, sampled ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.accounting.leaves import SparseVectorLaw
-from dpledger.accounting.sparse_vectors import pass_probability
+from dpledger.accounting.sparse_vectors import difference_tail, pass_probability, svt_alpha
 from dpledger.accounting.sparse_vectors.losses import certify, composition_delta
 from dpledger.accounting.sparse_vectors.stability import stability_delta
 from dpledger.accounting.sparse_vectors.stable_scales import published_law, required_distance, stable_law
@@ -94,6 +94,45 @@ def test_the_discrete_thresholds() -> None:
         assert float(stability_delta(law)) == pytest.approx(published, rel=1e-9)
     law = stable_law(ONE, Decimal("0.05"), 2, "basic")
     assert [law.threshold_scale, law.query_scale, law.stable_at] == [4, 8, 26]
+
+
+@pytest.mark.parametrize(
+    ("scale", "cutoff", "at", "published"),
+    [(4, 2, "26.0883188928", 0.05), (40, 20, "1367.91397257", 5e-7)],
+)
+def test_the_continuous_thresholds(scale: int, cutoff: int, at: str, published: float) -> None:
+    """TV5, tight: what a stream of critical queries alone reaches; TV6: the distance above it, and how many chunks."""
+    one = float(difference_tail(Decimal(at), Decimal(scale), Decimal(2 * scale), noise="laplace"))
+    assert -math.expm1(cutoff * math.log1p(-one)) == pytest.approx(published, rel=1e-9)
+    if cutoff == 2:
+        law = SparseVectorLaw("basic", cutoff, 1, "0.05", scale, 2 * scale)
+        needed = Decimal(at) + svt_alpha(law, 50, BETA)
+        assert float(needed) == pytest.approx(96.1058789411)
+        assert math.ceil(6 * (needed + 1)) == 583
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "share", "at", "published"),
+    [(1, "0.34", "45.6424417044", 84.4639873206), (20, "0.06", "692.96280353", 1164.31667699)],
+)
+def test_the_thresholds_of_a_single_draw(cutoff: int, share: str, at: str, published: float) -> None:
+    """TV11: one threshold for the whole run at (1, 1e-6), beta 0.05, 1000 queries; the noise is whole, and so is w."""
+    narrow, broad = 1 / Decimal(share), 2 * cutoff / (1 - Decimal(share))
+    tail = cutoff * difference_tail(Decimal(at), narrow, broad, noise="laplace")
+    assert float(tail) == pytest.approx(1e-6, rel=1e-9)
+    law = stable_law(ONE, MILLIONTH, cutoff, "single_threshold", max_queries=1000, share=Decimal(share))
+    assert float(Decimal(at) + svt_alpha(law, 1000, BETA)) == pytest.approx(published)
+    assert law.stable_at is not None
+    assert abs(law.stable_at - float(at)) <= 1
+
+
+def test_the_published_scales_with_a_tight_threshold() -> None:
+    """3.5: lambda of 20 charges with the least threshold needs 5781."""
+    scale = Decimal("96.3615117807")
+    within = [at for at in (3295, 3296) if 20 * difference_tail(Decimal(at), scale, 2 * scale, noise="laplace") <= 5e-7]
+    assert within == [3296]
+    law = SparseVectorLaw("dr14", 20, 1, MILLIONTH, scale, 2 * scale)
+    assert float(3296 + svt_alpha(law, 1000, BETA)) == pytest.approx(5781, abs=1.5)
 
 
 def test_the_published_scales_and_threshold() -> None:

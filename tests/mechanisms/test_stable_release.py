@@ -100,6 +100,12 @@ def test_the_distance_gets_noise_of_one_over_epsilon(mode: str, threshold: int) 
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_sample_of_none_is_empty(mode: str) -> None:
+    """Found: the noisy modes drew one."""
+    assert not len(placed(mode=mode).sample(("B", 99), 0, seeded(1)))
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_sample_is_many_releases(mode: str) -> None:
     sample = placed(mode=mode).sample(((1, 2), 4), 200, seeded(1))
     assert set(sample.tolist()) == {(1, 2), UNSTABLE}

@@ -20,12 +20,12 @@ import random
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["own"]
+__all__ = ["drawn_from", "own"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,20 @@ def own(learner: T) -> T:
     copier.dump(learner)
     buffer.seek(0)
     return cast(T, _Reader(buffer, copier.kept).load())
+
+
+def drawn_from(learner: Any) -> str | None:
+    """The global generator that a method of the learner's class names, which no copy of the learner has for its own;
+    None where there is none."""
+    owner = learner.__self__ if isinstance(learner, MethodType) else learner
+    for kind in type(owner).__mro__:
+        for member in vars(kind).values():
+            method = getattr(member, "__func__", member)
+            if isinstance(method, FunctionType):
+                for name in _names(method.__code__):
+                    if isinstance(method.__globals__.get(name), _GENERATORS):
+                        return name
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.stability.ensembles.copies import own
+from dpledger.mechanisms.stability.ensembles.copies import drawn_from, own
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
 from dpledger.mechanisms.stability.ensembles.votes import ABSTAINS
 
@@ -77,6 +77,9 @@ def check_learner(learner: Learner) -> None:
         raise ParameterError(
             "learner", type(learner).__name__, "an estimator with fit and predict, or a function fit(X, y) -> predict"
         )
+    if (name := drawn_from(learner)) is not None:
+        expected = f"a learner with coins of its own: the chunks would share the generator {name} of its module"
+        raise ParameterError("learner", type(learner).__name__, expected)
     try:
         _unfitted(learner)
     except Exception as error:
