@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpledger.mechanisms.learning.equations import Echelon
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept, Constant
-from dpledger.mechanisms.learning.equations import Echelon
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, ParityClass, PointClass, ThresholdClass
 
