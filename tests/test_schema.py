@@ -122,10 +122,10 @@ def test_messages_are_in_our_own_words_and_name_fields_alone(document: object, f
 def test_a_choice_of_words_or_a_record_is_named_by_its_field() -> None:
     """Not by a member of the union; and what is run on is sent where it belongs."""
     with pytest.raises(ParameterError) as caught:
-        PrivateClassifier(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, chunker="in_order")
+        PrivateClassifier(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, chunker="in_order")  # type: ignore[arg-type]
     assert caught.value.field == "PrivateClassifier.chunker"
     with pytest.raises(ParameterError, match="estimators, functions and data go to what they are run on"):
-        LabelPrivateLearner(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, student=object())
+        LabelPrivateLearner(epsilon=1, delta="1e-6", chunks=1000, cutoff=3, student=object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,12 @@ def test_the_least_threshold_and_the_published_distances() -> None:
         check(ApproxDP(1, "1e-6"), gaussian_tests_parts(law), Relation.REPLACE_ONE)
 
 
+def test_the_published_epsilon_of_a_hundred_tests() -> None:
+    """Noise of 40 and a delta of stability of 1e-7: 1.0665 at 1e-6, by the engine."""
+    law = GaussianTestsLaw(sigma=Decimal(40), threshold=1, max_queries=100, delta_stability=Decimal("1e-7"))
+    assert compose(gaussian_tests_parts(law)).epsilon("1e-6").upper == pytest.approx(1.0665, abs=5e-5)
+
+
 def test_from_the_told_distance_on_all_values_are_released() -> None:
     law = gaussian_tests(Decimal(1), Decimal("0.01"), 20)
     at = gaussian_distance(law, BETA)

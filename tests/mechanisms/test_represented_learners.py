@@ -17,6 +17,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
+from dpledger.mechanisms.learning.represented.sizes import boosted_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
 from dpledger.relations import Relation, Unit
@@ -251,6 +252,13 @@ def test_published_sizes_of_any_data(dimension: int, known: int) -> None:
         learner.plan("0.09", "0.05")
     with pytest.raises(ParameterError):
         SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=EVERY, epsilon=1).plan("0.1", "0.05")
+
+
+@pytest.mark.parametrize(("a", "b", "known"), [("0.1", "0.05", (17, 5, 74.494)), ("0.01", "0.01", (33, 6, 150.623))])
+def test_published_sizes_of_what_is_boosted(a: str, b: str, known: tuple[int, int, float]) -> None:
+    found = boosted_size(HashedPointRepresentation(dimension=20, bits=4, a="0.25", seed=1).log_size, a, b)
+    assert (found.rounds, found.copies) == known[:2]
+    assert float(found.log_size) == pytest.approx(known[2], abs=1e-3)
 
 
 def test_it_learns_points_of_twenty_bits() -> None:

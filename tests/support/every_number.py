@@ -76,7 +76,9 @@ from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
@@ -312,6 +314,13 @@ def _learned_parities() -> dict[str, Answer]:
         return rate, parity.one_run(rate, THIRD, relation), repeated, least, parity.capped_delta(repeated, THIRD, 90)
 
     found: dict[str, Answer] = {f"parity {relation.value}": partial(losses, relation) for relation in Relation}
+
+    def represented() -> object:
+        hashed = HashedPointRepresentation(dimension=30, bits=16, a="0.0036", seed=1)
+        sizes = realizable_size(hashed, THIRD, "0.1", "0.05"), boosted_size(hashed.log_size, "0.1", THIRD)
+        return hashed.b, hashed.log_size, sizes, surrogate_size(PointClass(2**30), hashed, THIRD, "0.1", "0.05")
+
+    found["represented"] = represented
     return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
 
 

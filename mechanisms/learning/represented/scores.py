@@ -45,8 +45,8 @@ def surrogate_scores(concepts: FiniteClass, hypotheses: FiniteClass, sample: Lab
         (errors + sizes + (part @ every)[:, None] - 2 * (part * every) @ matrix.T).min(axis=1)
         for part in (others[at : at + step] for at in range(0, len(others), step))
     ]
-    found: Ints = np.rint(np.concatenate(scores)).astype(np.int64)
-    return found
+    least: Ints = np.rint(np.concatenate(scores)).astype(np.int64)
+    return least
 
 
 def hashed_scores(hashed: HashedPointRepresentation, sample: LabeledSample) -> Ints:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, multiply, round_down
+from dpledger.decimals import Number, multiply, read, round_down
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.theory.concepts import PointClass, vc_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["realizable_size", "surrogate_size"]
+__all__ = ["Boosted", "boosted_size", "realizable_size", "surrogate_size"]
 
 GAMMA = Decimal("0.25")
 DIFFERENCES = Decimal("0.1")  # of alpha: what pairs may deviate by beyond the factor 1 + gamma
@@ -94,6 +95,30 @@ def _require(
     """InfeasiblePlan unless the representation is near enough, but with a part of `risk`."""
     if not is_near or multiply(representation.b, parts) > risk:
         raise InfeasiblePlan(
-            f"the representation has a = {representation.a:.4g} and b = {representation.b:.4g}; needed are "
+            f"the representation has a = {representation.a:.4g} and b = {representation.b:.4g}; needed are at most "
             f"{near:.4g} and {risk}/{parts}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boosted:
+    """The size of a representation made of many: majorities of `rounds` hypotheses, one of each of `rounds` unions of
+    `copies` draws. To list its hypotheses costs e^log_size."""
+
+    rounds: int
+    copies: int
+    log_size: Decimal
+
+
+def boosted_size(log_size: Number, a: Number, b: Number) -> Boosted:
+    """What an (a, b)-representation costs that is boosted from (1/4, 1/4)-representations of this size.
+
+    Claim: T = ceil(2 ln(1/a)/ln(4/3)) rounds of k = ceil(log_4(T/b)) copies are one, of size at most T (s + ln k).
+    Source: docs/proofs/learning_representations.md, section 5; Li-Wang-Ye 2024, lemma 2.4."""
+    size, near, missed = read(log_size, field="log_size"), open_unit(a, "a"), open_unit(b, "b")
+    with localcontext(outward.context(size, near, missed)):
+        rounds = ceiling(2 * -outward.ln(near) / outward.ln(Decimal(4) / 3))
+        copies = ceiling(outward.ln(rounds / missed) / outward.ln(Decimal(4)))
+        return Boosted(
+            rounds=rounds, copies=copies, log_size=outward.above(rounds * (size + outward.ln(Decimal(copies))))
         )
