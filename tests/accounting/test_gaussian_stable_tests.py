@@ -84,10 +84,10 @@ def test_a_stream_of_critical_tests_attains_its_delta() -> None:
 @settings(max_examples=40, deadline=None)
 def test_the_delta_of_stability_is_from_above(sigma: int, threshold: int, tests: int) -> None:
     told = gaussian_module._stability(Decimal(sigma) / 2, threshold, tests)
-    mpmath.mp.dps = 40
-    weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * mpmath.mpf(sigma) ** 2 / 4)) for k in range(2000)]
-    one = mpmath.fsum(weights[threshold + 1 :]) / (2 * mpmath.fsum(weights) - 1)
-    assert mpmath.mpf(str(told)) >= 1 - (1 - one) ** tests
+    with mpmath.workdps(40):
+        weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * mpmath.mpf(sigma) ** 2 / 4)) for k in range(2000)]
+        one = mpmath.fsum(weights[threshold + 1 :]) / (2 * mpmath.fsum(weights) - 1)
+        assert mpmath.mpf(str(told)) >= 1 - (1 - one) ** tests
 
 
 def test_the_least_threshold_and_the_published_distances() -> None:
