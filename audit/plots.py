@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpledger.audit.verdict import AuditResult
+    from dpledger.audit.verdict import AuditResult, StratumFinding
 
 __all__ = ["check_destination", "claimed_ceiling", "drawn"]
 
@@ -74,7 +74,7 @@ def drawn(result: AuditResult, path: str | PathLike[str] | None) -> Figure:
         from matplotlib.figure import Figure
     except ImportError:
         raise _without_matplotlib() from None
-    figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+    figure = Figure(figsize=(7.2, max(5.6, 0.4 * len(result.by_stratum))), layout="constrained")
     FigureCanvasAgg(figure)  # draws to a file: no window, no global state
     axes = figure.add_subplot()
     if result.strata is None:
@@ -104,8 +104,9 @@ def _strata(axes: Axes, result: AuditResult) -> None:
         if rows:
             label = f"measured: at least this much{' (refuted)' if is_refuted else ''}"
             axes.plot([lower[row] for row in rows], rows, color="black", marker=marker, ls="none", label=label)
-    axes.set_yticks(places, [f"{one.stratum.words}\n{one.left:,} and {one.right:,} runs" for one in found], fontsize=8)
+    axes.set_yticks(places, [_row(one) for one in found], fontsize=8)
     axes.invert_yaxis()
+    axes.margins(y=0.02)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"epsilon at delta {float(result.delta):.3g} ({_percent(result)}, all strata at once)")
     together = "refuted together as well" if result.strata and result.strata.joint.refuted else "not refuted together"
@@ -114,6 +115,15 @@ def _strata(axes: Axes, result: AuditResult) -> None:
     )
     axes.grid(axis="x", color="0.9", lw=0.6)
     axes.legend(loc="best", fontsize=8, framealpha=0.95)
+
+
+def _row(found: StratumFinding) -> str:
+    """A stratum in a few words, with how many runs fell into it."""
+    above = found.stratum.above
+    claimed = (
+        f"{float(found.claimed):.4g}" if above is None else f"{max(float(above), 0):.4g} to {float(found.claimed):.4g}"
+    )
+    return f"claimed loss {claimed}\n{found.left:,} and {found.right:,} runs"
 
 
 # ---- the trade-off curve --------------------------------------------------------------------------------------------

@@ -182,7 +182,8 @@ class Stratum:
         """The stratum in words: public, as claimed losses are."""
         if self.above is None:
             return f"claimed loss {self.epsilon:f}"
-        return f"claimed loss above {self.above:f} and at most {self.epsilon:f}"
+        above = "" if self.above < 0 else f"above {self.above:f} and "
+        return f"claimed loss {above}at most {self.epsilon:f}"
 
 
 def strata_of(losses: Sequence[Floats]) -> tuple[Stratum, ...]:
