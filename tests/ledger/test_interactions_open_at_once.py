@@ -39,25 +39,19 @@ from dpledger.accounting.pricing import costs
 from dpledger.accounting.profile import compose
 from dpledger.decimals import round_up
 from dpledger.ledger.rules.standing import is_exclusive
-from open_games import (
-    ADD,
+from open_games import ADD, Amounts, Game, Open, Scope, State, game
+from open_interactions import (
     UNITS,
-    Amounts,
     Attested,
     Declared,
     Failing,
     Forked,
-    Game,
-    Open,
     Plan,
     Refined,
-    Scope,
     Sharpened,
-    State,
     Talk,
     Told,
     Vector,
-    game,
     jump,
     rare_loss,
     rarely,
@@ -148,7 +142,7 @@ def test_no_analyst_gets_past_a_filter_with_interactions_of_different_kinds_open
     assert FAILS not in menu or reached > 0.0195
 
 
-@pytest.mark.parametrize("name", ["basic", "mixed", "default", "allowance"])
+@pytest.mark.parametrize("name", ["basic", "default", "allowance"])
 def test_three_may_be_open_at_once(name: str) -> None:
     epsilon, delta = promise(FILTERS[name])
     reached = played(FILTERS[name], (Vector(VECTOR.law, most=1), FAILS, responses(1, 1)), 3).delta(epsilon)
@@ -184,7 +178,7 @@ def test_a_mixture_is_reached_by_a_plan_that_is_left_for_another() -> None:
     assert game(Scope(filter_, (plan,))).delta(8.0) < 0.9 * reached
 
 
-@pytest.mark.parametrize("delta", ["0.03", "0.1"])
+@pytest.mark.parametrize("delta", ["0.05"])
 @pytest.mark.parametrize("menu", [(VECTOR, RUN), (COARSE, VECTOR), (BOUND, STEADY)], ids=("run", "chain", "declared"))
 @pytest.mark.parametrize("name", ["default", "mixture"])
 def test_a_reading_holds_wherever_the_analyst_stops_and_whatever_is_open(
@@ -227,7 +221,7 @@ def test_no_analyst_gets_past_any_order_of_a_renyi_grid(menu: tuple[Talk, ...]) 
 @with_others
 def test_no_analyst_gets_past_a_gaussian_filter(menu: tuple[Talk, ...]) -> None:
     played_ = played(GDPFilter("0.8"), menu)
-    for epsilon in ("0", "0.25", "0.75", "1.5"):
+    for epsilon in ("0", "0.75"):
         assert played_.delta(float(epsilon)) <= float(delta_of_gdp(Decimal("0.8"), Decimal(epsilon)))
 
 
