@@ -14,6 +14,7 @@ from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled
 from dpledger.accounting.kinds.leaf_rules import Divergences
 from dpledger.accounting.laws import sampled_price
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.law import excess
 from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergences_upper
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
@@ -40,6 +41,19 @@ def test_a_price_does_not_depend_on_the_orders_beside_it(
     again = rdp_both_ways(rate, sigma, np.array(orders)[chosen])
     for all_of_them, some in zip(together, again, strict=True):
         assert all_of_them[chosen].tobytes() == some.tobytes()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.floats(-3, 0.65).map(math.exp), st.integers(1, 9), SOME_ORDERS, st.data())
+def test_nor_does_that_of_a_discrete_gaussian(
+    sigma: float, shift: int, orders: list[float], data: st.DataObject
+) -> None:
+    """Sums over windows, one around the centre of each order; and each is what is known of its order alone."""
+    law, asked = DiscreteGaussianLoss(sigma, shift), np.array(orders)
+    chosen = data.draw(st.lists(st.integers(0, len(orders) - 1), min_size=1, max_size=6))
+    assert law.rdp_upper(asked)[chosen].tobytes() == law.rdp_upper(asked[chosen]).tobytes()
+    alone = [law.cumulants(c) for c in excess(asked).tolist()]
+    assert law.log_moments(excess(asked)).tolist() == [at.value + at.error for at in alone]
 
 
 @pytest.mark.parametrize("together", [1, 1 << 20], ids=["each by itself", "all in one group"])
