@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.relations import Relation, Unit
-from learning_tables import ENTRIES, SMALL, entries_of, stump_labels, wide_bins
+from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels, wide_bins
 from mechanism_conformance import MechanismConformance
 
 NAN = float("nan")
@@ -260,14 +259,6 @@ def test_a_release_leaves_the_bins_and_their_source_in_the_record() -> None:
 
 
 # ---- real data ------------------------------------------------------------------------------------------------------
-
-
-def cancer_bins(x: Any) -> Binning:
-    """16 bins from 0 to the next 1 or 5 times a power of ten. (The data are public; of private ones the ranges would
-    have to be known beforehand.)"""
-    steps = [Decimal(part).scaleb(power) for power in range(-4, 5) for part in (1, 5)]
-    ranges = {at: (0, next(step for step in steps if step >= float(most))) for at, most in enumerate(x.max(axis=0))}
-    return Binning.equal(ranges, bins=16, source="a number above all that was ever measured")
 
 
 @pytest.mark.parametrize(

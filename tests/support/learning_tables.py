@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from dpledger.mechanisms.learning.tables.binning import Binning
 
-__all__ = ["ENTRIES", "SMALL", "entries_of", "stump_labels", "wide_bins"]
+__all__ = ["ENTRIES", "SMALL", "cancer_bins", "entries_of", "stump_labels", "wide_bins"]
 
 SMALL = Binning({0: [18, 65], 1: [1, 2, 3]}, {2: ["red", 7]}, source="a form")
 
@@ -36,6 +37,14 @@ def stump_labels(row: Sequence[object]) -> list[int]:
 def wide_bins(columns: int) -> Binning:
     """Many columns with few bins: more combinations than a word holds."""
     return Binning({at: [1, 2] for at in range(columns)}, source="a form")
+
+
+def cancer_bins(x: Any) -> Binning:
+    """16 bins from 0 to the next 1 or 5 times a power of ten. (The data are public; of private ones the ranges would
+    have to be known beforehand.)"""
+    steps = [Decimal(part).scaleb(power) for power in range(-4, 5) for part in (1, 5)]
+    ranges = {at: (0, next(step for step in steps if step >= float(most))) for at, most in enumerate(x.max(axis=0))}
+    return Binning.equal(ranges, bins=16, source="a number above all that was ever measured")
 
 
 def _above(entry: object, edge: int) -> bool:
