@@ -25,7 +25,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import error_counts
+from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
@@ -63,7 +63,7 @@ class _ByScores(OneShot, ABC):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=moves_one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -237,17 +237,6 @@ class SurrogateAgnosticLearner(_ByScores):
     @property
     def _moved(self) -> int:
         return (1 if self.relation is Relation.LABEL_FLIP else 2) * rows_of(self.unit)
-
-
-def _one_way(relation: Relation | None) -> bool:
-    """Whether all scores move in one direction between neighbours."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
-            return False
-        case _:
-            assert_never(relation)
 
 
 def _told(representation: Representation) -> Mapping[str, Plain]:
