@@ -136,10 +136,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -374,11 +376,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
