@@ -34,6 +34,7 @@ __all__ = [
     "UserSample",
     "Words",
     "bits_of",
+    "check_labelled",
     "check_sample",
     "check_users",
     "labels_of",
@@ -87,13 +88,21 @@ class BitRows:
 def check_sample(data: object, *, bits: int | None = None) -> None:
     """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
     may also be that many bits. What an entry is never matters."""
-    if not isinstance(data, LabeledSample):
-        raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
+    check_labelled(data)
+    assert isinstance(data, LabeledSample)
     rows = array_of(data.x)
     wide = bits is not None and (rows is None or rows.ndim == 2)
     if wide and rows is not None and rows.shape[1] != bits:
         raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
-    (check_rows if wide else check_column)(data.x)
+    if not wide:
+        check_column(data.x)
+
+
+def check_labelled(data: object) -> None:
+    """ParameterError unless `data` are a LabeledSample with as many labels as rows, whatever a row is."""
+    if not isinstance(data, LabeledSample):
+        raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
+    check_rows(data.x)
     check_column(data.y)
     if tally(data.x) != tally(data.y):
         raise ParameterError("data", "another number of labels than of rows", "one label a row")
