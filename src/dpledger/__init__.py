@@ -108,6 +108,18 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.queries.conjunctions import (
+        PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.oracle import (
+        StatisticalQueryOracle as StatisticalQueryOracle,
+    )
+    from dpledger.mechanisms.learning.queries.run import (
+        JointQuery as JointQuery,
+    )
+    from dpledger.mechanisms.learning.queries.thresholds import (
+        PrivateSQThresholdLearner as PrivateSQThresholdLearner,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
     )
@@ -121,6 +133,9 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.theory.query_sizes import (
+        query_size as query_size,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -354,6 +369,10 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
+    "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
+    "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
+    "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
@@ -366,6 +385,7 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

@@ -74,11 +74,17 @@ from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.queries.run import JointQuery
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
 from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.stability.plans import counting, sgd_stability
@@ -314,7 +320,45 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners, **_queried()}
+
+
+def _queried() -> dict[str, Answer]:
+    def sizes() -> object:
+        plans = [
+            query_size(7, THIRD, "0.07", epsilon=THIRD, in_steps=in_steps, sharp=True, width="1.7")
+            for in_steps in (False, True)
+        ]
+        return [(plan, plan.words()) for plan in (*plans, conjunction_size(7, THIRD, "0.07", scale="3.7"))]
+
+    def oracles() -> object:
+        asked: dict[str, Any] = {"epsilon": THIRD, "queries": 7}
+        several = JointQuery([_labels, _labels], l1=THIRD, justification="two")
+        found = []
+        for relation in Relation:
+            for values in ("real", "whole"):
+                one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
+                run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+        return found
+
+    def learners() -> object:
+        rows = LabeledSample([1, 2, 3], [1, 0, 1])
+        found = (
+            PrivateConjunctionLearner(5, epsilon=THIRD),
+            PrivateSQThresholdLearner(2**64, epsilon=THIRD, alpha=THIRD),
+        )
+        return [
+            (one.parts(), one.parameters(), one.failures(), one.release(rows, entropy=seeded(9)).value)
+            for relation in Relation
+            for one in (learner.under(relation, Unit("user", 3)) for learner in found)
+        ]
+
+    return {"sizes of queries": sizes, "statistical queries": oracles, "learners by queries": learners}
+
+
+def _labels(_: object, y: Any) -> Any:
+    return y
 
 
 def _stability_plans() -> dict[str, Answer]:
