@@ -105,11 +105,20 @@ if TYPE_CHECKING:
         Scope as Scope,
         Session as Session,
     )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+    )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -353,6 +362,9 @@ _HOME = {
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",

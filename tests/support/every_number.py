@@ -75,9 +75,11 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
 from dpledger.mechanisms import noise
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
@@ -338,7 +340,19 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+    def tables() -> object:
+        bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
+        one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+
+    return {
+        "tables": tables,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+    }
 
 
 def _stability_plans() -> dict[str, Answer]:

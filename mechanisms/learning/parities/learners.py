@@ -36,9 +36,10 @@ from dpledger.accounting.learning.parity import capped_delta, first_of_runs, gre
 from dpledger.decimals import Number, multiply, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import RowsOfBits, check_rows_of
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.parities.runs import Found, ParityRuns
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_size, stays_failed
 from dpledger.mechanisms.learning.theory.planning import SampleSize
@@ -91,9 +92,14 @@ class _Parity(OneShot):
     sampling_rate: OptionalPositive
     fail_probability: OpenProbability
 
+    @property
+    def domain(self) -> RowsOfBits:
+        """The rows that it learns from."""
+        return RowsOfBits(self.dimension)
+
     def inspect(self, data: object) -> None:
         """ParameterError unless the data are a LabeledSample whose rows are numbers or `dimension` bits each."""
-        check_sample(data, bits=self.dimension)
+        check_rows_of(self.domain, data)
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of so many independent releases; -1 of FAIL."""

@@ -24,12 +24,13 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints, check_rows_of
 from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample, labels_of
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -74,9 +75,20 @@ class _ByScores(OneShot):
         """The one choice. The representation is drawn without the data, and is no part."""
         return self.claim()
 
+    @property
+    def domain(self) -> NumberedPoints:
+        """The rows that it learns from."""
+        match self.representation:
+            case HashedPointRepresentation(dimension=dimension):
+                return NumberedPoints(1 << dimension)
+            case FiniteClass(points=points):
+                return NumberedPoints(points)
+            case _:
+                assert_never(self.representation)
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample of points."""
-        check_sample(data)
+        check_rows_of(self.domain, data)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
