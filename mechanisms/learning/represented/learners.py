@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
@@ -49,7 +50,7 @@ Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 Scores: TypeAlias = npt.NDArray[np.int64]
 
 
-class _ByScores(OneShot):
+class _ByScores(OneShot, ABC):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -122,12 +123,14 @@ class _ByScores(OneShot):
         """The class to be learned, where it is known and a matrix."""
         return None
 
+    @abstractmethod
     def _scores(self, data: LabeledSample) -> Scores:
-        raise NotImplementedError
+        """How bad each hypothesis is on the data."""
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
