@@ -86,7 +86,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         table, labels = _table(X), _column(y)
         self._note_columns(table, reset=True)
         binning.rows(table)
-        sample = LabeledSample(rows_for(learner.domain, binning, table), word_positions(labels, names) == 1)
+        sample = LabeledSample(rows_for(learner.domain, binning, table), word_positions(labels, names))
         receipt = scope.release(learner, sample)
         self.classes_ = np.array(list(self.classes))
         self.receipt_, self.hypothesis_ = receipt, receipt.value

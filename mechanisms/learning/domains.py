@@ -18,12 +18,29 @@ from typing import Any, Protocol, TypeAlias, assert_never, runtime_checkable
 import numpy as np
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.samples import check_labels, check_sample, labeled_sample
+from dpledger.mechanisms.learning.samples import (
+    LabeledSample,
+    are_bits,
+    are_points,
+    check_labels,
+    check_sample,
+    labeled_sample,
+)
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.numeric.rows import numbers
 
-__all__ = ["Domain", "LearnsRows", "NumberedPoints", "RowsOfBits", "check_rows_of", "domain_of", "rows_for"]
+__all__ = [
+    "Domain",
+    "LearnsRows",
+    "NumberedPoints",
+    "RowsOfBits",
+    "are_all_inside",
+    "check_rows_of",
+    "domain_of",
+    "rows_for",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +94,21 @@ def check_rows_of(domain: Domain, data: object) -> None:
         case Binning():
             sample = labeled_sample(data)
             check_labels(sample, domain.rows(sample.x))
+        case _:
+            assert_never(domain)
+
+
+def are_all_inside(domain: Domain, sample: LabeledSample) -> bool:
+    """Whether every row is one of the domain as it stands (of a table: each entry in a bin) and every label 0 or 1."""
+    if not np.isin(numbers(sample.y, missing=np.nan), (0.0, 1.0)).all():
+        return False
+    match domain:
+        case NumberedPoints(points=points):
+            return are_points(sample.x, points)
+        case RowsOfBits(width=width):
+            return are_bits(sample.x, width)
+        case Binning():
+            return bool((domain.read(sample.x).places > 0).all())
         case _:
             assert_never(domain)
 

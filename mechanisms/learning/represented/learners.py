@@ -12,30 +12,31 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import NumberedPoints, check_rows_of
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
+from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
@@ -50,7 +51,7 @@ Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 Scores: TypeAlias = npt.NDArray[np.int64]
 
 
-class _ByScores(OneShot, ABC):
+class _ByScores(RowLearner):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -87,20 +88,14 @@ class _ByScores(OneShot, ABC):
             case _:
                 assert_never(self.representation)
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of points."""
-        check_rows_of(self.domain, data)
-
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        self.inspect(data)
-        place = self._drawn(self._scores(data), entropy)
+        place = self._drawn(self._scores(self._taken(data)), entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
-        self.inspect(data)
-        scores = self._scores(data)
+        scores = self._scores(self._taken(data))
         return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
 
     def _drawn(self, scores: Scores, entropy: Entropy) -> int:
@@ -139,6 +134,7 @@ class _ByScores(OneShot, ABC):
             "exponent": self.exponent,
             "sensitivity": self._moved,
             "justification": self._why,
+            "strict": self.strict,
             **more,
         }
         result: dict[str, Plain] = plain(values)
@@ -149,12 +145,14 @@ class _ByScores(OneShot, ABC):
 class RealizableRepresentationLearner(_ByScores):
     """Learn from examples that some concept fits: a hypothesis by its errors. Beimel-Nissim-Stemmer 2019.
 
-    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow.
+    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow. `strict`:
+    see `RowLearner`.
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
     representation: Representation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["realizable_representation_learner"] = tag(default="realizable_representation_learner")
@@ -195,6 +193,7 @@ class SurrogateAgnosticLearner(_ByScores):
     """Learn from any examples: a hypothesis by how well some concept near it does. Li-Wang-Ye 2024, theorem 3.4.
 
     `concept_class`: what the hypothesis shall come near to; `representation`: hypotheses for it, fixed before the data.
+    `strict`: see `RowLearner`.
     Of published statements: the score there is divided by the number of records and the neighbours add or remove one;
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
     """
@@ -203,6 +202,7 @@ class SurrogateAgnosticLearner(_ByScores):
     concept_class: PointClass | FiniteClass
     representation: Representation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["surrogate_agnostic_learner"] = tag(default="surrogate_agnostic_learner")
