@@ -18,6 +18,7 @@ from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
 from dpledger.audit.zoo.learning_parity import PARITIES
+from dpledger.audit.zoo.learning_queries import QUERIED
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.learning_tables import BOOSTED
 from dpledger.audit.zoo.selection import SELECTED
@@ -38,6 +39,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **LABELLED,
         **LEARNED_CLASSES,
         **PARITIES,
+        **QUERIED,
         **SURROGATES,
         **BOOSTED,
     }
