@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.mechanisms.entropy import seeded
@@ -19,12 +18,12 @@ EDGES = [0, 2**60 - 5, 2**64 - 12]
 
 @dataclass(frozen=True)
 class Users:
-    """Users of m examples on `size` points from `first` on; an example is (point, label, whether it counts)."""
+    """Users of m examples on `size` points from `first` on; an example is (point, label)."""
 
     first: int
     size: int
     m: int
-    rows: tuple[tuple[tuple[int, int, bool], ...], ...]
+    rows: tuple[tuple[tuple[int, int], ...], ...]
 
     def column(self, which: int, kind: type[np.generic]) -> np.ndarray:
         shift = self.first if which == 0 else 0
@@ -33,25 +32,25 @@ class Users:
 
     @property
     def sweep(self) -> ThresholdSweep:
-        return ThresholdSweep.of(self.column(0, np.uint64), self.column(1, np.uint8), self.column(2, np.bool_))
+        return ThresholdSweep.of(self.column(0, np.uint64), self.column(1, np.uint8))
 
     @property
     def points(self) -> PointsByUser:
-        return PointsByUser.of(self.column(0, np.uint64), self.column(2, np.bool_))
+        return PointsByUser.of(self.column(0, np.uint64))
 
     def mistakes(self, v: int) -> list[int]:
         """Of 1[x < v], of each user."""
-        return [sum(known and (x < v) != y for x, y, known in user) for user in self.rows]
+        return [sum((x < v) != y for x, y in user) for user in self.rows]
 
     def inside(self, low: int, high: int) -> list[int]:
         """How many points of each user are from low to high."""
-        return [sum(known and low <= x <= high for x, _, known in user) for user in self.rows]
+        return [sum(low <= x <= high for x, _ in user) for user in self.rows]
 
 
 @st.composite
 def users(draw: st.DrawFn) -> Users:
     first, size, m = draw(st.sampled_from(EDGES)), draw(st.integers(1, 8)), draw(st.integers(1, 4))
-    example = st.tuples(st.integers(0, size - 1), st.integers(0, 1), st.booleans() | st.just(True))
+    example = st.tuples(st.integers(0, size - 1), st.integers(0, 1))
     rows = draw(st.lists(st.tuples(*[example] * m), max_size=5))
     return Users(first, size, m, tuple(rows))
 
@@ -82,7 +81,6 @@ def test_sides_count_users_with_more_points(data: Users, more: int, ends: tuple[
 @settings(deadline=None)
 @given(data=users(), more=st.integers(0, 3))
 def test_a_user_moves_each_count_by_one_at_most_and_one_way(data: Users, more: int) -> None:
-    """And a user none of whose examples count moves none."""
     for at in range(len(data.rows)):
         fewer = Users(data.first, data.size, data.m, data.rows[:at] + data.rows[at + 1 :])
         places = range(data.first, data.first + data.size + 1)
@@ -90,13 +88,11 @@ def test_a_user_moves_each_count_by_one_at_most_and_one_way(data: Users, more: i
         assert all(0 <= here.at(v) - there.at(v) <= 1 for v in places)
         sides, others = (one.points.sides(places[0], places[-1], more_than=more) for one in (data, fewer))
         assert all(0 <= sides.score(w) - others.score(w) <= 1 for w in places)
-        null = Users(data.first, data.size, data.m, (*fewer.rows, ((0, 1, False),) * data.m))
-        assert [null.sweep.users_above(more).at(v) for v in places] == [there.at(v) for v in places]
 
 
 def test_a_middle_is_drawn_from_a_domain_of_2_to_the_64() -> None:
     points = np.array([[5, 2**64 - 1], [7, 2**64 - 1]], dtype=np.uint64)
-    found = PointsByUser.of(points, np.ones((2, 2), dtype=bool)).sides(0, 2**64, more_than=0)
+    found = PointsByUser.of(points).sides(0, 2**64, more_than=0)
     assert (list(found.ends), found.scores.tolist()) == ([5, 7, 2**64 - 2, 2**64], [2, 2, 2, 2])
     drawn = [found.drawn(Decimal(1), seeded(seed)) for seed in range(20)]
     assert min(drawn) > 2**50
@@ -106,13 +102,12 @@ def test_a_middle_is_drawn_from_a_domain_of_2_to_the_64() -> None:
 def test_a_middle_has_few_users_on_either_side() -> None:
     rng = np.random.default_rng(2)
     points = rng.integers(0, 2**60, (400, 9)).astype(np.uint64)
-    sides = PointsByUser.of(points, np.ones(points.shape, dtype=bool)).sides(0, 2**60, more_than=4)
+    sides = PointsByUser.of(points).sides(0, 2**60, more_than=4)
     drawn = np.array([sides.drawn(Decimal("0.2"), seeded(seed)) / 2**60 for seed in range(30)])
     assert np.abs(drawn - 0.5).max() < 0.1
 
 
-@pytest.mark.parametrize("examples", [0, 3])
-def test_nobody_makes_no_mistake(examples: int) -> None:
-    nobody = Users(0, 5, examples, ())
+def test_nobody_makes_no_mistake() -> None:
+    nobody = Users(0, 5, 3, ())
     assert nobody.sweep.users_above(0).least(0, 5) == 0
     assert nobody.points.sides(0, 5, more_than=0).scores.tolist() == [0]

@@ -4,7 +4,7 @@ The score of w is the larger number of users with more than so many points in [l
 constant in segments, at most two of them a user and one more, so that what it costs depends on the examples alone.
 
 >>> points = np.array([[0, 1], [1, 2], [2, 2], [5, 5]], dtype=np.uint64)
->>> found = PointsByUser.of(points, np.ones((4, 2), dtype=bool)).sides(0, 6, more_than=0)
+>>> found = PointsByUser.of(points).sides(0, 6, more_than=0)
 >>> [found.score(w) for w in range(7)]
 [4, 3, 2, 3, 3, 3, 4]
 """
@@ -53,17 +53,14 @@ class Sides:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PointsByUser:
-    """The points of each user, a row each, in order; those that count nowhere stand last, as the largest. `many`: how
-    many of a row count."""
+    """The points of each user, a row each, in order."""
 
     rows: Words
-    many: Ints
 
     @classmethod
-    def of(cls, points: Words, known: npt.NDArray[np.bool_]) -> PointsByUser:
-        """Of users with one row each; examples that are not `known` count nowhere."""
-        rows = np.sort(np.where(known, points, np.uint64(LARGEST)), axis=1)
-        return cls(rows, np.count_nonzero(known, axis=1).astype(np.int64))
+    def of(cls, points: Words) -> PointsByUser:
+        """Of users with one row each."""
+        return cls(np.sort(points, axis=1))
 
     def sides(self, low: int, high: int, *, more_than: int) -> Sides:
         """The scores of the places from `low` to `high`, at most 2^64, by users with more than so many points.
@@ -71,7 +68,7 @@ class PointsByUser:
         Claim: each is max(#{i : more points in [low, w-1]}, #{i : more points in [w+1, high]}).
         Source: docs/proofs/learning_median.md, "Sides"; Li-Wang-Ye 2024, lemma 5.1."""
         first = self._below(low) + more_than
-        left = self._taken(first, first < self.many, low, high - 1)
+        left = self._taken(first, first < self.rows.shape[1], low, high - 1)
         last = self._below(high + 1) - 1 - more_than
         right = self._taken(last, last >= 0, low + 1, high)
         ends = np.unique(np.concatenate([left, right - np.uint64(1)]))
@@ -89,7 +86,7 @@ class PointsByUser:
     def _below(self, v: int) -> Ints:
         """How many points of each user are below v."""
         if v > LARGEST:
-            return self.many
+            return np.full(len(self.rows), self.rows.shape[1], dtype=np.int64)
         return np.count_nonzero(self.rows < np.uint64(v), axis=1).astype(np.int64)
 
 

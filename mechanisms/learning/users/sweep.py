@@ -4,7 +4,7 @@ The mistakes of 1[x < v] change where v passes a point of the user's, by one an 
 constant from one point that occurs to the next. What it costs depends on the examples alone, and not on the domain.
 
 >>> points, labels = np.array([[1, 4], [2, 2]], dtype=np.uint64), np.array([[1, 0], [0, 1]], dtype=np.uint8)
->>> found = ThresholdSweep.of(points, labels, np.ones((2, 2), dtype=bool)).users_above(0)
+>>> found = ThresholdSweep.of(points, labels).users_above(0)
 >>> [found.at(v) for v in range(7)]
 [2, 2, 1, 1, 1, 2, 2]
 >>> found.least(3, 6), found.least(5, 6)
@@ -24,7 +24,6 @@ from dpledger.mechanisms.learning.samples import Words
 __all__ = ["ThresholdCounts", "ThresholdSweep"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 BEYOND = 2**64
 
@@ -61,14 +60,13 @@ class ThresholdSweep:
     passed: Ints
 
     @classmethod
-    def of(cls, points: Words, labels: npt.NDArray[np.uint8], known: Mask) -> ThresholdSweep:
-        """Of users with one row each; examples that are not `known` count nowhere."""
+    def of(cls, points: Words, labels: npt.NDArray[np.uint8]) -> ThresholdSweep:
+        """Of users with one row each."""
         own = np.argsort(points, axis=1, kind="stable")
         sorted_points = np.take_along_axis(points, own, axis=1)
-        steps = np.where(known, 1 - 2 * labels.astype(np.int32), 0).astype(np.int32)
-        ones = (labels == 1) & known
-        first = np.count_nonzero(ones, axis=1).astype(np.int64)
-        running = np.cumsum(np.take_along_axis(steps, own, axis=1), axis=1, dtype=np.int32)
+        first = np.count_nonzero(labels, axis=1).astype(np.int64)
+        steps = 1 - 2 * np.take_along_axis(labels, own, axis=1).astype(np.int32)
+        running = np.cumsum(steps, axis=1, dtype=np.int32)
         running += first[:, None].astype(np.int32)
         flat = sorted_points.reshape(-1)
         order = np.argsort(flat)
