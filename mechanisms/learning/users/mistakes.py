@@ -122,7 +122,8 @@ class _OfPoints:
         rest = self.points - len(self.seen)
         counts = np.ones(len(self.seen) + 1, dtype=np.int64 if rest < 2**63 else object)
         counts[-1] = rest
-        return ErrorCounts(np.append(elsewhere + moved, elsewhere), counts, first=self.seen)
+        held = len(counts) if rest else len(self.seen)
+        return ErrorCounts(np.append(elsewhere + moved, elsewhere)[:held], counts[:held], first=self.seen)
 
 
 def _by_points(concepts: PointClass, users: Users) -> _OfPoints:
