@@ -73,8 +73,7 @@ from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
-from dpledger.mechanisms import noise
-from dpledger.mechanisms import binomial_tails
+from dpledger.mechanisms import binomial_tails, noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation

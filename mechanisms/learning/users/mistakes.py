@@ -25,14 +25,15 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
 from dpledger.mechanisms.learning.users.reading import Users
+from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
 
 __all__ = ["Mistakes", "UserClass", "mistakes_of"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-UserClass: TypeAlias = FiniteClass | PointClass
+UserClass: TypeAlias = FiniteClass | PointClass | ThresholdClass
 """The classes that users learn. Others are matrices: `FiniteClass(matrix_of(...))`."""
 
 CELLS_AT_ONCE = 2**24
@@ -60,6 +61,8 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
             return _by_matrix(concepts, users)
         case PointClass():
             return _by_points(concepts, users)
+        case ThresholdClass(points=points):
+            return _OfThresholds(points, len(users), ThresholdSweep.of(users.points, users.labels))
         case _:
             assert_never(concepts)
 
@@ -133,3 +136,19 @@ def _by_points(concepts: PointClass, users: Users) -> _OfPoints:
     np.add.at(moved, which.reshape(-1), signs)
     owners, at = np.divmod(distinct, max(1, len(seen)))
     return _OfPoints(concepts.points, ones, seen, owners, at, ones[owners] + moved)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class _OfThresholds:
+    """Between two points that occur all thresholds are alike."""
+
+    points: int
+    users: int
+    sweep: ThresholdSweep
+
+    def beyond(self, level: int) -> ErrorCounts:
+        """The counts of the sweep, and how many thresholds have each."""
+        found = self.sweep.users_above(level)
+        ends = [-1, *found.ends.tolist(), self.points]
+        lengths = np.diff(np.array(ends, dtype=np.int64 if self.points < 2**62 else object))
+        return ErrorCounts(found.counts, lengths)
