@@ -28,7 +28,6 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import moves_one_way
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.tables.binning import Binned, Binning
@@ -38,7 +37,7 @@ from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["BoostedStumps", "PrivateStumpBooster"]
@@ -118,7 +117,7 @@ class PrivateStumpBooster(RowLearner):
         """How much likelier, as a logarithm, one more step of weight makes a stump: half the epsilon of a round for a
         whole weight; all of it under add_remove and zero_out, where scores move in one direction."""
         return derived(
-            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=moves_one_way(self.relation)),
+            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=one_way(self.relation)),
             epsilon=self.epsilon,
         )
 

@@ -32,7 +32,7 @@ from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, domain_of
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts, moves_one_way
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
@@ -43,7 +43,7 @@ from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, e
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, flag, given, plain, record, tag
 
 __all__ = ["ExponentialPPACLearner"]
@@ -76,7 +76,7 @@ class ExponentialPPACLearner(RowLearner):
         if isinstance(self.concept_class, ParityClass) and self.concept_class.dimension > MOST_PARITY_BITS:
             expected = f"parities of at most {MOST_PARITY_BITS} bits: every one of them is weighed"
             raise ParameterError("concept_class", f"{self.concept_class.dimension} bits", expected)
-        if self.monotone and self.relation is not None and not moves_one_way(self.relation):
+        if self.monotone and self.relation is not None and not one_way(self.relation):
             raise RelationError(
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
@@ -99,7 +99,7 @@ class ExponentialPPACLearner(RowLearner):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if moves_one_way(self.relation) and not self.monotone:
+        if one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -148,6 +148,4 @@ class ExponentialPPACLearner(RowLearner):
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
         scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
         rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
-        passed = np.cumsum(totals)
-        more = int(np.searchsorted(passed, rank, side="right"))
-        return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
+        return counted.ranked(totals, rank)

@@ -27,7 +27,7 @@ from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
-from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
+from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
@@ -40,7 +40,7 @@ from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, e
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnosticLearner"]
@@ -65,7 +65,7 @@ class _ByScores(RowLearner):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=moves_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
