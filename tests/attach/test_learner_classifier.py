@@ -26,6 +26,8 @@ from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.parities.learners import FAIL, PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.tables.binning import Binning
@@ -240,6 +242,8 @@ LEARNERS: dict[str, tuple[Any, Binning]] = {
         RepeatedParity(dimension=PEOPLE.width, sampling_rate="0.9", mode="first_success", runs=40),
         PEOPLE,
     ),
+    "conjunction": (PrivateConjunctionLearner(PEOPLE.width, epsilon=60), PEOPLE),
+    "statistical threshold": (PrivateSQThresholdLearner(POINTS, epsilon=600), PEOPLE),
     "representation": (RealizableRepresentationLearner(representation=HASHED, epsilon=60), OF_SIXTEEN),
     "surrogates": (
         SurrogateAgnosticLearner(concept_class=PointClass(16), representation=HASHED, epsilon=60),
@@ -267,7 +271,9 @@ def test_every_learner_learns_from_a_table(name: str) -> None:
             wanted = (table["age"] >= 60) & (table["age"] < 70)
         case "parities" | "parity" | "repeated parity":
             wanted = (table["age"] >= 60) ^ (table["colour"] == "red")
-        case "thresholds" | "matrix":  # of points: the last column counts most
+        case "conjunction":
+            wanted = (table["age"] >= 60) & (table["colour"] != "red")
+        case "thresholds" | "matrix" | "statistical threshold":  # of points: the last column counts most
             wanted = table["colour"] != "blue"
         case _:
             wanted = table["age"] >= 60

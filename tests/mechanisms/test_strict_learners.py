@@ -19,6 +19,8 @@ from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.domains import NumberedPoints, RowsOfBits, are_all_inside
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample
@@ -45,6 +47,8 @@ LEARNERS: dict[str, tuple[Any, tuple[list[Any], list[Any]]]] = {
     "parity": (PrivateParityLearner(dimension=3, epsilon=1, strict=True), BITS),
     "repeated": (RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2, strict=True), BITS),
     "representation": (RealizableRepresentationLearner(representation=HASHED, epsilon=1, strict=True), POINTS),
+    "conjunction": (PrivateConjunctionLearner(3, 1, strict=True), BITS),
+    "statistical threshold": (PrivateSQThresholdLearner(16, 1, strict=True), POINTS),
     "surrogates": (
         SurrogateAgnosticLearner(concept_class=PointClass(16), representation=HASHED, epsilon=1, strict=True),
         POINTS,

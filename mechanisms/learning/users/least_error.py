@@ -30,6 +30,7 @@ from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     FiniteClass,
     OneClass,
@@ -92,6 +93,8 @@ def for_users(concepts: OneClass) -> UserClass:
             return concepts
         case ParityClass():
             raise ParameterError("concept_class", "parities", "points, thresholds or a matrix (`matrix_of(parities)`)")
+        case StumpClass():
+            raise ParameterError("concept_class", "stumps", "points, thresholds or a matrix")
         case _:
             assert_never(concepts)
 
