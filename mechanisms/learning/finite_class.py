@@ -150,6 +150,4 @@ class ExponentialPPACLearner(OneShot):
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
         scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
         rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
-        passed = np.cumsum(totals)
-        more = int(np.searchsorted(passed, rank, side="right"))
-        return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
+        return counted.ranked(totals, rank)

@@ -8,26 +8,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, in_own_context, read, round_down, subtract, text, whole
+from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
 from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["Richness", "estimator_users", "proper_users", "rounds_for"]
+__all__ = ["Richness", "estimator_plan", "estimator_users", "proper_users", "proper_users_for", "rounds_for"]
 
 HALF = Decimal("0.5")
-SLACKS = tuple(Decimal(f) / 100 for f in range(10, 50, 5))  # of the gap: what the counts of users may deviate by
+SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
 RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
-SHARES = tuple((Decimal(a), Decimal(b)) for a, b in ((".5", ".2"), (".6", ".2"), (".4", ".2"), (".5", ".3"), (".3", ".15")))
-ROUNDED = Decimal(2) ** -(GRID_BITS + 1)  # by which a threshold of the estimator may be off its middle
+SHARES = tuple(
+    (Decimal(a), Decimal(b)) for a, b in ((".5", ".2"), (".6", ".2"), (".4", ".2"), (".5", ".3"), (".3", ".15"))
+)
+ROUNDED = exact(Fraction(1, 2 ** (GRID_BITS + 1)))  # by which a threshold of the estimator may be off its middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,30 @@ def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: De
     if not found:
         raise InfeasiblePlan(f"errors {resolution} apart cannot be told on a grid of 2^-{GRID_BITS}")
     return min(found)
+
+
+def estimator_plan(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    resolution: Number,
+    epsilon: Number,
+    beta: Number,
+) -> SampleSize:
+    """How many users a `MinimumErrorEstimator` needs for its interval to hold the least error.
+
+    Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
+    width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
+    m = whole(examples, field="examples", least=1)
+    needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=(("estimate of the least error", needed),),
+        status="certified",
+        target=f"the least error within {text(width)}, but with probability {text(risk)}",
+        bound="users, least error",
+        units=_units(m),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +214,13 @@ def _plan(
         target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
         f"{text(target.beta)}",
         bound=bound,
-        units=f"users with {target.m} examples each" if target.m > 1 else "users",
+        units=_units(target.m),
         inside=inside,
     )
+
+
+def _units(m: int) -> str:
+    return f"users with {m} examples each" if m > 1 else "users"
 
 
 def _fewest(plans: Iterator[SampleSize]) -> SampleSize:
@@ -201,4 +231,4 @@ def _fewest(plans: Iterator[SampleSize]) -> SampleSize:
 
 
 def _excess(resolution: Decimal, margin: Decimal) -> Decimal:
-    return subtract(margin, -2 * resolution)
+    return add(margin, multiply(resolution, 2))
