@@ -21,6 +21,7 @@ from dpledger.audit.zoo.learning_median import MEDIANS
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.learning_tables import BOOSTED
+from dpledger.audit.zoo.learning_users import LEARNED_FROM_USERS
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
@@ -42,6 +43,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **SURROGATES,
         **MEDIANS,
         **BOOSTED,
+        **LEARNED_FROM_USERS,
     }
 )
 """Exhibits by name."""
