@@ -17,6 +17,7 @@ from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning_median import MEDIANS
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.learning_queries import QUERIED
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
@@ -42,6 +43,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **PARITIES,
         **QUERIED,
         **SURROGATES,
+        **MEDIANS,
         **BOOSTED,
         **LEARNED_FROM_USERS,
     }

@@ -131,6 +131,12 @@ if TYPE_CHECKING:
         PACContract as PACContract,
         PPACContract as PPACContract,
     )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
+    )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
         Count as Count,
@@ -376,6 +382,8 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",
