@@ -31,9 +31,10 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
+from dpledger.mechanisms.learning.domains import Domain, check_rows_of, domain_of
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
@@ -42,7 +43,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit, one_way
+from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, flag, given, plain, record, tag
 
 __all__ = ["ExponentialPPACLearner"]
@@ -74,12 +75,17 @@ class ExponentialPPACLearner(OneShot):
         if isinstance(self.concept_class, ParityClass) and self.concept_class.dimension > MOST_PARITY_BITS:
             expected = f"parities of at most {MOST_PARITY_BITS} bits: every one of them is weighed"
             raise ParameterError("concept_class", f"{self.concept_class.dimension} bits", expected)
-        if self.monotone and self.relation is not None and not one_way(self.relation):
+        if self.monotone and self.relation is not None and not moves_one_way(self.relation):
             raise RelationError(
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
             )
         _ = self.exponent
+
+    @property
+    def domain(self) -> Domain:
+        """The rows that it learns from."""
+        return domain_of(self.concept_class)
 
     @property
     def exponent(self) -> Decimal:
@@ -92,7 +98,7 @@ class ExponentialPPACLearner(OneShot):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if self.relation is not None and one_way(self.relation) and not self.monotone:
+        if moves_one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -117,11 +123,7 @@ class ExponentialPPACLearner(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample of this domain's shape."""
-        match self.concept_class:
-            case ParityClass(dimension=dimension):
-                check_sample(data, bits=dimension)
-            case _:
-                check_sample(data)
+        check_rows_of(self.domain, data)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
@@ -24,7 +25,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import error_counts
+from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
@@ -37,7 +38,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit, one_way
+from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = [
@@ -55,7 +56,7 @@ Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 Scores: TypeAlias = npt.NDArray[np.int64]
 
 
-class _ByScores(OneShot):
+class _ByScores(OneShot, ABC):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -69,7 +70,7 @@ class _ByScores(OneShot):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=moves_one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -109,12 +110,14 @@ class _ByScores(OneShot):
         """The class to be learned, where it is known and a matrix."""
         return None
 
+    @abstractmethod
     def _scores(self, data: LabeledSample) -> Scores:
-        raise NotImplementedError
+        """How bad each hypothesis is on the data."""
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {

@@ -62,7 +62,7 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
         case PointClass():
             return point_mistakes(concepts, users)
         case ThresholdClass(points=points):
-            return _OfThresholds(points, len(users), ThresholdSweep.of(users.points, users.labels))
+            return ThresholdSweep.of(points, users)
         case _:
             assert_never(concepts)
 
@@ -139,19 +139,3 @@ def point_mistakes(concepts: PointClass, users: Users) -> PointMistakes:
     np.add.at(moved, which.reshape(-1), signs)
     owners, at = np.divmod(distinct, max(1, len(seen)))
     return PointMistakes(concepts.points, ones, seen, owners, at, ones[owners] + moved)
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class _OfThresholds:
-    """Between two points that occur all thresholds are alike."""
-
-    points: int
-    users: int
-    sweep: ThresholdSweep
-
-    def beyond(self, level: int) -> ErrorCounts:
-        """The counts of the sweep, and how many thresholds have each."""
-        found = self.sweep.users_above(level)
-        ends = [-1, *found.ends.tolist(), self.points]
-        lengths = np.diff(np.array(ends, dtype=np.int64 if self.points < 2**62 else object))
-        return ErrorCounts(found.counts, lengths)
