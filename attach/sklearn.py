@@ -5,8 +5,9 @@
     model.fit(table, labels).predict(other_table)
 
 A learner says by its `domain` which rows it takes, and the table becomes those: its own binning reads the table as it
-is; numbered points are the bins of all columns together; bits are the tests of each column. Bins and classes are public
-and exist before the data: what an entry or a label is never raises, as the sample would show by it.
+is; numbered points are the bins of all columns together; bits are the tests of each column. A learner of users takes
+`fit(table, labels, units=ids)`, and as many rows of each as a unit of the scope may contribute. Bins and classes are
+public and exist before the data: what an entry or a label is never raises, as the sample would show by it.
 
 Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five times.
 Folds overlap, so nothing is saved by them. A pickled model predicts; it has no scope, and cannot be fitted. What a
@@ -45,13 +46,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpledger.errors import ParameterError
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.learning.domains import LearnsRows, rows_for
+from dpledger.mechanisms.entropy import system
+from dpledger.mechanisms.learning.domains import Domain, LearnsRows, LearnsUsers, rows_for
 from dpledger.mechanisms.learning.hypotheses import Constant, Hypothesis
-from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.users.reading import cap_users
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import word, word_positions
 from dpledger.mechanisms.protocol import Mechanism
+from dpledger.mechanisms.units import ByUnit
 from dpledger.schema import listed
 
 __all__ = ["LearnerClassifier"]
@@ -64,9 +68,9 @@ _NOT_KEPT = ("scope", "receipt_")  # by a pickle: a handle on a ledger, and what
 class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A learner of the house as a classifier of two classes.
 
-    `learner`: a mechanism that learns from rows and labels (it says so by its `domain`). `binning`: how a row of a
-    table is read. `classes`: the two labels, public; a label that is neither counts as the first. `scope`: where each
-    `fit` is released and paid for.
+    `learner`: a mechanism that learns from rows and labels (it says so by its `domain`) or from users (`user_domain`).
+    `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
+    first. `scope`: where each `fit` is released and paid for.
 
     After `fit`: `hypothesis_` (what was learned; or FAIL where the learner says so: the first class is predicted then),
     `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with nothing spent:
@@ -79,15 +83,16 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.classes = classes
         self.scope = scope
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's name
-        """Learn from a table and a column of labels: one release."""
+    def fit(self, X: Any, y: Any, units: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Learn from a table and a column of labels: one release. `units`, for learners of users and for no other: the
+        id of a user beside each row."""
         learner, binning, scope = self._checked()
         names = _two_words(self.classes)
         table, labels = _table(X), _column(y)
         self._note_columns(table, reset=True)
         binning.rows(table)
-        sample = LabeledSample(rows_for(learner.domain, binning, table), word_positions(labels, names))
-        receipt = scope.release(learner, sample)
+        rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
+        receipt = scope.release(learner, _sample(learner, rows, said, units, scope))
         self.classes_ = np.array(list(self.classes))
         self.receipt_, self.hypothesis_ = receipt, receipt.value
         return self
@@ -99,7 +104,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self._note_columns(table, reset=False)
         self.binning.rows(table)
         found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else Constant(0)
-        said: Labels = self.classes_[found.predict(rows_for(self.learner.domain, self.binning, table))]
+        said: Labels = self.classes_[found.predict(rows_for(_domain(self.learner), self.binning, table))]
         return said
 
     def _note_columns(self, table: Any, *, reset: bool) -> None:
@@ -109,7 +114,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _checked(self) -> tuple[Any, Binning, Scope]:
         """Learner, binning and scope; ParameterError for what is none."""
-        if not isinstance(self.learner, Mechanism) or not isinstance(self.learner, LearnsRows):
+        if not isinstance(self.learner, Mechanism) or not isinstance(self.learner, LearnsRows | LearnsUsers):
             raise ParameterError("learner", type(self.learner).__name__, "a learner of labelled rows, with a `domain`")
         if not isinstance(self.binning, Binning):
             raise ParameterError("binning", type(self.binning).__name__, "a Binning")
@@ -142,6 +147,23 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_KEPT} | {"scope": None}
+
+
+def _domain(learner: LearnsRows | LearnsUsers) -> Domain:
+    """What rows become for it."""
+    return learner.domain if isinstance(learner, LearnsRows) else learner.user_domain
+
+
+def _sample(learner: object, rows: Any, labels: Any, units: Any, scope: Scope) -> LabeledSample | UserSample:
+    """Rows and labels as the learner takes them: of users, as many of each as a unit may contribute, at random."""
+    if isinstance(learner, LearnsRows):
+        if units is not None:
+            raise ParameterError("units", type(units).__name__, f"none: {type(learner).__name__} learns from rows")
+        return LabeledSample(rows, labels)
+    if units is None:
+        raise ParameterError("units", "none", "the id of a user beside each row")
+    by_user = ByUnit((rows, labels), units=units)
+    return cap_users(by_user, examples=scope.unit.max_contributions, entropy=system())
 
 
 def _table(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """The rows that a learner takes: numbered points, rows of bits, or the columns of a table that have bins.
 
-Every learner of rows and labels says which by its property `domain`; so a table can be made into what it takes.
+Every learner of rows and labels says which by its property `domain`, every learner of users by `user_domain`; so a
+table can be made into what it takes.
 
 >>> from dpledger.mechanisms.learning.tables.binning import Binning
 >>> bins = Binning({0: [10, 20]}, {1: ["a"]}, source="made up")
@@ -34,6 +35,7 @@ from dpledger.mechanisms.numeric.rows import numbers
 __all__ = [
     "Domain",
     "LearnsRows",
+    "LearnsUsers",
     "NumberedPoints",
     "RowsOfBits",
     "are_all_inside",
@@ -67,6 +69,16 @@ class LearnsRows(Protocol):
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
+        ...
+
+
+@runtime_checkable
+class LearnsUsers(Protocol):
+    """A learner whose data are a UserSample."""
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
         ...
 
 

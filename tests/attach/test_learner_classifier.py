@@ -33,7 +33,10 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
+from dpledger.relations import Unit
 
 SECOND = Binning({1: [step / 4 for step in range(-20, 21)]}, source="standardised numbers")
 
@@ -303,3 +306,46 @@ def test_a_table_with_columns_in_another_order_is_refused_by_name() -> None:
     model = LearnerClassifier(learner, binning, ("no", "yes"), scope_of(100)).fit(table, ["yes"] * 20)
     with pytest.raises(ValueError, match="order"):
         model.predict(table[["age", "colour", "name"]])
+
+
+# ---- users ----------------------------------------------------------------------------------------------------------
+
+YEARS = Binning({"age": [20, 40, 60, 80]}, source="a form")
+OF_USERS: dict[str, Any] = {
+    "proper": UserLevelProperLearner.planned(ThresholdClass(YEARS.points), 20, "0.3", "0.1", epsilon=20),
+    "thresholds": UserLevelThresholdLearner(ThresholdClass(YEARS.points), epsilon=40, alpha="0.3"),
+    "rows": ExponentialPPACLearner(ThresholdClass(YEARS.points), epsilon=20),
+}
+
+
+def users_scope() -> Scope:
+    unit = Unit("user", max_contributions=20)
+    return Ledger.in_memory().scope("users", unit=unit, relation="replace_one", budget=PureDP(100))
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_learners_of_users_take_an_id_beside_each_row(name: str) -> None:
+    """A user with fewer rows than the unit may contribute is left out, one with more is cut; who learns from rows takes
+    the scope's word that there is none."""
+    rng = np.random.default_rng(4)
+    others = [] if name == "rows" else [*[900] * 50, 901]
+    ids = np.array([*np.repeat(np.arange(300), 20), *others])
+    table = pd.DataFrame({"age": rng.integers(0, 100, len(ids))})
+    labels = table["age"] < 60
+    model = LearnerClassifier(OF_USERS[name], YEARS, (False, True), users_scope())
+    with_ids = {} if name == "rows" else {"units": [f"user {id_}" for id_ in ids]}
+    model.fit(table, labels, **with_ids)
+    assert (model.predict(table) == labels).mean() > 0.99
+
+
+def test_ids_are_for_learners_of_users() -> None:
+    table = pd.DataFrame({"age": [1, 2]})
+    for name, units, told in (
+        ("rows", [1, 2], "learns from rows"),
+        ("proper", None, "id of a user"),
+        ("proper", [1], "id"),
+    ):
+        scope = users_scope()
+        with pytest.raises(ParameterError, match=told):
+            LearnerClassifier(OF_USERS[name], YEARS, (0, 1), scope).fit(table, [0, 1], units=units)
+        assert scope.spent(0).upper == 0

@@ -34,6 +34,7 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample, check_users
@@ -94,6 +95,11 @@ class ByUsers(OneShot):
     resolution: OpenProbability
     margin: OpenProbability
     share: OpenProbability
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        return NumberedPoints(for_users(self.concept_class).points)
 
     @property
     def estimator(self) -> MinimumErrorEstimator:
