@@ -196,7 +196,8 @@ def _log_share(parts: Sequence[Part], steepness: float, width: float) -> float:
 
 def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> Plan:
     """For a width of `width` times epsilon, or a little more than epsilon where that is small. Each try that was too
-    wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its share."""
+    wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
+    share."""
     where = sketch.tilt_and_window(tilt, epsilon, log_delta)
     return _plan_at(sketch, epsilon, where, width * max(epsilon, SMALL), math.log(width / sketch.runs) - tries * LESS)
 

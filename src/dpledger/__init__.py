@@ -105,6 +105,9 @@ if TYPE_CHECKING:
         Scope as Scope,
         Session as Session,
     )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
@@ -123,6 +126,12 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
     )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
+    )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
         ParityClass as ParityClass,
@@ -136,6 +145,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -374,6 +389,9 @@ _HOME = {
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -386,6 +404,8 @@ _HOME = {
         "PPACContract",
     ),
     "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

@@ -73,6 +73,9 @@ from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
+from dpledger.mechanisms import binomial_tails
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
@@ -81,13 +84,18 @@ from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLe
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
-from dpledger.mechanisms.stability.plans import counting, sgd_stability
+from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
@@ -320,7 +328,32 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners, **_queried()}
+    def tables() -> object:
+        bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
+        one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+
+    def halving() -> object:
+        plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
+        plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
+        found = plan(resolution="0.03", margin="0.07")
+        learner = partial(UserLevelThresholdLearner, ThresholdClass(1000), epsilon=THIRD, alpha="0.3")
+        one = learner(resolution="0.03", margin="0.07")
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        medians = UserLevelMedian(points=1000, epsilon=THIRD, mass="0.3")
+        told = [(each.claim(), each.parts(), each.parameters()) for each in placed]
+        return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
+
+    return {
+        "tables": tables,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+        "halving by users": halving,
+        **_queried(),
+    }
 
 
 def _queried() -> dict[str, Answer]:
@@ -378,7 +411,7 @@ def _stability_plans() -> dict[str, Answer]:
         "plan of soft labels": lambda: soft_plan(
             10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked
         ),
-        "tails": lambda: [counting.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
+        "tails": lambda: [binomial_tails.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
         "stability of descent": lambda: [
             sgd_stability.convex_first_moment(loss, 7, constant),
             sgd_stability.convex_mean_square(loss, 7, constant),
