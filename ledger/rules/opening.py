@@ -152,15 +152,13 @@ def _those(names: Sequence[str]) -> str:
 
 def _said(value: object) -> str:
     """A rule of a scope in words."""
-    match value:
-        case Unit(name=name, max_contributions=rows):
-            return f"{name} (at most {rows} row{'s' if rows > 1 else ''})"
-        case Relation():
-            return value.value
-        case tuple():
-            return " and ".join(map(str, value)) or "none"
-        case _:
-            return "none" if value is None else str(value)
+    if isinstance(value, Unit):
+        return f"{value.name} (at most {value.max_contributions} row{'s' if value.max_contributions > 1 else ''})"
+    if isinstance(value, Relation):
+        return value.value
+    if isinstance(value, tuple):
+        return " and ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def _read_allowance(allowance: object) -> Allowance | None:

@@ -123,6 +123,7 @@ def everything(scope: Scope) -> None:
     scope.reserve(laplace(), key="held")
     scope.reserve(laplace(), key="given-back").abort()
     scope.release(Once(kind="warned", run=warned), "the-output-4711", key="warned")
+    scope.charge(PureDP("0.125"), key="elsewhere", by="The ward", reason="the same patients", evidence="a letter")
 
 
 def warned(data: Any, parts: Any) -> Release[Any]:
