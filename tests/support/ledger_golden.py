@@ -163,15 +163,6 @@ def _note(book: Ledger) -> None:
     )
     book.record(Reported(digest=hashlib.sha256(b"a report").hexdigest(), schema="dpledger.report.v1"))
     book.record(Heartbeat())
-    book.scope("clinic").charge(
-        PureDP("0.125"),
-        key="registry/2026",
-        by="Head of the registry",
-        reason="The registry publishes a count of the same patients.",
-        evidence="sha256:" + "cd" * 32,
-        mechanism="registry_count",
-        library="the registry's own",
-    )
     book.scope("ward-7").end("the study is over")
     book.end("moved to a new ledger")
 
