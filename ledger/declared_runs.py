@@ -202,7 +202,7 @@ class TakesDeclaredRuns:
         steps: int | None = None,
     ) -> Request:
         run = requests.Elsewhere(
-            attested=Attestation(by=by, reason=reason, evidence=_shown(evidence)),
+            attested=Attestation(_words(by, "by"), _words(reason, "reason"), _shown(evidence)),
             mechanism=MechanismNote(mechanism, {} if parameters is None else parameters, library),
             claim=claim,
             key=key,
@@ -298,9 +298,7 @@ class DeclaredRun:
     def broke_off(self, why: str) -> Receipt[None]:
         """End the run outside of its guarantee: the full charge stands, and the record says `why`, in words that hold
         no data. Halted once it is over."""
-        if not isinstance(why, str) or not why.strip():
-            raise ParameterError("why", why, "words, not white space alone")
-        wire.check_text(why, "why")
+        _words(why, "why")
         self._home.require()
         with self._turn:
             self._require_open()
@@ -344,10 +342,16 @@ class DeclaredRun:
             self.close()
 
 
+def _words(text: object, field: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise ParameterError(field, text, "words, not white space alone")
+    return wire.check_text(text, field)
+
+
 def _shown(evidence: Evidence | None) -> str | None:
     """Words as they are; of a file, its digest."""
     if evidence is None or isinstance(evidence, str):
-        return evidence
+        return None if evidence is None else _words(evidence, "evidence")
     if not isinstance(evidence, os.PathLike):
         raise ParameterError("evidence", type(evidence).__name__, "words, or a path (pathlib.Path) of a file")
     return f"sha256:{digest_of(evidence, field='evidence')}"

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from dpledger.accounting import rules
 from dpledger.accounting.arithmetic.adding import read_at
-from dpledger.accounting.asking.claiming import promise
+from dpledger.accounting.asking.claiming import promise, require_guarantee
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
 from dpledger.accounting.pricing import outcomes
@@ -76,7 +76,10 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
     if direction is not None:
         raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
     delta = read_at(scope.budget)
-    claim = promise(outcomes.planned(parts), scope.relation, delta) if run.claim is None else run.claim
+    if run.claim is None:
+        claim = promise(outcomes.planned(parts), scope.relation, delta)
+    else:
+        claim = require_guarantee(run.claim)
     rules.check(claim, parts, scope.relation)
     failure = getattr(claim, "delta", ZERO)
     return Request(

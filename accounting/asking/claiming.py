@@ -18,10 +18,12 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
 from dpledger.decimals import round_up
-from dpledger.errors import CannotCertify, ClaimTooSmall
+from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 
-__all__ = ["promise"]
+__all__ = ["promise", "require_guarantee"]
+
+GUARANTEES = (PureDP, ApproxDP, ZCDP, GDP, RDP, BoundedRange, PrivacyCurve)
 
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of a promise: those that DP-SGD claims."""
@@ -33,7 +35,7 @@ def promise(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee:
 
     Claim: the tree keeps it: it is held against `rules.check`. Source: that of `rules.check`. Raises CannotCertify
     where no theorem gives the tree any of them."""
-    if isinstance(tree, (PureDP, ApproxDP, ZCDP, GDP, RDP, BoundedRange, PrivacyCurve)):
+    if isinstance(tree, GUARANTEES):
         return tree
     for way in (_by_sums, _by_orders, _by_profile):
         try:
@@ -44,6 +46,13 @@ def promise(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee:
         except (CannotCertify, ClaimTooSmall):
             continue
     raise CannotCertify(f"no theorem says what these parts promise at delta {delta:f}: say it, as claim=")
+
+
+def require_guarantee(claim: object) -> Guarantee:
+    """`claim`, if it is a guarantee; else ParameterError."""
+    if not isinstance(claim, GUARANTEES):
+        raise ParameterError("claim", type(claim).__name__, "a guarantee, like PureDP(1)")
+    return claim
 
 
 def _by_sums(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
