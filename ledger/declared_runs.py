@@ -66,6 +66,7 @@ Evidence = str | os.PathLike[str]
 
 DECLARED = "declared_run"
 ELSEWHERE = "elsewhere"
+MOST_STEPS = 10**12  # of a plan
 
 
 class TakesDeclaredRuns:
@@ -203,7 +204,9 @@ class TakesDeclaredRuns:
     ) -> Request:
         run = requests.Elsewhere(
             attested=Attestation(_words(by, "by"), _words(reason, "reason"), _shown(evidence)),
-            mechanism=MechanismNote(mechanism, {} if parameters is None else parameters, library),
+            mechanism=MechanismNote(
+                wire.check_id(mechanism, "mechanism"), {} if parameters is None else parameters, library
+            ),
             claim=claim,
             key=key,
             tail_delta=tail_delta,
@@ -270,7 +273,7 @@ class DeclaredRun:
         """Grant `count` more steps, durably, before any of them runs; how many are granted in all. A granted step
         counts as run. Halted, with nothing granted, beyond the plan or once the run is over; ScopeError for a run that
         was opened without `steps`."""
-        more = whole(count, field="count", least=1)
+        more = whole(count, field="count", least=1, most=MOST_STEPS)
         self._home.require()
         with self._turn:
             self._require_open()

@@ -64,7 +64,7 @@ from threads import together
 
 NAME = new_ledger_id("clinic")
 KEY, RECOVERY = SigningKey.generate(NAME), SigningKey.generate(NAME)
-WORD = {"by": "A. Smith", "reason": "the study of 2025"}
+WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025"}
 BUDGETS: dict[str, Guarantee | Filter] = {
     "pure": PureDP(5),
     "either": ApproxDP(5, "0.000001"),
@@ -96,13 +96,19 @@ def scope() -> Scope:
     return opened()
 
 
+def book_of(scope: Scope) -> Ledger:
+    book = scope._ledger
+    assert isinstance(book, Ledger)
+    return book
+
+
 def kinds(scope: Scope) -> list[str]:
     """What was appended after the scope was opened."""
-    return [entry.body.kind for entry in scope._ledger.entries()][2:]
+    return [entry.body.kind for entry in book_of(scope).entries()][2:]
 
 
 def verified(scope: Scope) -> verification.Verified:
-    return scope._ledger.verify(key=KEY.public)
+    return book_of(scope).verify(key=KEY.public)
 
 
 # ---- the gate of releases -------------------------------------------------------------------------------------------
@@ -420,7 +426,7 @@ def test_an_exception_gives_nothing_back_and_is_not_changed(
     assert caught.value is raised
     assert scope.account().sums["pure"] == (Decimal("0.5"), 0)
     assert kinds(scope) == ["reserved", "started", "committed"]
-    assert "out of memory" not in "".join(map(str, scope._ledger.entries()))
+    assert "out of memory" not in "".join(map(str, book_of(scope).entries()))
 
 
 def test_only_a_word_gives_a_charge_back_and_only_before_the_run_is_started(scope: Scope) -> None:
@@ -658,7 +664,7 @@ def test_an_exported_bundle_of_runs_elsewhere_verifies_and_no_changed_byte_of_th
     scope.charge(PureDP("0.5"), evidence="a letter", **WORD)
     with stepped(scope) as run:
         run.grant(2)
-    folder = scope._ledger.export(tmp_path / "bundle")
+    folder = book_of(scope).export(tmp_path / "bundle")
     found = bundle.verify(folder, KEY.public)
     assert [entry.body.attested for entry in found.entries if isinstance(entry.body, Reserved)] == [
         Attestation(evidence="a letter", **WORD),
@@ -674,7 +680,7 @@ def test_an_exported_bundle_of_runs_elsewhere_verifies_and_no_changed_byte_of_th
 
 
 def bodies(scope: Scope) -> list[Body]:
-    return [entry.body for entry in scope._ledger.entries()]
+    return [entry.body for entry in book_of(scope).entries()]
 
 
 def refused(changed: list[Body]) -> VerificationError:
