@@ -161,6 +161,11 @@ class ScopeAccount:
         counted = (_counted(admission) for admission in self.admissions if admission.status != "aborted")
         return readings.odometer(self.odometer_constants, self.relation, counted)
 
+    @property
+    def attested(self) -> tuple[Admission, ...]:
+        """The charges that count and are for runs that happened elsewhere: their prices rest on somebody's word."""
+        return tuple(one for one in self.admissions if one.attested is not None and one.status != "aborted")
+
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
         at its own delta, where `spent.upper` is the next float. Claim and source: those of `filters.reading`."""

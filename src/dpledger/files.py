@@ -16,6 +16,7 @@ from dpledger.errors import ParameterError
 __all__ = ["digest_of", "path_of", "place_of", "read_whole"]
 
 FILE = "the path of a file"
+BLOCK = 2**20  # bytes read at a time
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that a file system takes
 
 
@@ -58,7 +59,10 @@ def digest_of(path: str | os.PathLike[str], *, field: str = "path") -> str:
     the path, for anything that is not there, cannot be read, or is no file."""
     name = path_of(path, field)
     try:
+        digest = hashlib.sha256()
         with bounded.opened(name) as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            while block := stream.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
     except OSError as error:
         raise ParameterError(field, str(name), f"a regular file that can be read ({error.strerror})") from None

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence as Listed
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -102,7 +102,7 @@ def book_of(scope: Scope) -> Ledger:
     return book
 
 
-def kinds(scope: Scope) -> list[str]:
+def kinds(scope: Scope) -> Listed[str]:
     """What was appended after the scope was opened."""
     return [entry.body.kind for entry in book_of(scope).entries()][2:]
 
@@ -198,7 +198,7 @@ def test_nothing_begins_in_a_closed_scope(scope: Scope) -> None:
 
 
 def test_parts_are_said_as_compose_takes_them(scope: Scope) -> None:
-    said = [
+    said: list[Any] = [
         (LaplaceLaw("0.1"), 3),
         [LaplaceLaw("0.1"), (GaussianLaw(40), 2)],
         {LaplaceLaw("0.1"): 2},
@@ -208,7 +208,7 @@ def test_parts_are_said_as_compose_takes_them(scope: Scope) -> None:
     for parts in said:
         scope.charge(parts, **WORD)
     recorded = [one.parts for one in scope.releases()]
-    assert recorded[0] == recorded[2].__class__(LaplaceLaw("0.1"), times=3)  # type: ignore[call-arg]
+    assert recorded[0] == Repeated(LaplaceLaw("0.1"), times=3)
     assert recorded[1] == Sequence((LaplaceLaw("0.1"), Repeated(GaussianLaw(40), times=2)))
     assert recorded[3] == LaplaceLaw("0.1")
     verified(scope)

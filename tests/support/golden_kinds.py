@@ -248,9 +248,16 @@ def _play(scope: Scope) -> None:
 
 def _declare(scope: Scope) -> None:
     """Runs elsewhere: over, granted some of its steps, given back, refused."""
-    said = {"by": "The ward", "reason": "it reads the same patients"}
-    named = {"mechanism": "registry_count", "library": "the registry's own", "parameters": {"published": "2026"}}
-    scope.charge(PureDP("0.125"), key="elsewhere", evidence="sha256:" + "cd" * 32, **said, **named)
+    said: dict[str, Any] = {"by": "The ward", "reason": "it reads the same patients"}
+    scope.charge(
+        PureDP("0.125"),
+        key="elsewhere",
+        evidence="sha256:" + "cd" * 32,
+        mechanism="registry_count",
+        library="the registry's own",
+        parameters={"published": "2026"},
+        **said,
+    )
     plan = tree_of("repeated", EXAMPLES["repeated"])
     with scope.charging(plan, steps=4, key="elsewhere/steps", tail_delta=0, **said) as run:
         run.grant(2)
