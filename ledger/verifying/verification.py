@@ -86,8 +86,8 @@ class Verified:
 
     @property
     def attested(self) -> Mapping[int, Attestation]:
-        """By the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules is
-        verified; that it ran as its parts say is the word of whoever it names. Empty in quick."""
+        """By the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules
+        is verified; that it ran as its parts say is the word of whoever it names. Empty in quick."""
         said = ((entry.index, entry.body.attested) for entry in self.entries if isinstance(entry.body, Reserved))
         return {index: attestation for index, attestation in said if attestation is not None}
 
