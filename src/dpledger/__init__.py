@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+        UserSample as UserSample,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -121,6 +122,19 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.users.learners import (
+        UserLevelProperLearner as UserLevelProperLearner,
+    )
+    from dpledger.mechanisms.learning.users.least_error import (
+        MinErrorTest as MinErrorTest,
+        MinimumErrorEstimator as MinimumErrorEstimator,
+    )
+    from dpledger.mechanisms.learning.users.reading import (
+        cap_users as cap_users,
+    )
+    from dpledger.mechanisms.learning.users.surrogate_learner import (
+        UserLevelSurrogateLearner as UserLevelSurrogateLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -352,7 +366,7 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
-    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample", "UserSample"),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -364,6 +378,10 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.users.learners": ("UserLevelProperLearner",),
+    "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
+    "dpledger.mechanisms.learning.users.reading": ("cap_users",),
+    "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

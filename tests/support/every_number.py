@@ -79,9 +79,19 @@ from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -338,7 +348,30 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+    def of_users() -> object:
+        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
+        more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
+        plan = proper_users(ThresholdClass(1000), 30, THIRD, "0.1", epsilon=THIRD)
+        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, more, plan, plan.words()
+
+    def of_hashed_users() -> object:
+        return surrogate_users(PointClass(2**20), 30, THIRD, "0.1", epsilon=THIRD)
+
+    def estimates() -> object:
+        one = MinimumErrorEstimator(ThresholdClass(2**40), resolution="0.07", epsilon=THIRD)
+        test = MinErrorTest(PointClass(9), guess="0.2", resolution="0.07", epsilon=THIRD)
+        learner = UserLevelProperLearner(PointClass(9), epsilon=THIRD, resolution="0.07", margin="0.1", share="0.3")
+        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
+        return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
+
+    return {
+        "users": of_users,
+        "hashed users": of_hashed_users,
+        "least errors": estimates,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+    }
 
 
 def _stability_plans() -> dict[str, Answer]:
