@@ -41,7 +41,14 @@ from dpledger.number_fields import Positive
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnosticLearner"]
+__all__ = [
+    "RealizableRepresentationLearner",
+    "Representation",
+    "SurrogateAgnosticLearner",
+    "hypothesis_at",
+    "require_fit",
+    "told",
+]
 
 Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 """Hypotheses that are there before the data: drawn for a class, or any at all, as the rows of a matrix."""
@@ -96,15 +103,7 @@ class _ByScores(OneShot, ABC):
         return choose(ExponentialWeights(self.exponent), -scores, sensitivity=moved, entropy=entropy)
 
     def _hypothesis(self, place: int) -> Hypothesis:
-        match self.representation:
-            case HashedPointRepresentation():
-                return HashedPoint(self.representation, place)
-            case FiniteClass():
-                row = self.representation.matrix[place]
-                known = self._concepts is not None and bool((self._concepts.matrix == row).all(axis=1).any())
-                return Represented(self.representation, place, known)
-            case _:
-                assert_never(self.representation)
+        return hypothesis_at(self.representation, place, self._concepts)
 
     @property
     def _concepts(self) -> FiniteClass | None:
@@ -122,7 +121,7 @@ class _ByScores(OneShot, ABC):
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
-            "representation": _told(self.representation),
+            "representation": told(self.representation),
             "epsilon": self.epsilon,
             "exponent": self.exponent,
             "sensitivity": self._moved,
@@ -196,17 +195,7 @@ class SurrogateAgnosticLearner(_ByScores):
     kind: Literal["surrogate_agnostic_learner"] = tag(default="surrogate_agnostic_learner")
 
     def __post_init__(self) -> None:
-        match self.concept_class, self.representation:
-            case PointClass(points=points), HashedPointRepresentation(dimension=dimension) if points == 1 << dimension:
-                return
-            case FiniteClass(points=points), FiniteClass(points=others) if points == others:
-                return
-            case _:
-                raise ParameterError(
-                    "representation",
-                    type(self.representation).__name__,
-                    "hashed points for a class of as many points, or a matrix on the points of a matrix",
-                )
+        require_fit(self.concept_class, self.representation)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
@@ -239,7 +228,36 @@ class SurrogateAgnosticLearner(_ByScores):
         return (1 if self.relation is Relation.LABEL_FLIP else 2) * rows_of(self.unit)
 
 
-def _told(representation: Representation) -> Mapping[str, Plain]:
+def require_fit(concepts: object, representation: Representation) -> None:
+    """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
+    match concepts, representation:
+        case PointClass(points=points), HashedPointRepresentation(dimension=dimension) if points == 1 << dimension:
+            return
+        case FiniteClass(points=points), FiniteClass(points=others) if points == others:
+            return
+        case _:
+            raise ParameterError(
+                "representation",
+                type(representation).__name__,
+                "hashed points for a class of as many points, or a matrix on the points of a matrix",
+            )
+
+
+def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Hypothesis:
+    """The hypothesis at that place. `concepts`: the class to be learned, where it is known and a matrix."""
+    match representation:
+        case HashedPointRepresentation():
+            return HashedPoint(representation, place)
+        case FiniteClass():
+            row = representation.matrix[place]
+            known = concepts is not None and bool((concepts.matrix == row).all(axis=1).any())
+            return Represented(representation, place, known)
+        case _:
+            assert_never(representation)
+
+
+def told(representation: Representation) -> Mapping[str, Plain]:
+    """The representation as the record keeps it."""
     match representation:
         case HashedPointRepresentation():
             return representation.parameters()
