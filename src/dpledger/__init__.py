@@ -130,11 +130,17 @@ if TYPE_CHECKING:
         MinErrorTest as MinErrorTest,
         MinimumErrorEstimator as MinimumErrorEstimator,
     )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
     from dpledger.mechanisms.learning.users.reading import (
         cap_users as cap_users,
     )
     from dpledger.mechanisms.learning.users.surrogate_learner import (
         UserLevelSurrogateLearner as UserLevelSurrogateLearner,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -382,6 +388,8 @@ _HOME = {
     "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
     "dpledger.mechanisms.learning.users.reading": ("cap_users",),
     "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

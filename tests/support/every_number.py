@@ -86,12 +86,16 @@ from dpledger.mechanisms.learning.theory.gap import (
     gap_worst,
     mass_gap_at_least,
 )
+from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
 from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
 from dpledger.mechanisms.refinement import (
     AccuracyFirst,
@@ -364,6 +368,17 @@ def _learned_classes() -> dict[str, Answer]:
         found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
         return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
 
+    def halving() -> object:
+        plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
+        plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
+        found = plan(resolution="0.03", margin="0.07")
+        learner = partial(UserLevelThresholdLearner, ThresholdClass(1000), epsilon=THIRD, alpha="0.3")
+        one = learner(resolution="0.03", margin="0.07")
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        medians = UserLevelMedian(points=1000, epsilon=THIRD, mass="0.3")
+        told = [(each.claim(), each.parts(), each.parameters()) for each in placed]
+        return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
+
     return {
         "users": of_users,
         "hashed users": of_hashed_users,
@@ -371,6 +386,7 @@ def _learned_classes() -> dict[str, Answer]:
         "sizes of learners": sizes,
         "deviations": helpers,
         "learners of classes": learners,
+        "halving by users": halving,
     }
 
 

@@ -400,6 +400,28 @@ DOORS: dict[str, Door] = {
         of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
+    "UserLevelMedian": Door(
+        dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    ),
+    "UserLevelMedian.plan": Door(of(lambda: dpl.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
+    "UserLevelThresholdLearner": Door(
+        dpl.UserLevelThresholdLearner,
+        {
+            "concept_class": dpl.ThresholdClass(8),
+            "epsilon": 1,
+            "alpha": "0.5",
+            "beta": "0.1",
+            "comparison": "sharp",
+            "estimate_share": "0.25",
+            "median_share": "0.25",
+            "resolution": "0.05",
+            "margin": "0.1",
+        },
+        {"alpha": "alpha|margin", "estimate_share": "estimate_share|median_share", "resolution": "resolution|margin"},
+    ),
+    "UserLevelThresholdLearner.plan": Door(
+        of(lambda: dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), "plan"), {"beta": None}
+    ),
     "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
     "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),

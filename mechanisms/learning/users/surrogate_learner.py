@@ -28,6 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.error_counts import moves_one_way
 from dpledger.mechanisms.learning.represented.learners import Representation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
@@ -45,7 +46,7 @@ from dpledger.mechanisms.noise import ExponentialWeights, choose
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive
-from dpledger.relations import Relation, Unit, one_way
+from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, record, tag
 
 __all__ = ["UserLevelSurrogateLearner"]
@@ -152,7 +153,7 @@ class UserLevelSurrogateLearner(ByUsers):
                     beta,
                     epsilon=self.epsilon,
                     share=self.share,
-                    monotone=one_way(self.relation),
+                    monotone=moves_one_way(self.relation),
                     moved=self._moved,
                     resolution=self.resolution,
                     margin=self.margin,
