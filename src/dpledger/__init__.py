@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+        UserSample as UserSample,
     )
     from dpledger.mechanisms.learning.tables.binning import (
         Binning as Binning,
@@ -149,8 +150,21 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
     )
+    from dpledger.mechanisms.learning.users.learners import (
+        UserLevelProperLearner as UserLevelProperLearner,
+    )
+    from dpledger.mechanisms.learning.users.least_error import (
+        MinErrorTest as MinErrorTest,
+        MinimumErrorEstimator as MinimumErrorEstimator,
+    )
     from dpledger.mechanisms.learning.users.median import (
         UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.reading import (
+        cap_users as cap_users,
+    )
+    from dpledger.mechanisms.learning.users.surrogate_learner import (
+        UserLevelSurrogateLearner as UserLevelSurrogateLearner,
     )
     from dpledger.mechanisms.learning.users.thresholds import (
         UserLevelThresholdLearner as UserLevelThresholdLearner,
@@ -392,10 +406,10 @@ _HOME = {
     "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
-    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
     "dpledger.mechanisms.learning.tables.binning": ("Binning",),
     "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
     "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample", "UserSample"),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -408,6 +422,10 @@ _HOME = {
         "PPACContract",
     ),
     "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.learners": ("UserLevelProperLearner",),
+    "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
+    "dpledger.mechanisms.learning.users.reading": ("cap_users",),
+    "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (

@@ -16,6 +16,10 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.users.mistakes import mistakes_of
+from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import Constant, majority
@@ -125,6 +129,25 @@ def spread(_: object, rng: np.random.Generator) -> float:
 
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
+
+
+OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "epsilon": 1, "resolution": "0.1", "margin": "0.1", "share": "0.5"
+}  # fmt: skip
+PLANNED_OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "examples": 3, "alpha": "0.3", "beta": "0.3", "epsilon": 1, "share": "0.5"
+}  # fmt: skip
+
+
+def no_mistakes() -> object:
+    """Two users, right by a threshold."""
+    users = users_of(dpl.UserSample(np.zeros((2, 1)), np.ones((2, 1))), 8)
+    return mistakes_of(dpl.ThresholdClass(8), users)
+
+
+def hashed_users() -> object:
+    """A learner of users by hashed points."""
+    return dpl.UserLevelSurrogateLearner.planned(dpl.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1)
 
 
 def of(make: Callable[[], object], method: str) -> Callable[..., object]:
@@ -471,6 +494,45 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
+    "cap_users": Door(
+        dpl.cap_users,
+        {"data": dpl.ByUnit(([1, 2], [1, 0]), ["a", "a"]), "examples": 1, "entropy": seeded(1)},
+        left={"entropy": "a source of random words"},
+    ),
+    "MinErrorTest": Door(
+        dpl.MinErrorTest,
+        {"concept_class": dpl.ThresholdClass(8), "guess": "0.2", "resolution": "0.1", "epsilon": 1},
+    ),
+    "MinimumErrorEstimator": Door(
+        dpl.MinimumErrorEstimator,
+        {"concept_class": dpl.ThresholdClass(8), "resolution": "0.1", "epsilon": 1, "below_half": False},
+    ),
+    "MinimumErrorEstimator.plan": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "plan"), {"beta": "0.1"}
+    ),
+    "MinimumErrorEstimator.searched": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "searched"),
+        {"mistakes": no_mistakes(), "entropy": seeded(1)},
+        left={"mistakes": "what users were counted by", "entropy": "a source of random words"},
+    ),
+    "UserLevelProperLearner": Door(dpl.UserLevelProperLearner, OF_USERS),
+    "UserLevelProperLearner.planned": Door(dpl.UserLevelProperLearner.planned, PLANNED_OF_USERS),
+    "UserLevelProperLearner.plan": Door(of(lambda: dpl.UserLevelProperLearner(**OF_USERS), "plan"), {"beta": "0.1"}),
+    "UserLevelSurrogateLearner": Door(
+        dpl.UserLevelSurrogateLearner,
+        {
+            **OF_USERS,
+            "concept_class": dpl.PointClass(2**40),
+            "representation": HashedPointRepresentation(dimension=40, bits=9, a="0.1", seed=1),
+        },
+        {"concept_class": "concept_class|representation"},
+    ),
+    "UserLevelSurrogateLearner.planned": Door(
+        dpl.UserLevelSurrogateLearner.planned,
+        {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+    ),
+    "UserLevelSurrogateLearner.plan": Door(of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 HALF = Decimal("0.5")
+MOST_EXAMPLES = 10**9  # of a user
 SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
 RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
 SHARES = tuple(
@@ -102,7 +103,7 @@ def estimator_plan(
 
     Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
     width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
-    m = whole(examples, field="examples", least=1)
+    m = whole(examples, field="examples", least=1, most=MOST_EXAMPLES)
     needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
     return SampleSize(
         needed=needed,
@@ -182,7 +183,7 @@ def _target(
         exponent = round_down(choosing / (moved if monotone else 2 * moved))
     return _Target(
         richness=Richness.of(concepts),
-        m=whole(examples, field="examples", least=1),
+        m=whole(examples, field="examples", least=1, most=MOST_EXAMPLES),
         alpha=open_unit(alpha, "alpha"),
         beta=open_unit(beta, "beta"),
         estimating=estimating,
