@@ -26,11 +26,13 @@ from dpledger.mechanisms.learning.theory.concepts import (
     PointClass,
     ThresholdClass,
 )
-from dpledger.mechanisms.learning.theory.sizes import occam, one_sided, private_agnostic, private_occam
+from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
 
 __all__ = ["Compared", "compare_private_nonprivate"]
+
+NO_PRIVACY = 10**9  # the exponent with which the choice is that of the fewest errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ def compare_private_nonprivate(
     ]
     size = concepts.size
     if agnostic:
-        free = private_agnostic(size, open_unit(alpha, "alpha"), alpha, beta).needed
+        free = agnostic_plan(concepts, NO_PRIVACY, alpha, beta).needed
         rows = [Compared("without privacy", free, "proved", "fewest errors")]
-        made = [(name, private_agnostic(size, rate, alpha, beta)) for name, rate in weights]
+        made = [(name, agnostic_plan(concepts, rate, alpha, beta)) for name, rate in weights]
     else:
         rows = [_without_privacy(concepts, alpha, beta)]
         made = [(name, private_occam(size, rate, alpha, beta)) for name, rate in weights]
