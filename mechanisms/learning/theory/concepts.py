@@ -37,6 +37,7 @@ __all__ = [
     "ThresholdClass",
     "class_from",
     "described",
+    "known_vc",
     "matrix_from",
     "matrix_of",
     "vc_of",
@@ -233,6 +234,17 @@ def vc_of(concepts: PointClass | ThresholdClass | ParityClass) -> int:
             return 1
         case ParityClass():
             return concepts.dimension
+        case _:
+            assert_never(concepts)
+
+
+def known_vc(concepts: ConceptClass) -> int | None:
+    """The VC dimension; None of a matrix, for which to find it may take longer than to learn."""
+    match concepts:
+        case FiniteClass():
+            return None
+        case PointClass() | ThresholdClass() | ParityClass():
+            return vc_of(concepts)
         case _:
             assert_never(concepts)
 

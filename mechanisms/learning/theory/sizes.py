@@ -15,19 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 from decimal import Decimal, localcontext
-from typing import assert_never
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.concepts import (
-    ConceptClass,
-    FiniteClass,
-    ParityClass,
-    PointClass,
-    ThresholdClass,
-    vc_of,
-)
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, ThresholdClass, known_vc
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, natural_log, smallest, uc_one
 from dpledger.mechanisms.plan import open_unit
 
@@ -141,17 +133,10 @@ def agnostic_plan(concepts: ConceptClass, exponent: Number, alpha: Number, beta:
     others beside.
 
     Claim: as `private_agnostic` and `plan_item_proper`, each of which holds."""
-    match concepts:
-        case FiniteClass():
-            vc = None  # to find it may take longer than to learn
-        case PointClass() | ThresholdClass() | ParityClass():
-            vc = vc_of(concepts)
-        case _:
-            assert_never(concepts)
     thresholds = isinstance(concepts, ThresholdClass)
     plans = (
         private_agnostic(concepts.size, exponent, alpha, beta),
-        plan_item_proper(concepts.size, exponent, alpha, beta, vc=vc, thresholds=thresholds),
+        plan_item_proper(concepts.size, exponent, alpha, beta, vc=known_vc(concepts), thresholds=thresholds),
     )
     best = min(plans, key=lambda plan: plan.needed)
     return dataclasses.replace(best, others=tuple((plan.bound, plan.needed) for plan in plans if plan is not best))
