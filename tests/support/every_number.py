@@ -73,7 +73,7 @@ from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
-from dpledger.mechanisms import noise
+from dpledger.mechanisms import binomial_tails, noise
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
@@ -98,7 +98,7 @@ from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
 from dpledger.mechanisms.stability.labels.partitions import bins_of_width
 from dpledger.mechanisms.stability.labels.soft import SoftLabels
-from dpledger.mechanisms.stability.plans import counting, sgd_stability
+from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
@@ -358,7 +358,7 @@ def _stability_plans() -> dict[str, Answer]:
         "plan of soft labels": lambda: soft_plan(
             10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked
         ),
-        "tails": lambda: [counting.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
+        "tails": lambda: [binomial_tails.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
         "stability of descent": lambda: [
             sgd_stability.convex_first_moment(loss, 7, constant),
             sgd_stability.convex_mean_square(loss, 7, constant),
