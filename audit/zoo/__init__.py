@@ -17,6 +17,7 @@ from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning_clipped import CLIPPED
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.selection import SELECTED
@@ -38,6 +39,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **LEARNED_CLASSES,
         **PARITIES,
         **SURROGATES,
+        **CLIPPED,
     }
 )
 """Exhibits by name."""

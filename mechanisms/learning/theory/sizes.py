@@ -26,6 +26,7 @@ from dpledger.mechanisms.plan import open_unit
 __all__ = [
     "agnostic_plan",
     "blumer_size",
+    "class_size",
     "least_size",
     "occam",
     "one_sided",
@@ -70,7 +71,7 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
 
     Claim: ln(|C|/beta) / (l alpha - l^2/2) records, l = min(exponent, alpha). Source: docs/proofs/learning_pac.md,
     "Agnostic"."""
-    count, rate = _size(size), _exponent(exponent)
+    count, rate = class_size(size), _exponent(exponent)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, rate)):
         logarithm = outward.ln(count / risk)
@@ -99,7 +100,7 @@ def plan_item_proper(
     Claim: with a1 + a2 + a3 = alpha the largest of uc(a1, beta/3), ln(3/beta)/(2 a2^2) and ln(3|C|/beta)/(exponent a3)
     records; the parts of alpha are chosen on a grid of alpha/20. `vc`: the dimension, where it is known; `thresholds`:
     of 1[x < u]. Source: docs/proofs/learning_pac.md, "Agnostic, at once"; Li-Wang-Ye 2024, theorem 3.4 with H = C."""
-    count, rate = _size(size), _exponent(exponent)
+    count, rate = class_size(size), _exponent(exponent)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, rate)):
         third, logarithm = round_down(risk / 3), outward.ln(3 / risk)
@@ -200,7 +201,7 @@ def least_size(vc: int, alpha: Number, beta: Number) -> Decimal:
 
 def _consistent(size: int, exponent: Decimal | None, alpha: Number, beta: Number) -> int:
     """ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent))."""
-    count, target, risk = _size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    count, target, risk = class_size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, *(() if exponent is None else (exponent,)))):
         seen = target if exponent is None else target * -_expm1(exponent)
         return ceiling(outward.ln(count / risk) / -outward.ln1p(-seen))
@@ -229,8 +230,12 @@ def _above_best(error: Decimal, risk: Decimal) -> str:
     return f"an error of at most {text(error)} above the best of the class, but with probability {text(risk)}"
 
 
-def _size(size: int) -> int:
-    return whole(size, field="size", least=1, most=MOST_CONCEPTS)
+def class_size(size: int) -> int:
+    """How many concepts: from 1 to 2^(2^20)."""
+    many = whole(size, field="size", least=1)
+    if many > MOST_CONCEPTS:
+        raise ParameterError("size", f"a number of {many.bit_length()} bits", "at most 2^(2^20)")
+    return many
 
 
 def _dimension(vc: int) -> int:
