@@ -1,4 +1,4 @@
-"""The clipped comparisons of the zoo: each true loss again, from the learner's own scores; the auditor finds the fault."""
+"""Clipped comparisons of the zoo: each true loss again, from the learner's own scores; the auditor finds the fault."""
 
 from __future__ import annotations
 
