@@ -65,6 +65,13 @@ class ErrorCounts:
         before = int(self.counts[:segment].sum()) + rank - (int(passed[which - 1]) if which else 0)
         return self.place(before)
 
+    def ranked(self, totals: npt.NDArray[Any], rank: int) -> int:
+        """The place in the class of concept number `rank` of all, those with the fewest errors first; `totals`: what
+        `by_errors` says."""
+        passed = np.cumsum(totals)
+        more = int(np.searchsorted(passed, rank, side="right"))
+        return self.member(self.least + more, rank - (int(passed[more - 1]) if more else 0))
+
     def place(self, found: int) -> int:
         """The place in the class of the concept that is number `found` of all segments in a row."""
         if self.first is None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, flag, given, plain, record, tag
 
 __all__ = ["ExponentialPPACLearner"]
@@ -74,7 +74,7 @@ class ExponentialPPACLearner(OneShot):
         if isinstance(self.concept_class, ParityClass) and self.concept_class.dimension > MOST_PARITY_BITS:
             expected = f"parities of at most {MOST_PARITY_BITS} bits: every one of them is weighed"
             raise ParameterError("concept_class", f"{self.concept_class.dimension} bits", expected)
-        if self.monotone and self.relation is not None and not _one_way(self.relation):
+        if self.monotone and self.relation is not None and not one_way(self.relation):
             raise RelationError(
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
@@ -92,7 +92,7 @@ class ExponentialPPACLearner(OneShot):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if self.relation is not None and _one_way(self.relation) and not self.monotone:
+        if self.relation is not None and one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -151,17 +151,4 @@ class ExponentialPPACLearner(OneShot):
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
         scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
         rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
-        passed = np.cumsum(totals)
-        more = int(np.searchsorted(passed, rank, side="right"))
-        return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
-
-
-def _one_way(relation: Relation) -> bool:
-    """Whether between neighbours all errors move in one direction."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
-            return False
-        case _:
-            assert_never(relation)
+        return counted.ranked(totals, rank)

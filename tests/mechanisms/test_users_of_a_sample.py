@@ -50,6 +50,7 @@ def test_the_count_of_each_concept_is_that_of_its_definition(concepts: UserClass
             sum(int((row[sample.x[i]] != sample.y[i]).sum() > level) for i in range(n)) for row in matrix_of(concepts)
         ]
         assert spelt_out(concepts, sample, level) == defined
+        assert mistakes_of(concepts, users_of(sample, concepts.points)).beyond(level).least == min(defined)
 
 
 @pytest.mark.parametrize("concepts", [PointClass(2**64), ThresholdClass(2**64)], ids=str)

@@ -52,7 +52,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnosticLearner"]
@@ -79,7 +79,7 @@ class _ByScores(OneShot):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -304,17 +304,6 @@ class SurrogateAgnosticLearner(_ByScores):
     def _moved(self) -> int:
         once = self._proper or self.relation is Relation.LABEL_FLIP
         return (1 if once else 2) * rows_of(self.unit)
-
-
-def _one_way(relation: Relation | None) -> bool:
-    """Whether all scores move in one direction between neighbours."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
-            return False
-        case _:
-            assert_never(relation)
 
 
 def check_listed(representation: Representation) -> None:

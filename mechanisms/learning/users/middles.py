@@ -23,12 +23,12 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import Words
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose
 
-__all__ = ["PointsByUser", "Sides"]
+__all__ = ["MOVED", "PointsByUser", "Sides"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 LARGEST = 2**64 - 1
-_MOVED = Sensitivity(1, "linf", "a user is in each of the two counts once or not at all")
+MOVED = "a user is in each of the two counts once or not at all"
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -48,7 +48,8 @@ class Sides:
         starts = [self.low, *(end + 1 for end in self.ends[:-1])]
         counts = [end - start + 1 for start, end in zip(starts, self.ends, strict=True)]
         law = ExponentialWeights(exponent)
-        return self.low + choose(law, -self.scores, sensitivity=_MOVED, entropy=entropy, counts=counts)
+        one = Sensitivity(1, "linf", MOVED)
+        return self.low + choose(law, -self.scores, sensitivity=one, entropy=entropy, counts=counts)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -2,7 +2,7 @@
 
     a_i(f) = the mistakes of user i by f;  K(f) = how many users have a_i(f) > level
 
-One user moves every K by at most one, whatever his examples are: all in one direction where he is added or removed.
+One user moves every K by at most one, whatever the examples are: all in one direction where the user is added or removed.
 Whole numbers alone, so that the order of users cannot matter. Null users count nowhere.
 
 >>> from dpledger.mechanisms.learning.users.reading import users_of
@@ -99,7 +99,7 @@ def _by_matrix(concepts: FiniteClass, users: Users) -> _OfMatrix:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class _OfPoints:
-    """`ones`: of each user; and of each pair of a user and a point of his, `owners`, the place `at` of the point in
+    """`ones`: of each user; and of each pair of a user and a point that the user has, `owners`, the place `at` of the point in
     `seen` and the user's `mistakes` by it."""
 
     points: int
@@ -114,7 +114,7 @@ class _OfPoints:
         return len(self.ones)
 
     def beyond(self, level: int) -> ErrorCounts:
-        """Of a point that is not a user's, his mistakes are his ones."""
+        """By a point that a user does not have, the mistakes are the user's ones."""
         elsewhere = int((self.ones > level).sum())
         change = (self.mistakes > level).astype(np.int64) - (self.ones[self.owners] > level)
         moved = np.zeros(len(self.seen), dtype=np.int64)
@@ -122,7 +122,8 @@ class _OfPoints:
         rest = self.points - len(self.seen)
         counts = np.ones(len(self.seen) + 1, dtype=np.int64 if rest < 2**63 else object)
         counts[-1] = rest
-        return ErrorCounts(np.append(elsewhere + moved, elsewhere), counts, first=self.seen)
+        held = len(counts) if rest else len(self.seen)
+        return ErrorCounts(np.append(elsewhere + moved, elsewhere)[:held], counts[:held], first=self.seen)
 
 
 def _by_points(concepts: PointClass, users: Users) -> _OfPoints:

@@ -1,6 +1,6 @@
-"""Users and their examples, each user read by himself.
+"""Users and their examples, each user read alone.
 
-A user counts if all of his examples are known; one of whom an example is no number is the null user, who counts
+A user counts if all the examples are known; one of whom an example is no number is the null user, who counts
 nowhere, and neither among the users. Users with more or with fewer examples than the others come from rows with an id
 by `cap_users`.
 
@@ -62,7 +62,7 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
     """`examples` of each user's rows at random; users with fewer are left out, as the null user.
 
     `data`: rows that are a pair (x, y) of columns, and the id of a user beside each. What is kept of a user depends on
-    his rows alone. ParameterError for anything else. A user who is left out counts nowhere, so that under replace_one
+    that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere, so that under replace_one
     the number of rows of the result, which may differ between neighbours, is not to be shown."""
     many = whole(examples, field="examples", least=1)
     if not (isinstance(data, ByUnit) and isinstance(data.rows, tuple) and len(data.rows) == 2):

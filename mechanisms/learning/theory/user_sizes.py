@@ -1,0 +1,234 @@
+"""How many users are enough to learn from, each with m examples.
+
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> proper_users(ThresholdClass(1024), 100, "0.1", "0.1", epsilon=1).needed
+1099
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
+from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, uc_one
+from dpledger.mechanisms.plan import open_unit
+
+__all__ = ["Richness", "estimator_plan", "estimator_users", "proper_users", "proper_users_for", "rounds_for"]
+
+HALF = Decimal("0.5")
+SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
+RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
+SHARES = tuple(
+    (Decimal(a), Decimal(b)) for a, b in ((".5", ".2"), (".6", ".2"), (".4", ".2"), (".5", ".3"), (".3", ".15"))
+)
+ROUNDED = exact(Fraction(1, 2 ** (GRID_BITS + 1)))  # by which a threshold of the estimator may be off its middle
+
+
+@dataclass(frozen=True, slots=True)
+class Richness:
+    """What is known of a class: ln |C|, and its VC dimension where there is a formula for it."""
+
+    size: int
+    vc: int | None
+
+    @classmethod
+    def of(cls, concepts: FiniteClass | PointClass | ThresholdClass) -> Richness:
+        """Of a class."""
+        return cls(concepts.size, None if isinstance(concepts, FiniteClass) else vc_of(concepts))
+
+    def deviation(self, slack: Decimal, failure: Decimal, *, levels: int, m: int, more: int = 0) -> int:
+        """How many users keep the frequencies of all concepts, at each of so many levels, within `slack`; `more`: the
+        further events of the union."""
+        return uc_one(slack, failure, ln_card=natural_log(self.size + more), vc=self.vc, mult=levels, m=m)
+
+
+def rounds_for(resolution: Decimal) -> int:
+    """ceil(log2(1/resolution)): how often [0, 1] is halved until it is no wider."""
+    return max(1, (math.ceil(1 / Fraction(resolution)) - 1).bit_length())
+
+
+def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> int:
+    """How many users the search for the least error needs, to be within `resolution` but with probability `failure`.
+
+    Claim: max of the deviation of all concepts within s, at any of min(m, 2^T - 1) levels, and of T tests of noise
+    within n (Gamma/2 - s), for the best of some s < Gamma/2. Published bounds leave the levels out, which depend on the
+    data through the search. Source: docs/proofs/learning_users.md, section 3; Li-Wang-Ye 2024, lemma 4.5."""
+    gap, rounds = gap_worst(m, resolution), rounds_for(resolution)
+    levels = min(m, 2**rounds - 1)
+    with localcontext(outward.context(resolution, epsilon, failure)):
+        half, noise = round_down(failure / 2), outward.ln(2 * rounds / failure) * rounds / epsilon
+        found = [
+            max(
+                richness.deviation(round_down(share * gap), half, levels=levels, m=m, more=1),
+                ceiling(noise / (gap / 2 - share * gap - ROUNDED)),
+            )
+            for share in SLACKS
+            if round_down(share * gap) > 0 and gap / 2 - share * gap > ROUNDED
+        ]
+    if not found:
+        raise InfeasiblePlan(f"errors {resolution} apart cannot be told on a grid of 2^-{GRID_BITS}")
+    return min(found)
+
+
+def estimator_plan(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    resolution: Number,
+    epsilon: Number,
+    beta: Number,
+) -> SampleSize:
+    """How many users a `MinimumErrorEstimator` needs for its interval to hold the least error.
+
+    Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
+    width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
+    m = whole(examples, field="examples", least=1)
+    needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=(("estimate of the least error", needed),),
+        status="certified",
+        target=f"the least error within {text(width)}, but with probability {text(risk)}",
+        bound="users, least error",
+        units=_units(m),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What a plan is for."""
+
+    richness: Richness
+    m: int
+    alpha: Decimal
+    beta: Decimal
+    estimating: Decimal
+    exponent: Decimal
+
+
+def proper_users(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number = HALF,
+    monotone: bool = False,
+) -> SampleSize:
+    """How many users a `UserLevelProperLearner` needs, with the resolution and the margin that ask for the fewest.
+
+    `share`: of epsilon, for the estimate of the least error. `monotone`: the relation is add_remove or zero_out.
+    Claim: an error of at most alpha above the best of the class but with probability beta, if `gap_worst` is what it is
+    certified to be. Source: docs/proofs/learning_users.md, section 4."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
+    return _fewest(_proper_plans(target))
+
+
+def proper_users_for(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number,
+    monotone: bool,
+    resolution: Decimal,
+    margin: Decimal,
+) -> SampleSize:
+    """As `proper_users`, for a resolution and a margin that are there: alpha is 2 resolution + margin."""
+    alpha = _excess(resolution, margin)
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
+    return _fewest(_proper_at(target, resolution, margin))
+
+
+def _target(
+    concepts: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    epsilon: Number,
+    share: Number,
+    *,
+    monotone: bool,
+) -> _Target:
+    loss, part = read(epsilon, field="epsilon"), open_unit(share, "share")
+    if not loss > 0:
+        raise ParameterError("epsilon", loss, "a number above 0")
+    with localcontext(outward.context(loss, part)):
+        estimating, choosing = round_down(loss * part), round_down(loss - loss * part)
+        exponent = choosing if monotone else round_down(choosing / 2)
+    return _Target(
+        richness=Richness.of(concepts),
+        m=whole(examples, field="examples", least=1),
+        alpha=open_unit(alpha, "alpha"),
+        beta=open_unit(beta, "beta"),
+        estimating=estimating,
+        exponent=exponent,
+    )
+
+
+def _proper_plans(target: _Target) -> Iterator[SampleSize]:
+    for part in RESOLUTIONS:
+        resolution = round_down(part * Fraction(target.alpha))
+        yield from _proper_at(target, resolution, round_down(Fraction(target.alpha) - 2 * Fraction(resolution)))
+
+
+def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterator[SampleSize]:
+    gap, m, richness = gap_worst(target.m, margin), target.m, target.richness
+    levels = min(m, 2 ** rounds_for(resolution))
+    quarter = round_down(Fraction(target.beta) / 4)
+    try:
+        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
+    except InfeasiblePlan:
+        return
+    for best, empirical in SHARES:
+        with localcontext(outward.context(target.beta, target.exponent, gap)):
+            deviation, choice = best * gap, (1 - best - empirical) * gap
+            terms = (
+                ("estimate of the least error", estimating),
+                ("deviation of all concepts", richness.deviation(round_down(deviation), quarter, levels=levels, m=m)),
+                ("deviation of the best", ceiling(outward.ln(4 * levels / target.beta) / (2 * (empirical * gap) ** 2))),
+                ("choice", ceiling(outward.ln(4 * richness.size / target.beta) / (target.exponent * choice))),
+            )
+        yield _plan(target, terms, "users, proper", (("resolution", resolution), ("margin", margin)))
+
+
+def _plan(
+    target: _Target, terms: tuple[tuple[str, int], ...], bound: str, inside: tuple[tuple[str, Decimal], ...]
+) -> SampleSize:
+    needed = max(needed for _, needed in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="certified",
+        target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
+        f"{text(target.beta)}",
+        bound=bound,
+        units=_units(target.m),
+        inside=inside,
+    )
+
+
+def _units(m: int) -> str:
+    return f"users with {m} examples each" if m > 1 else "users"
+
+
+def _fewest(plans: Iterator[SampleSize]) -> SampleSize:
+    found = min(plans, key=lambda plan: plan.needed, default=None)
+    if found is None:
+        raise InfeasiblePlan("no resolution tells the errors apart")
+    return found
+
+
+def _excess(resolution: Decimal, margin: Decimal) -> Decimal:
+    return add(margin, multiply(resolution, 2))
