@@ -11,13 +11,14 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.users.middles import PointsByUser
+from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
 
 EDGES = [0, 2**60 - 5, 2**64 - 12]
 
 
 @dataclass(frozen=True)
-class Users:
+class Held:
     """Users of m examples on `size` points from `first` on; an example is (point, label)."""
 
     first: int
@@ -32,7 +33,7 @@ class Users:
 
     @property
     def sweep(self) -> ThresholdSweep:
-        return ThresholdSweep.of(self.column(0, np.uint64), self.column(1, np.uint8))
+        return ThresholdSweep.of(self.first + self.size, Users(self.column(0, np.uint64), self.column(1, np.uint8)))
 
     @property
     def points(self) -> PointsByUser:
@@ -48,16 +49,16 @@ class Users:
 
 
 @st.composite
-def users(draw: st.DrawFn) -> Users:
+def users(draw: st.DrawFn) -> Held:
     first, size, m = draw(st.sampled_from(EDGES)), draw(st.integers(1, 8)), draw(st.integers(1, 4))
     example = st.tuples(st.integers(0, size - 1), st.integers(0, 1))
     rows = draw(st.lists(st.tuples(*[example] * m), max_size=5))
-    return Users(first, size, m, tuple(rows))
+    return Held(first, size, m, tuple(rows))
 
 
 @settings(deadline=None)
 @given(data=users(), more=st.integers(0, 4))
-def test_the_sweep_counts_users_with_more_mistakes(data: Users, more: int) -> None:
+def test_the_sweep_counts_users_with_more_mistakes(data: Held, more: int) -> None:
     found = data.sweep.users_above(more)
     dense = [sum(a > more for a in data.mistakes(v)) for v in range(data.size + 1)]
     assert [found.at(data.first + v) for v in range(data.size + 1)] == dense
@@ -68,7 +69,7 @@ def test_the_sweep_counts_users_with_more_mistakes(data: Users, more: int) -> No
 
 @settings(deadline=None)
 @given(data=users(), more=st.integers(0, 3), ends=st.tuples(st.integers(0, 8), st.integers(0, 8)))
-def test_sides_count_users_with_more_points(data: Users, more: int, ends: tuple[int, int]) -> None:
+def test_sides_count_users_with_more_points(data: Held, more: int, ends: tuple[int, int]) -> None:
     low, high = sorted(min(end, data.size) for end in ends)
     found = data.points.sides(data.first + low, data.first + high, more_than=more)
     for w in range(low, high + 1):
@@ -80,9 +81,9 @@ def test_sides_count_users_with_more_points(data: Users, more: int, ends: tuple[
 
 @settings(deadline=None)
 @given(data=users(), more=st.integers(0, 3))
-def test_a_user_moves_each_count_by_one_at_most_and_one_way(data: Users, more: int) -> None:
+def test_a_user_moves_each_count_by_one_at_most_and_one_way(data: Held, more: int) -> None:
     for at in range(len(data.rows)):
-        fewer = Users(data.first, data.size, data.m, data.rows[:at] + data.rows[at + 1 :])
+        fewer = Held(data.first, data.size, data.m, data.rows[:at] + data.rows[at + 1 :])
         places = range(data.first, data.first + data.size + 1)
         here, there = (one.sweep.users_above(more) for one in (data, fewer))
         assert all(0 <= here.at(v) - there.at(v) <= 1 for v in places)
@@ -108,6 +109,6 @@ def test_a_middle_has_few_users_on_either_side() -> None:
 
 
 def test_nobody_makes_no_mistake() -> None:
-    nobody = Users(0, 5, 3, ())
+    nobody = Held(0, 5, 3, ())
     assert nobody.sweep.users_above(0).least(0, 5) == 0
     assert nobody.points.sides(0, 5, more_than=0).scores.tolist() == [0]

@@ -62,7 +62,7 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
         case PointClass():
             return _by_points(concepts, users)
         case ThresholdClass(points=points):
-            return _OfThresholds(points, len(users), ThresholdSweep.of(users.points, users.labels))
+            return ThresholdSweep.of(points, users)
         case _:
             assert_never(concepts)
 
@@ -137,19 +137,3 @@ def _by_points(concepts: PointClass, users: Users) -> _OfPoints:
     np.add.at(moved, which.reshape(-1), signs)
     owners, at = np.divmod(distinct, max(1, len(seen)))
     return _OfPoints(concepts.points, ones, seen, owners, at, ones[owners] + moved)
-
-
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class _OfThresholds:
-    """Between two points that occur all thresholds are alike."""
-
-    points: int
-    users: int
-    sweep: ThresholdSweep
-
-    def beyond(self, level: int) -> ErrorCounts:
-        """The counts of the sweep, and how many thresholds have each."""
-        found = self.sweep.users_above(level)
-        ends = [-1, *found.ends.tolist(), self.points]
-        lengths = np.diff(np.array(ends, dtype=np.int64 if self.points < 2**62 else object))
-        return ErrorCounts(found.counts, lengths)
