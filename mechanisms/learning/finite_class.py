@@ -31,9 +31,10 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import Domain, check_rows_of, domain_of
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
@@ -82,6 +83,11 @@ class ExponentialPPACLearner(OneShot):
         _ = self.exponent
 
     @property
+    def domain(self) -> Domain:
+        """The rows that it learns from."""
+        return domain_of(self.concept_class)
+
+    @property
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more error makes a concept."""
         return exponent_for(self.epsilon, sensitivity=rows_of(self.unit), monotone=self.monotone)
@@ -92,7 +98,7 @@ class ExponentialPPACLearner(OneShot):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if self.relation is not None and one_way(self.relation) and not self.monotone:
+        if one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -117,11 +123,7 @@ class ExponentialPPACLearner(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample of this domain's shape."""
-        match self.concept_class:
-            case ParityClass(dimension=dimension):
-                check_sample(data, bits=dimension)
-            case _:
-                check_sample(data)
+        check_rows_of(self.domain, data)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""

@@ -163,9 +163,8 @@ def test_scores_of_hashed_points_are_those_of_all_points(rows: Rows, seed: int, 
     points = FiniteClass(np.eye(8, dtype=int))
     assert hashed_scores(hashed, sample_of(rows)).tolist() == dense(points, matrix, rows)
     assert hashed.occupied().tolist() == [cell in cells for cell in range(4)]
-    learner = RealizableRepresentationLearner(representation=hashed, epsilon=1)
     errors = [sum(int(h[x] != y) for x, y in rows) for h in matrix.matrix.tolist()]
-    assert learner._scores(sample_of(rows)).tolist() == errors
+    assert hashed_errors(hashed, sample_of(rows)).tolist() == errors
 
 
 def test_some_hashes_leave_cells_empty() -> None:
@@ -195,7 +194,7 @@ def test_the_class_itself_is_weighed_by_errors() -> None:
     last = LabeledSample([2**63] * 40 + [2**63 + 1] * 40, [1] * 40 + [0] * 40)
     assert learner.release(last, entropy=seeded(1)).value.params == {"place": str(2**63 + 1)}
     assert learner.sample(last, 2, seeded(1)).tolist() == [2**63 + 1] * 2
-    assert (far.a, far.b) == (0, 0)
+    assert far.a == far.b == 0
     with pytest.raises(WorkLimit, match="40 bits"):
         RealizableRepresentationLearner(representation=TrivialRepresentation(ParityClass(40)), epsilon=1)
 

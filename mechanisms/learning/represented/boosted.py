@@ -76,7 +76,7 @@ class BoostedRepresentation:
     @property
     def size(self) -> int:
         """How many majorities there are, equal ones counted."""
-        return (self.copies << self.bits) ** self.rounds
+        return int((self.copies << self.bits) ** self.rounds)
 
     @property
     def log_size(self) -> Decimal:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
@@ -44,7 +45,7 @@ from dpledger.mechanisms.learning.represented.scores import (
 )
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, ParityClass, PointClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, ParityClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -65,7 +66,7 @@ Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
 """One a hypothesis; of the class itself, segments of concepts that err equally often."""
 
 
-class _ByScores(OneShot):
+class _ByScores(OneShot, ABC):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -136,12 +137,14 @@ class _ByScores(OneShot):
         """The class to be learned, where it is known and a matrix."""
         return None
 
+    @abstractmethod
     def _scores(self, data: LabeledSample) -> Scores:
-        raise NotImplementedError
+        """How bad each hypothesis is on the data."""
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
@@ -222,7 +225,7 @@ class SurrogateAgnosticLearner(_ByScores):
         "one record changes each sum of errors and differences by at most two; by one where its label alone changes, "
         "or where every hypothesis is a concept, so that the sum is of errors"
     )
-    concept_class: OneClass
+    concept_class: NumberedClass
     representation: Representation
     epsilon: Positive
     relation: Relation | None = given(default=None)

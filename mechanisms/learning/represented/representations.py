@@ -30,7 +30,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.learning.equations import Words, odd
 from dpledger.mechanisms.learning.samples import points_of
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, described
 from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag
@@ -64,7 +64,7 @@ class TrivialRepresentation:
     Claim: a (0, 0)-representation. Source: Beimel-Nissim-Stemmer 2019.
     """
 
-    concept_class: OneClass
+    concept_class: NumberedClass
     kind: Literal["class_itself"] = tag(default="class_itself")
 
     @property

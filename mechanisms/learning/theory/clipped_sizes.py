@@ -73,7 +73,7 @@ def clipped_pairwise_plan(
     found = []
     for tenths in TENTHS:
         above = tenths / 10 * spread
-        for drift in {min(float(m * target), most) for most in (math.inf, above / 2, above)}:
+        for drift in {min(float(m * Fraction(target)), most) for most in (math.inf, above / 2, above)}:
             clip = min(m, math.ceil(drift + above))
             exponent = exponent_for(loss, sensitivity=moved_by_a_user(clip, m, relation))
             found.append(_argument(many, m, clip, drift, float(exponent), float(risk)))
@@ -89,7 +89,7 @@ def clipped_size(size: int, examples: int, clip: int, exponent: Number, alpha: N
     if not rate > 0:
         raise ParameterError("exponent", exponent, "a number above 0")
     cut = min(whole(clip, field="clip", least=1), m)
-    most = min(float(m * target), float(cut))
+    most = min(float(m * Fraction(target)), float(cut))
     found = [_argument(many, m, cut, most * step / STEPS, float(rate), float(risk)) for step in range(1, STEPS + 1)]
     best = min(found, key=lambda one: one.users)
     if best.users == math.inf:

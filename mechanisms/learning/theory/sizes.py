@@ -19,7 +19,7 @@ from decimal import Decimal, localcontext
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, ThresholdClass, known_vc
+from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass, known_vc
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, natural_log, smallest, uc_one
 from dpledger.mechanisms.plan import open_unit
 
@@ -129,7 +129,7 @@ def plan_item_proper(
     )
 
 
-def agnostic_plan(concepts: ConceptClass, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
+def agnostic_plan(concepts: AnyClass, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
     """The exponential mechanism over a class, on any data: the least of the bounds that hold, by its name, with the
     others beside.
 

@@ -35,7 +35,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass, OneClass, described, matrix_of
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -70,7 +70,7 @@ class ClippedPairwiseEM(OneShot):
     Claim: epsilon-bounded range, so epsilon-DP, under every relation. Source: docs/proofs/learning_clipped.md.
     """
 
-    concept_class: OneClass
+    concept_class: NumberedClass
     epsilon: Positive
     clip: Annotated[Whole, Field(strict=True, ge=1, le=2**40)]
     relation: Relation | None = given(default=None)
