@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 __all__ = [
     "User",
+    "Users",
     "datasets_of_users",
     "errors_by_user",
     "estimate_law",

@@ -2,7 +2,7 @@
 
     a_i(f) = the mistakes of user i by f;  K(f) = how many users have a_i(f) > level
 
-One user moves every K by at most one, whatever the examples are: all in one direction where the user is added or removed.
+One user moves every K by at most one, whatever the examples are; all in one direction where a user comes or goes.
 Whole numbers alone, so that the order of users cannot matter. Null users count nowhere.
 
 >>> from dpledger.mechanisms.learning.users.reading import users_of
@@ -99,8 +99,8 @@ def _by_matrix(concepts: FiniteClass, users: Users) -> _OfMatrix:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class _OfPoints:
-    """`ones`: of each user; and of each pair of a user and a point that the user has, `owners`, the place `at` of the point in
-    `seen` and the user's `mistakes` by it."""
+    """`ones`: of each user; and of each pair of a user and a point among the examples: `owners`, the place `at` of the
+    point in `seen`, and the user's `mistakes` by it."""
 
     points: int
     ones: Ints

@@ -62,8 +62,8 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
     """`examples` of each user's rows at random; users with fewer are left out, as the null user.
 
     `data`: rows that are a pair (x, y) of columns, and the id of a user beside each. What is kept of a user depends on
-    that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere, so that under replace_one
-    the number of rows of the result, which may differ between neighbours, is not to be shown."""
+    that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere; the number
+    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown."""
     many = whole(examples, field="examples", least=1)
     if not (isinstance(data, ByUnit) and isinstance(data.rows, tuple) and len(data.rows) == 2):
         raise ParameterError("data", type(data).__name__, "ByUnit((x, y), units=ids)")
