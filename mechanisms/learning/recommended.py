@@ -25,6 +25,7 @@ from typing import Protocol, assert_never, runtime_checkable
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, read, round_down, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import (
@@ -81,20 +82,20 @@ def plan(
     is None. `agnostic`: above the best of the class, on any data; else where a concept fits. ParameterError for
     anything else, InfeasiblePlan where no number is enough.
     Claim: as the bound that it names. Source: `sizes` and the learner's own."""
-    anything = flag(agnostic, field="agnostic")
+    anything, under = flag(agnostic, field="agnostic"), Relation.read(relation)
     if isinstance(what, Plans):
         if epsilon is not None or anything:
             field = "agnostic" if epsilon is None else "epsilon"
             raise ParameterError(field, anything if epsilon is None else epsilon, "nothing: the learner has its own")
         return what.plan(alpha, beta)
-    concepts = any_class_from(what)
+    concepts = any_class_from(what, "what")
     if epsilon is None:
         if anything:
             return agnostic_plan(concepts, NO_PRIVACY, alpha, beta)
         if isinstance(concepts, PointClass | ThresholdClass):
             return one_sided(alpha, beta)
         return occam(concepts.size, alpha, beta)
-    exponent = exponent_for(_loss(epsilon), sensitivity=1, monotone=one_way(relation))
+    exponent = exponent_for(_loss(epsilon), sensitivity=1, monotone=one_way(under))
     if anything:
         return agnostic_plan(concepts, exponent, alpha, beta)
     return private_occam(concepts.size, exponent, alpha, beta)
@@ -162,9 +163,9 @@ def recommend(
     small; else group privacy over all examples needs fewer. `realizable`: a concept of the class fits.
     Claim: each row is the plan of that learner, on the word that it names. Source: the plans' own;
     docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md."""
-    fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1)
+    fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)
     target, risk, loss = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _loss(epsilon)
-    asked = _Asked(class_from(concepts, "concepts"), m, target, risk, loss, relation, fits)
+    asked = _Asked(class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
     found = []
     for learner, planned in asked.learners():
         try:

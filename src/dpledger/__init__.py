@@ -108,8 +108,34 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.parities.learners import (
+        PrivateParityLearner as PrivateParityLearner,
+        RepeatedParity as RepeatedParity,
+    )
+    from dpledger.mechanisms.learning.recommended import (
+        plan as plan,
+        recommend as recommend,
+    )
+    from dpledger.mechanisms.learning.represented.boosted import (
+        BoostedRepresentation as BoostedRepresentation,
+    )
+    from dpledger.mechanisms.learning.represented.learners import (
+        RealizableRepresentationLearner as RealizableRepresentationLearner,
+        SurrogateAgnosticLearner as SurrogateAgnosticLearner,
+    )
+    from dpledger.mechanisms.learning.represented.representations import (
+        HashedPointRepresentation as HashedPointRepresentation,
+        TrivialRepresentation as TrivialRepresentation,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+        UserSample as UserSample,
+    )
+    from dpledger.mechanisms.learning.theory.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
+    )
+    from dpledger.mechanisms.learning.theory.compare import (
+        compare_private_nonprivate as compare_private_nonprivate,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -121,6 +147,15 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.theory.orders import (
+        order_bounds as order_bounds,
+    )
+    from dpledger.mechanisms.learning.theory.parity_sizes import (
+        parity_plan as parity_plan,
+    )
+    from dpledger.mechanisms.learning.users.clipped_pairwise import (
+        ClippedPairwiseEM as ClippedPairwiseEM,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -352,7 +387,10 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
-    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.samples": (
+        "LabeledSample",
+        "UserSample",
+    ),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -364,6 +402,28 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.parities.learners": (
+        "PrivateParityLearner",
+        "RepeatedParity",
+    ),
+    "dpledger.mechanisms.learning.recommended": (
+        "plan",
+        "recommend",
+    ),
+    "dpledger.mechanisms.learning.represented.boosted": ("BoostedRepresentation",),
+    "dpledger.mechanisms.learning.represented.learners": (
+        "RealizableRepresentationLearner",
+        "SurrogateAgnosticLearner",
+    ),
+    "dpledger.mechanisms.learning.represented.representations": (
+        "HashedPointRepresentation",
+        "TrivialRepresentation",
+    ),
+    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
+    "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
+    "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),
+    "dpledger.mechanisms.learning.users.clipped_pairwise": ("ClippedPairwiseEM",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority, ones_of
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
 from dpledger.mechanisms.learning.represented.representations import (
     HashedPoint,
@@ -239,7 +239,7 @@ def test_a_majority_is_near_every_point() -> None:
     for seed in range(trials):
         boosted = BoostedRepresentation(dimension=5, a="0.6", b="0.4", seed=seed)
         distances = np.full(boosted.size, law[7])
-        for mass, point, where in zip(law, range(32), boosted.ones(np.arange(32, dtype=np.uint64)), strict=True):
+        for mass, point, where in zip(law, range(32), ones_of(boosted, np.arange(32, dtype=np.uint64)), strict=True):
             distances[where] += -mass if point == 7 else mass
         missed += distances.min() > 0.6
     assert missed <= 16  # of Bin(20, 0.4) more come with probability 0.00005

@@ -29,7 +29,7 @@ from dpledger.mechanisms.learning.theory.planning import natural_log
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["BoostedRepresentation", "Majority"]
+__all__ = ["BoostedRepresentation", "Majority", "ones_of"]
 
 _LABEL = 4  # of the stream that the seeds of rounds are drawn from
 _QUARTER = Decimal("0.25")
@@ -105,21 +105,22 @@ class BoostedRepresentation:
         )
         return result
 
-    def ones(self, points: Words) -> Iterator[npt.NDArray[np.bool_]]:
-        """Of each point, which of all majorities are 1 there."""
-        each = self.copies << self.bits
-        cells = [[union.cells(points, copy=copy) for copy in range(self.copies)] for union in self.unions]
-        for at in range(len(points)):
-            votes = np.zeros(self.size, dtype=np.int8)
-            for place, hashes in enumerate(cells):
-                by_round = votes.reshape(each**place, each, -1)
-                for copy, found in enumerate(hashes):
-                    by_round[:, (copy << self.bits) + int(found[at]), :] += 1
-            yield 2 * votes > self.rounds
-
     @property
     def _shape(self) -> Boosted:
         return _shape(self.bits, self.a, self.b)
+
+
+def ones_of(boosted: BoostedRepresentation, points: Words) -> Iterator[npt.NDArray[np.bool_]]:
+    """Of each point, which of all majorities are 1 there."""
+    each = boosted.copies << boosted.bits
+    cells = [[union.cells(points, copy=copy) for copy in range(boosted.copies)] for union in boosted.unions]
+    for at in range(len(points)):
+        votes = np.zeros(boosted.size, dtype=np.int8)
+        for place, hashes in enumerate(cells):
+            by_round = votes.reshape(each**place, each, -1)
+            for copy, found in enumerate(hashes):
+                by_round[:, (copy << boosted.bits) + int(found[at]), :] += 1
+        yield 2 * votes > boosted.rounds
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,10 +16,11 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PlainValidator
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
@@ -61,6 +62,17 @@ __all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnost
 Representation: TypeAlias = HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass
 """Hypotheses that are there before the data: drawn for a class, the class itself, or any at all, as the rows of a
 matrix."""
+
+
+def representation_from(given: object) -> Representation:
+    """What was given, if it is a representation; ParameterError for anything else."""
+    if not isinstance(given, HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass):
+        raise ParameterError("representation", type(given).__name__, "a representation, or a FiniteClass")
+    return given
+
+
+OneRepresentation = Annotated[Representation, PlainValidator(representation_from)]
+"""A field that holds a representation; it is given as one."""
 
 Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
 """One a hypothesis; of the class itself, segments of concepts that err equally often."""
@@ -167,7 +179,7 @@ class RealizableRepresentationLearner(_ByScores):
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -226,7 +238,7 @@ class SurrogateAgnosticLearner(_ByScores):
         "or where every hypothesis is a concept, so that the sum is of errors"
     )
     concept_class: NumberedClass
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)

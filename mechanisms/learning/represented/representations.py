@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, round_up
+from dpledger.decimals import Number, round_up, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.learning.equations import Words, odd
@@ -167,8 +167,9 @@ class HashedPointRepresentation:
         """The cell of each row by hash number `copy`; -1 of the null record."""
         found = points_of(x, 1 << self.dimension)
         cells = np.zeros(len(found.points), dtype=np.int64)
+        first = whole(copy, field="copy", most=self.copies - 1) * self.bits
         hashes = _masks(self.dimension, self.bits * self.copies, self.seed)
-        for place, mask in enumerate(hashes[copy * self.bits : (copy + 1) * self.bits]):
+        for place, mask in enumerate(hashes[first : first + self.bits]):
             cells |= odd(found.points & mask).astype(np.int64) << place
         return np.where(found.known, cells, -1)
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, ones_of
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
@@ -86,7 +86,7 @@ def boosted_scores(boosted: BoostedRepresentation, sample: LabeledSample) -> Int
     seen, zeros, ones = _by_point(sample, boosted.dimension)
     inside, most = np.zeros(boosted.size, dtype=np.int64), np.zeros(boosted.size, dtype=np.int64)
     somewhere = np.zeros(boosted.size, dtype=np.bool_)
-    for number, where in enumerate(boosted.ones(seen)):
+    for number, where in enumerate(ones_of(boosted, seen)):
         inside[where] += ones[number] + zeros[number]
         most[where] = np.maximum(most[where], ones[number])
         somewhere |= where
@@ -98,7 +98,7 @@ def boosted_errors(boosted: BoostedRepresentation, sample: LabeledSample) -> Int
     """The errors of every majority."""
     seen, zeros, ones = _by_point(sample, boosted.dimension)
     found = np.full(boosted.size, int(ones.sum()))
-    for number, where in enumerate(boosted.ones(seen)):
+    for number, where in enumerate(ones_of(boosted, seen)):
         found[where] += zeros[number] - ones[number]
     return found
 

@@ -65,7 +65,7 @@ def clipped_pairwise_plan(
 
     Claim: n >= (2 ln|C| + ln(1/beta))/(l g - 2 l^2 v), with l = min(exponent, g/(4v)), v = min(clip^2, m) and g what
     clipping leaves of a drift of at most m alpha. Source: docs/proofs/learning_clipped.md, section 2."""
-    many, m = class_size(size), _examples(examples)
+    many, m, under = class_size(size), _examples(examples), Relation.read(relation)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     loss = read(epsilon, field="epsilon")
     if not loss > 0:
@@ -76,7 +76,7 @@ def clipped_pairwise_plan(
         above = tenths / 10 * spread
         for drift in {min(float(m * Fraction(target)), most) for most in (math.inf, above / 2, above)}:
             clip = min(m, math.ceil(drift + above))
-            exponent = exponent_for(loss, sensitivity=moved_by_a_user(clip, m, relation))
+            exponent = exponent_for(loss, sensitivity=moved_by_a_user(clip, m, under))
             found.append(_argument(many, m, clip, drift, float(exponent), float(risk)))
     return _told(min(found, key=lambda one: one.users), target, risk)
 

@@ -182,17 +182,17 @@ def class_from(given: object, field: str = "concept_class") -> ConceptClass:
     return given
 
 
-def any_class_from(given: object) -> AnyClass:
+def any_class_from(given: object, field: str = "concept_class") -> AnyClass:
     """What was given, if it is a class; ParameterError for anything else."""
     if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass | StumpClass):
         expected = "FiniteClass, PointClass, ThresholdClass, ParityClass or StumpClass"
-        raise ParameterError("concept_class", type(given).__name__, expected)
+        raise ParameterError(field, type(given).__name__, expected)
     return given
 
 
-OneClass = Annotated[AnyClass, PlainValidator(any_class_from)]
+OneClass = Annotated[AnyClass, PlainValidator(lambda given: any_class_from(given))]
 """A field that holds a class; it is given as one."""
-NumberedClass = Annotated[ConceptClass, PlainValidator(class_from)]
+NumberedClass = Annotated[ConceptClass, PlainValidator(lambda given: class_from(given))]
 """A field that holds a class on numbered points."""
 
 

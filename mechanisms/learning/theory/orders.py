@@ -22,6 +22,7 @@ from typing import Literal
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.plan import Status, open_unit
+from dpledger.schema import flag
 
 __all__ = ["OrderBound", "order_bounds"]
 
@@ -50,13 +51,13 @@ def order_bounds(
 
     Source: Li-Wang-Ye 2024, table 1. The two middle terms of the lower bound for users are inferred: its text says that
     the bound of thresholds matches it."""
-    v, m = whole(vc, field="vc"), whole(examples, field="examples", least=1)
+    v, m = whole(vc, field="vc", most=10**9), whole(examples, field="examples", least=1, most=10**18)
     given = read(rep_dim, field="rep_dim"), read(epsilon, field="epsilon")
     for field, number in zip(("rep_dim", "epsilon"), given, strict=True):
         if not number > 0:
             raise ParameterError(field, number, "a number above 0")
     r, e, a = float(given[0]), float(given[1]), float(open_unit(alpha, "alpha"))
-    root = math.sqrt(m)
+    alone, root = flag(thresholds, field="thresholds"), math.sqrt(m)
     item, few = v / a**2 + r / (a * e), r / e
     rows = [
         OrderBound(unit="record", side="lower", source="Simon 1996; Beimel-Nissim-Stemmer 2019", order=item),
@@ -82,7 +83,7 @@ def order_bounds(
             order=few + r / (root * a * e) + v / (m * a**2),
         ),
     ]
-    if thresholds:
-        alone = few + r / (m * a * e) + 1 / (root * a * e) + 1 / (m * a**2)
-        rows.append(OrderBound(unit="user", side="upper", source="Li-Wang-Ye 2024, theorem 5.2", order=alone))
+    if alone:
+        best = few + r / (m * a * e) + 1 / (root * a * e) + 1 / (m * a**2)
+        rows.append(OrderBound(unit="user", side="upper", source="Li-Wang-Ye 2024, theorem 5.2", order=best))
     return tuple(rows)
