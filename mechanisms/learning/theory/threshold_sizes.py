@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
@@ -134,23 +135,25 @@ def threshold_users(
     certified to be. About ten times as many as were seen to be needed.
     Source: docs/proofs/learning_median.md; Li-Wang-Ye 2024, theorem 5.2. InfeasiblePlan where nothing is left of
     alpha."""
-    target = open_unit(alpha, "alpha")
-    for_each = _Target(
+    target = _Target(
         points=concept_class.points,
         m=whole(examples, field="examples", least=1),
-        alpha=target,
+        alpha=open_unit(alpha, "alpha"),
         beta=open_unit(beta, "beta"),
         comparison=comparison,
         split=Split.of(epsilon, estimate_share, median_share),
         monotone=monotone,
     )
-    found = min(
-        (plan for halving in _halvings(target, resolution, margin) for plan in _at(for_each, halving)),
-        key=lambda plan: plan.needed,
-        default=None,
-    )
+    return _fewest(target, _given(resolution, "resolution"), _given(margin, "margin"))
+
+
+@lru_cache(maxsize=256)
+def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None) -> SampleSize:
+    plans = (plan for halving in _halvings(target.alpha, resolution, margin) for plan in _at(target, halving))
+    found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
-        raise InfeasiblePlan(f"nothing of alpha = {target} is left for the last interval: smaller resolution or margin")
+        left = f"nothing of alpha = {target.alpha} is left for the last interval"
+        raise InfeasiblePlan(f"{left}: smaller resolution or margin")
     return found
 
 
@@ -160,11 +163,15 @@ def planned_halving(plan: SampleSize) -> Halving:
     return Halving(resolution=inside["resolution"], margin=inside["margin"], remaining=inside["remaining"])
 
 
-def _halvings(alpha: Decimal, resolution: Number | None, margin: Number | None) -> Iterator[Halving]:
-    for part in RESOLUTIONS if resolution is None else (None,):
-        a = open_unit(resolution, "resolution") if part is None else round_down(part * Fraction(alpha))
-        for share in MARGINS if margin is None else (None,):
-            b = open_unit(margin, "margin") if share is None else round_down(share * Fraction(alpha))
+def _given(value: Number | None, field: str) -> Decimal | None:
+    return None if value is None else open_unit(value, field)
+
+
+def _halvings(alpha: Decimal, resolution: Decimal | None, margin: Decimal | None) -> Iterator[Halving]:
+    resolutions = [round_down(part * Fraction(alpha)) for part in RESOLUTIONS] if resolution is None else [resolution]
+    margins = [round_down(part * Fraction(alpha)) for part in MARGINS] if margin is None else [margin]
+    for a in resolutions:
+        for b in margins:
             left = Fraction(alpha) - 2 * Fraction(a) - Fraction(b)
             if left > 0 and (rest := round_down(left)) > 0:
                 yield Halving(resolution=a, margin=b, remaining=rest)
