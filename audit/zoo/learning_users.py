@@ -76,8 +76,8 @@ class ThresholdsByExamples(Specimen):
 @dataclass(frozen=True)
 class LeastErrorOfUsers(Specimen):
     """Where the search for the least error ends, in steps of what it is halved to: `tests` tests of `epsilon` each,
-    among the thresholds 0 to `points`, with noise on the grid 2^-20. `narrow`: of the scale max(nu, 1 - nu)/epsilon, which is enough
-    where users come and go alone."""
+    among the thresholds 0 to `points`, with noise on the grid 2^-20. `narrow`: of the scale
+    max(nu, 1 - nu)/epsilon, which is enough where users come and go."""
 
     points: int
     resolution: Decimal

@@ -42,7 +42,7 @@ from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users
+from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
 from dpledger.relations import Relation, one_way
@@ -204,9 +204,11 @@ class _Asked:
             yield "ExponentialPPACLearner of records, by group privacy", self._of_records
         match self.concepts:
             case PointClass(points=points):
-                if self.examples == 1 and points.bit_count() == 1 and points > 2:
-                    name = "RealizableRepresentationLearner" if self.realizable else "SurrogateAgnosticLearner"
-                    yield f"{name}, hashed points", self._hashed
+                if points.bit_count() == 1 and points > 2:
+                    if self.examples == 1:
+                        name = "RealizableRepresentationLearner" if self.realizable else "SurrogateAgnosticLearner"
+                        yield f"{name}, hashed points", self._hashed
+                    yield "UserLevelSurrogateLearner, hashed points", self._surrogate
                 yield "UserLevelProperLearner", self._proper
             case ThresholdClass():
                 yield "UserLevelProperLearner", self._proper
@@ -279,6 +281,18 @@ class _Asked:
         monotone = one_way(self.relation)
         return proper_users(
             self.concepts, self.examples, self.alpha, self.beta, epsilon=self.epsilon, monotone=monotone
+        )
+
+    def _surrogate(self) -> SampleSize:
+        assert isinstance(self.concepts, PointClass)
+        return surrogate_users(
+            self.concepts,
+            self.examples,
+            self.alpha,
+            self.beta,
+            epsilon=self.epsilon,
+            monotone=one_way(self.relation),
+            most_bits=min((self.concepts.points - 1).bit_length() - 1, MOST_BITS),
         )
 
     def _thresholds(self) -> SampleSize:

@@ -54,10 +54,18 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnosticLearner"]
+__all__ = [
+    "OneRepresentation",
+    "RealizableRepresentationLearner",
+    "Representation",
+    "SurrogateAgnosticLearner",
+    "hypothesis_at",
+    "require_fit",
+    "told",
+]
 
 Representation: TypeAlias = HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass
 """Hypotheses that are there before the data: drawn for a class, the class itself, or any at all, as the rows of a
@@ -130,19 +138,7 @@ class _ByScores(OneShot, ABC):
         return choose(law, -scores, sensitivity=moved, entropy=entropy)
 
     def _hypothesis(self, place: int) -> Hypothesis:
-        match self.representation:
-            case HashedPointRepresentation():
-                return HashedPoint(self.representation, place)
-            case BoostedRepresentation():
-                return Majority(self.representation, place)
-            case TrivialRepresentation(concept_class=concepts):
-                return Concept(concepts, place)
-            case FiniteClass():
-                row = self.representation.matrix[place]
-                known = self._concepts is not None and bool((self._concepts.matrix == row).all(axis=1).any())
-                return Represented(self.representation, place, known)
-            case _:
-                assert_never(self.representation)
+        return hypothesis_at(self.representation, place, self._concepts)
 
     @property
     def _concepts(self) -> FiniteClass | None:
@@ -160,7 +156,7 @@ class _ByScores(OneShot, ABC):
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
-            "representation": _told(self.representation),
+            "representation": told(self.representation),
             "epsilon": self.epsilon,
             "exponent": self.exponent,
             "sensitivity": self._moved,
@@ -340,7 +336,40 @@ def held(some: FiniteClass, others: FiniteClass) -> bool:
     return {row.tobytes() for row in some.matrix} <= {row.tobytes() for row in others.matrix}
 
 
-def _told(representation: Representation) -> Mapping[str, Plain]:
+def require_fit(concepts: object, representation: Representation) -> None:
+    """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
+    match concepts, representation:
+        case PointClass(points=points), HashedPointRepresentation(dimension=bits, copies=1) if points == 1 << bits:
+            return
+        case FiniteClass(points=points), FiniteClass(points=others) if points == others:
+            return
+        case _:
+            raise ParameterError(
+                "representation",
+                type(representation).__name__,
+                "points of one hash for a class of as many points, or a matrix on the points of a matrix",
+            )
+
+
+def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Hypothesis:
+    """The hypothesis at that place. `concepts`: the class to be learned, where it is known and a matrix."""
+    match representation:
+        case HashedPointRepresentation():
+            return HashedPoint(representation, place)
+        case BoostedRepresentation():
+            return Majority(representation, place)
+        case TrivialRepresentation(concept_class=itself):
+            return Concept(itself, place)
+        case FiniteClass():
+            row = representation.matrix[place]
+            known = concepts is not None and bool((concepts.matrix == row).all(axis=1).any())
+            return Represented(representation, place, known)
+        case _:
+            assert_never(representation)
+
+
+def told(representation: Representation) -> Mapping[str, Plain]:
+    """The representation as the record keeps it."""
     match representation:
         case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation():
             return representation.parameters()

@@ -18,10 +18,19 @@ from dpledger.decimals import Number, add, exact, multiply, read, round_down, te
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
 from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, uc_one
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["Richness", "estimator_plan", "estimator_users", "proper_users", "proper_users_for", "rounds_for"]
+__all__ = [
+    "Richness",
+    "estimator_plan",
+    "estimator_users",
+    "proper_users",
+    "proper_users_for",
+    "rounds_for",
+    "surrogate_users",
+    "surrogate_users_for",
+]
 
 HALF = Decimal("0.5")
 SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
@@ -29,6 +38,10 @@ RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "
 SHARES = tuple(
     (Decimal(a), Decimal(b)) for a, b in ((".5", ".2"), (".6", ".2"), (".4", ".2"), (".5", ".3"), (".3", ".15"))
 )
+MARGINS = tuple(Decimal(f) for f in ("0.2", "0.3", "0.4", "0.5"))  # of alpha
+PAIRS = ((Decimal("0.25"), Decimal("0.2")), (Decimal(1), Decimal("0.3")))
+"""gamma, and what pairs may differ by beyond the factor 1 + gamma, of all they may differ by."""
+FIFTH = Decimal("0.2")
 ROUNDED = exact(Fraction(1, 2 ** (GRID_BITS + 1)))  # by which a threshold of the estimator may be off its middle
 
 
@@ -159,13 +172,14 @@ def _target(
     share: Number,
     *,
     monotone: bool,
+    moved: int = 1,
 ) -> _Target:
     loss, part = read(epsilon, field="epsilon"), open_unit(share, "share")
     if not loss > 0:
         raise ParameterError("epsilon", loss, "a number above 0")
     with localcontext(outward.context(loss, part)):
         estimating, choosing = round_down(loss * part), round_down(loss - loss * part)
-        exponent = choosing if monotone else round_down(choosing / 2)
+        exponent = round_down(choosing / (moved if monotone else 2 * moved))
     return _Target(
         richness=Richness.of(concepts),
         m=whole(examples, field="examples", least=1),
@@ -200,6 +214,108 @@ def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterato
                 ("choice", ceiling(outward.ln(4 * richness.size / target.beta) / (target.exponent * choice))),
             )
         yield _plan(target, terms, "users, proper", (("resolution", resolution), ("margin", margin)))
+
+
+def surrogate_users(
+    concept_class: PointClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number = HALF,
+    monotone: bool = False,
+    most_bits: int | None = None,
+) -> SampleSize:
+    """How many users a `UserLevelSurrogateLearner` of hashed points needs, with the resolution, the margin, the
+    distance and the bits of the hash that ask for the fewest. With `most_bits` no hash has more. One with as many bits
+    as a point is no smaller than the class, which a `UserLevelProperLearner` learns from fewer users.
+
+    Claim: an error of at most alpha above the best of the class but with probability beta, if `gap_worst` is what it is
+    certified to be. Source: docs/proofs/learning_users.md, section 5; Li-Wang-Ye 2024, theorem 4.6."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=2)
+    return _fewest(
+        plan
+        for part in RESOLUTIONS[:6]
+        for width in MARGINS
+        for plan in _surrogate_at(target, round_down(part * Fraction(target.alpha)), multiply(target.alpha, width))
+        if most_bits is None or dict(plan.inside)["bits"] <= most_bits
+    )
+
+
+def surrogate_users_for(
+    concept_class: PointClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number,
+    monotone: bool,
+    moved: int,
+    resolution: Decimal,
+    margin: Decimal,
+    bits: int,
+    distance: Decimal,
+) -> SampleSize:
+    """As `surrogate_users`, for a resolution, a margin and a hash that are there. InfeasiblePlan where the hash is too
+    coarse, or where 2 resolution + margin leave nothing of alpha."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=moved)
+    return _fewest(
+        plan
+        for plan in _surrogate_at(target, resolution, margin, bits)
+        if dict(plan.inside)["distance"] >= distance and 2**bits * Fraction(distance) * Fraction(target.beta) >= 8
+    )
+
+
+def _surrogate_at(
+    target: _Target, resolution: Decimal, margin: Decimal, bits: int | None = None
+) -> Iterator[SampleSize]:
+    m, richness, rest = target.m, target.richness, Fraction(target.alpha) - 2 * Fraction(resolution) - Fraction(margin)
+    if rest <= 0:
+        return
+    quarter, eighth = round_down(Fraction(target.beta) / 4), round_down(Fraction(target.beta) / 8)
+    levels = min(m, 2 ** rounds_for(resolution))
+    try:
+        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
+    except InfeasiblePlan:
+        return
+    for gamma, accepted in PAIRS:
+        with localcontext(outward.context(target.beta, target.exponent, round_down(rest))):
+            differ = -outward.expm1(m * outward.ln1p(-round_down(rest)))
+            slack = min(gap_worst(m, margin), (1 - accepted) * differ / (1 + gamma))
+            if not slack > 0:
+                return
+            best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
+            distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
+            cells = _bits(distance, target.beta) if bits is None else bits
+            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells)
+            terms = (
+                ("estimate of the least error", estimating),
+                ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),
+                ("deviation of the best", ceiling((logarithm + outward.ln(Decimal(levels))) / (2 * empirical**2))),
+                ("distance of the representation", ceiling(3 / near * logarithm)),
+                ("choice", ceiling((hypotheses + logarithm) / (target.exponent * choice))),
+                (
+                    "differences of pairs",
+                    pairs_uc(
+                        gamma,
+                        round_down(accepted * differ),
+                        eighth,
+                        ln_hypotheses=hypotheses,
+                        ln_card=natural_log(richness.size),
+                        vc=richness.vc,
+                        m=m,
+                    ),
+                ),
+            )
+        inside = (("resolution", resolution), ("margin", margin), ("distance", distance), ("bits", Decimal(cells)))
+        yield _plan(target, terms, "users, surrogate", inside)
+
+
+def _bits(distance: Decimal, beta: Decimal) -> int:
+    """How many bits a hash needs to be near but with probability beta/8."""
+    return (math.ceil(8 / (Fraction(distance) * Fraction(beta))) - 1).bit_length()
 
 
 def _plan(

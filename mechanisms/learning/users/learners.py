@@ -1,4 +1,4 @@
-"""Learners of users with many examples: a concept, or a hypothesis near one, by how many users it fails often.
+"""Learners of users with many examples: a concept by how many users it fails often.
 
 First the least error of the class is estimated; then a hypothesis is drawn by how many users it fails more often than
 that error lets expect.
@@ -40,7 +40,10 @@ from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import OneClass, described
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, proper_users_for
+from dpledger.mechanisms.learning.theory.user_sizes import (
+    proper_users,
+    proper_users_for,
+)
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.one_shot import OneShot
@@ -50,7 +53,7 @@ from dpledger.number_fields import OpenProbability, Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["LearnedFromUsers", "UserLevelProperLearner"]
+__all__ = ["ByUsers", "LearnedFromUsers", "UserLevelProperLearner"]
 
 HALF = Decimal("0.5")
 
@@ -79,7 +82,7 @@ class LearnedFromUsers:
         return self.hypothesis.output_in_class
 
 
-class _ByUsers(OneShot):
+class ByUsers(OneShot):
     """Base of records with the fields below: estimates the least error, then chooses. `_why` says how far one user
     moves a score."""
 
@@ -106,7 +109,7 @@ class _ByUsers(OneShot):
     @property
     def choosing(self) -> Decimal:
         """What is left of epsilon for the choice."""
-        return round_down(Fraction(self.epsilon) - Fraction(self.estimator.claim().epsilon))
+        return round_down(Fraction(self.epsilon) * (1 - Fraction(self.share)))
 
     @property
     def exponent(self) -> Decimal:
@@ -165,7 +168,7 @@ class _ByUsers(OneShot):
 
 
 @record
-class UserLevelProperLearner(_ByUsers):
+class UserLevelProperLearner(ByUsers):
     """Learn a concept of a class from users with many examples, whatever the truth is. Li-Wang-Ye 2024, section 4.
 
     The least error is estimated within `resolution`, by `share` of epsilon; then a concept is drawn by how many users

@@ -29,7 +29,7 @@ from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
 from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
 
-__all__ = ["Mistakes", "UserClass", "mistakes_of"]
+__all__ = ["Mistakes", "PointMistakes", "UserClass", "mistakes_of", "point_mistakes"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -60,7 +60,7 @@ def mistakes_of(concepts: UserClass, users: Users) -> Mistakes:
         case FiniteClass():
             return _by_matrix(concepts, users)
         case PointClass():
-            return _by_points(concepts, users)
+            return point_mistakes(concepts, users)
         case ThresholdClass(points=points):
             return ThresholdSweep.of(points, users)
         case _:
@@ -98,9 +98,9 @@ def _by_matrix(concepts: FiniteClass, users: Users) -> _OfMatrix:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class _OfPoints:
-    """`ones`: of each user; and of each pair of a user and a point among the examples: `owners`, the place `at` of the
-    point in `seen`, and the user's `mistakes` by it."""
+class PointMistakes:
+    """By points. `ones`: of each user; and of each pair of a user and a point among the examples: `owners`, the place
+    `at` of the point in `seen`, and the user's `mistakes` by it."""
 
     points: int
     ones: Ints
@@ -111,6 +111,7 @@ class _OfPoints:
 
     @property
     def users(self) -> int:
+        """How many there are."""
         return len(self.ones)
 
     def beyond(self, level: int) -> ErrorCounts:
@@ -126,7 +127,8 @@ class _OfPoints:
         return ErrorCounts(np.append(elsewhere + moved, elsewhere)[:held], counts[:held], first=self.seen)
 
 
-def _by_points(concepts: PointClass, users: Users) -> _OfPoints:
+def point_mistakes(concepts: PointClass, users: Users) -> PointMistakes:
+    """By every point, of the users who have it."""
     n, m = users.points.shape
     seen, places = np.unique(users.points, return_inverse=True)
     pairs = np.repeat(np.arange(n, dtype=np.int64), m) * max(1, len(seen)) + places.reshape(-1)
@@ -136,4 +138,4 @@ def _by_points(concepts: PointClass, users: Users) -> _OfPoints:
     moved = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(moved, which.reshape(-1), signs)
     owners, at = np.divmod(distinct, max(1, len(seen)))
-    return _OfPoints(concepts.points, ones, seen, owners, at, ones[owners] + moved)
+    return PointMistakes(concepts.points, ones, seen, owners, at, ones[owners] + moved)
