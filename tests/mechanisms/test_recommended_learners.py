@@ -134,7 +134,7 @@ def test_a_learner_is_asked_for_its_own_plan() -> None:
     assert plan(learner, "0.1", "0.05") == learner.plan("0.1", "0.05")
     for more in ({"epsilon": 1}, {"agnostic": True}):
         with pytest.raises(ParameterError, match=next(iter(more))):
-            plan(learner, "0.1", "0.05", **more)  # type: ignore[arg-type]
+            plan(learner, "0.1", "0.05", **more)
 
 
 @pytest.mark.parametrize("concepts", CLASSES, ids=str)

@@ -153,7 +153,7 @@ def clipped_pairwise_scores(concepts: ConceptClass, sample: UserSample, clip: in
     for at in range(0, len(users), step):
         points, labels = users.points[at : at + step].astype(np.int64), users.labels[at : at + step].astype(bool)
         wide = np.array([(matrix[:, x] != y).sum(axis=1) for x, y in zip(points, labels, strict=True)])
-        mistakes = wide.astype(np.int16 if m < NARROW else np.int64)
+        mistakes: npt.NDArray[Any] = wide.astype(np.int16 if m < NARROW else np.int64)
         for h in range(concepts.size - 1):
             preferred = mistakes[:, h + 1 :] - mistakes[:, h : h + 1]
             totals[h, h + 1 :] += np.clip(preferred, -most, most, out=preferred).sum(axis=0, dtype=np.int64)
