@@ -114,6 +114,10 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.parities.learners import (
+        PrivateParityLearner as PrivateParityLearner,
+        RepeatedParity as RepeatedParity,
+    )
     from dpledger.mechanisms.learning.queries.conjunctions import (
         PrivateConjunctionLearner as PrivateConjunctionLearner,
     )
@@ -126,6 +130,21 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.queries.thresholds import (
         PrivateSQThresholdLearner as PrivateSQThresholdLearner,
     )
+    from dpledger.mechanisms.learning.recommended import (
+        plan as plan,
+        recommend as recommend,
+    )
+    from dpledger.mechanisms.learning.represented.boosted import (
+        BoostedRepresentation as BoostedRepresentation,
+    )
+    from dpledger.mechanisms.learning.represented.learners import (
+        RealizableRepresentationLearner as RealizableRepresentationLearner,
+        SurrogateAgnosticLearner as SurrogateAgnosticLearner,
+    )
+    from dpledger.mechanisms.learning.represented.representations import (
+        HashedPointRepresentation as HashedPointRepresentation,
+        TrivialRepresentation as TrivialRepresentation,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
         UserSample as UserSample,
@@ -135,6 +154,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.tables.stumps import (
         StumpClass as StumpClass,
+    )
+    from dpledger.mechanisms.learning.theory.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
+    )
+    from dpledger.mechanisms.learning.theory.compare import (
+        compare_private_nonprivate as compare_private_nonprivate,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -147,8 +172,17 @@ if TYPE_CHECKING:
         PACContract as PACContract,
         PPACContract as PPACContract,
     )
+    from dpledger.mechanisms.learning.theory.orders import (
+        order_bounds as order_bounds,
+    )
+    from dpledger.mechanisms.learning.theory.parity_sizes import (
+        parity_plan as parity_plan,
+    )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.users.clipped_pairwise import (
+        ClippedPairwiseEM as ClippedPairwiseEM,
     )
     from dpledger.mechanisms.learning.users.learners import (
         UserLevelProperLearner as UserLevelProperLearner,
@@ -428,6 +462,28 @@ _HOME = {
     "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
+    "dpledger.mechanisms.learning.parities.learners": (
+        "PrivateParityLearner",
+        "RepeatedParity",
+    ),
+    "dpledger.mechanisms.learning.recommended": (
+        "plan",
+        "recommend",
+    ),
+    "dpledger.mechanisms.learning.represented.boosted": ("BoostedRepresentation",),
+    "dpledger.mechanisms.learning.represented.learners": (
+        "RealizableRepresentationLearner",
+        "SurrogateAgnosticLearner",
+    ),
+    "dpledger.mechanisms.learning.represented.representations": (
+        "HashedPointRepresentation",
+        "TrivialRepresentation",
+    ),
+    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
+    "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
+    "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),
+    "dpledger.mechanisms.learning.users.clipped_pairwise": ("ClippedPairwiseEM",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

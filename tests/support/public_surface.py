@@ -74,6 +74,10 @@ ROWS = {"x": "rows are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
+ACCURATE: dict[str, object] = {"alpha": "0.1", "beta": "0.1"}
+ONE_OF = {"epsilon": "epsilon|sampling_rate", "sampling_rate": "epsilon|sampling_rate"}
+CELLS = {"bits": "bits|a", "dimension": "dimension|bits"}
+HASHED = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=1)
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
@@ -533,6 +537,92 @@ DOORS: dict[str, Door] = {
         {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
     ),
     "UserLevelSurrogateLearner.plan": Door(of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}),
+    "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
+    "PrivateParityLearner.plan": Door(
+        of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
+    ),
+    "RepeatedParity": Door(
+        dpl.RepeatedParity,
+        {"dimension": 3, "epsilon": 1, "mode": "until_success", "stop_probability": "0.05"},
+        names={**ONE_OF, "runs": "runs|mode", "stop_probability": "stop_probability|mode", "max_runs": "max_runs|mode"},
+    ),
+    "RepeatedParity.plan": Door(
+        of(lambda: dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9), "plan"), ACCURATE
+    ),
+    "parity_plan": Door(
+        dpl.parity_plan, {"dimension": 3, **ACCURATE, "epsilon": 1, "relation": "replace_one", "mode": "basic"}
+    ),
+    "TrivialRepresentation": Door(dpl.TrivialRepresentation, {"concept_class": dpl.ThresholdClass(8)}),
+    "HashedPointRepresentation": Door(
+        dpl.HashedPointRepresentation,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "seed": 1, "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.drawn": Door(
+        dpl.HashedPointRepresentation.drawn,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.cells": Door(of(lambda: HASHED, "cells"), {"x": [1], "copy": 0}, left=ROWS),
+    "HashedPointRepresentation.occupied": Door(of(lambda: HASHED, "occupied"), {"copy": 0}),
+    "BoostedRepresentation": Door(
+        dpl.BoostedRepresentation, {"dimension": 20, "a": "0.6", "b": "0.4", "seed": 1, "bits": 4}
+    ),
+    "BoostedRepresentation.drawn": Door(
+        dpl.BoostedRepresentation.drawn, {"dimension": 20, "a": "0.6", "b": "0.4", "bits": 4}
+    ),
+    "RealizableRepresentationLearner": Door(
+        dpl.RealizableRepresentationLearner, {"representation": HASHED, "epsilon": 1}
+    ),
+    "RealizableRepresentationLearner.plan": Door(
+        of(lambda: dpl.RealizableRepresentationLearner(representation=HASHED, epsilon=1), "plan"), ACCURATE
+    ),
+    "SurrogateAgnosticLearner": Door(
+        dpl.SurrogateAgnosticLearner,
+        {"concept_class": dpl.PointClass(2**20), "representation": HASHED, "epsilon": 1},
+        names={"concept_class": "concept_class|representation"},
+    ),
+    "SurrogateAgnosticLearner.plan": Door(
+        of(
+            lambda: dpl.SurrogateAgnosticLearner(
+                concept_class=dpl.ThresholdClass(8),
+                representation=dpl.TrivialRepresentation(dpl.ThresholdClass(8)),
+                epsilon=1,
+            ),
+            "plan",
+        ),
+        ACCURATE,
+    ),
+    "ClippedPairwiseEM": Door(dpl.ClippedPairwiseEM, {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "clip": 3}),
+    "ClippedPairwiseEM.plan": Door(
+        of(lambda: dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=3), "plan"), ACCURATE
+    ),
+    "clipped_pairwise_plan": Door(
+        dpl.clipped_pairwise_plan, {"size": 9, "examples": 9, **ACCURATE, "epsilon": 1, "relation": "replace_one"}
+    ),
+    "compare_private_nonprivate": Door(
+        dpl.compare_private_nonprivate,
+        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False},
+    ),
+    "order_bounds": Door(
+        dpl.order_bounds,
+        {"vc": 1, "rep_dim": 3, "alpha": "0.1", "epsilon": 1, "examples": 1, "thresholds": False},
+    ),
+    "plan": Door(
+        dpl.plan,
+        {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
+    ),
+    "recommend": Door(
+        dpl.recommend,
+        {
+            **ACCURATE,
+            "epsilon": 1,
+            "examples": 3,
+            "concepts": dpl.ParityClass(3),
+            "relation": "replace_one",
+            "realizable": False,
+        },
+    ),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),

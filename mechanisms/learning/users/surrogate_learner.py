@@ -28,7 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.represented.learners import Representation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.represented.learners import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
@@ -72,7 +72,7 @@ class UserLevelSurrogateLearner(ByUsers):
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
     concept_class: OneClass
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     resolution: OpenProbability
     margin: OpenProbability
