@@ -145,7 +145,7 @@ class Doubling(Search):
             if tests is not None:
                 accepted = tests.ask(error) is Outcome.BELOW
             elif isinstance(checks, Laplace):
-                accepted = Fraction(checks.release(error, entropy=entropy).value) <= Fraction(self.accepts)
+                accepted = Fraction(float(checks.release(error, entropy=entropy).value)) <= Fraction(self.accepts)
             if accepted or done == self.rounds:
                 break
             value = self._published(steps, _doubled(self.first, done), entropy)

@@ -73,15 +73,39 @@ from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
+from dpledger.mechanisms import binomial_tails
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.queries.run import JointQuery
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
+from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
-from dpledger.mechanisms.stability.plans import counting, sgd_stability
+from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
@@ -314,7 +338,89 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+    def tables() -> object:
+        bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
+        one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+
+    def of_users() -> object:
+        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
+        more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
+        plan = proper_users(ThresholdClass(1000), 30, THIRD, "0.1", epsilon=THIRD)
+        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, more, plan, plan.words()
+
+    def of_hashed_users() -> object:
+        return surrogate_users(PointClass(2**20), 30, THIRD, "0.1", epsilon=THIRD)
+
+    def estimates() -> object:
+        one = MinimumErrorEstimator(ThresholdClass(2**40), resolution="0.07", epsilon=THIRD)
+        test = MinErrorTest(PointClass(9), guess="0.2", resolution="0.07", epsilon=THIRD)
+        learner = UserLevelProperLearner(PointClass(9), epsilon=THIRD, resolution="0.07", margin="0.1", share="0.3")
+        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
+        return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
+
+    def halving() -> object:
+        plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
+        plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
+        found = plan(resolution="0.03", margin="0.07")
+        learner = partial(UserLevelThresholdLearner, ThresholdClass(1000), epsilon=THIRD, alpha="0.3")
+        one = learner(resolution="0.03", margin="0.07")
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        medians = UserLevelMedian(points=1000, epsilon=THIRD, mass="0.3")
+        told = [(each.claim(), each.parts(), each.parameters()) for each in placed]
+        return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
+
+    return {
+        "tables": tables,
+        "users": of_users,
+        "hashed users": of_hashed_users,
+        "least errors": estimates,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+        "halving by users": halving,
+        **_queried(),
+    }
+
+
+def _queried() -> dict[str, Answer]:
+    def sizes() -> object:
+        plans = [
+            query_size(7, THIRD, "0.07", epsilon=THIRD, in_steps=in_steps, sharp=True, width="1.7")
+            for in_steps in (False, True)
+        ]
+        return [(plan, plan.words()) for plan in (*plans, conjunction_size(7, THIRD, "0.07", scale="3.7"))]
+
+    def oracles() -> object:
+        asked: dict[str, Any] = {"epsilon": THIRD, "queries": 7}
+        several = JointQuery([_labels, _labels], l1=THIRD, justification="two")
+        found = []
+        for relation in Relation:
+            for values in ("real", "whole"):
+                one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
+                run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+        return found
+
+    def learners() -> object:
+        rows = LabeledSample([1, 2, 3], [1, 0, 1])
+        found = (
+            PrivateConjunctionLearner(5, epsilon=THIRD),
+            PrivateSQThresholdLearner(2**64, epsilon=THIRD, alpha=THIRD),
+        )
+        return [
+            (one.parts(), one.parameters(), one.failures(), one.release(rows, entropy=seeded(9)).value)
+            for relation in Relation
+            for one in (learner.under(relation, Unit("user", 3)) for learner in found)
+        ]
+
+    return {"sizes of queries": sizes, "statistical queries": oracles, "learners by queries": learners}
+
+
+def _labels(_: object, y: Any) -> Any:
+    return y
 
 
 def _stability_plans() -> dict[str, Answer]:
@@ -334,7 +440,7 @@ def _stability_plans() -> dict[str, Answer]:
         "plan of soft labels": lambda: soft_plan(
             10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked
         ),
-        "tails": lambda: [counting.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
+        "tails": lambda: [binomial_tails.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
         "stability of descent": lambda: [
             sgd_stability.convex_first_moment(loss, 7, constant),
             sgd_stability.convex_mean_square(loss, 7, constant),
