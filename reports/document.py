@@ -5,13 +5,13 @@
 >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
 >>> made = report(book)
 >>> made.markdown().splitlines()[0], made.body().schema
-('# Privacy report', 'dpledger.report.v1')
+('# Privacy report', 'dpledger.report.v2')
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpledger.errors import ParameterError
@@ -28,7 +28,7 @@ __all__ = ["Report", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report. Each form is a rendering of `model` and holds all of it."""
+    """A report: a first page of answers, then annexes. Each form is a rendering of `model` and holds all of it."""
 
     model: ReportModel
 
@@ -43,6 +43,16 @@ class Report:
     def markdown(self) -> str:
         """The Markdown form."""
         return markdown.render(self.model, self.digest)
+
+    def summary(self) -> Report:
+        """The first page alone, in the same forms. It names this report by its digest.
+
+        >>> import dpledger as dpl
+        >>> page = report(dpl.Ledger.in_memory()).summary()
+        >>> len(page.model.answers), page.model.sections
+        (8, ())
+        """
+        return self if self.model.of else Report(replace(self.model, sections=(), of=self.digest))
 
     @property
     def digest(self) -> str:

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from dpledger.decimals import multiply
-from dpledger.reports.model import Item, Picture, ReportModel, blocks
+from dpledger.reports.model import Item, ReportModel, pictures
 from dpledger.reports.pictures.charts import drawn
 
 __all__ = ["framed", "render"]
@@ -26,7 +26,7 @@ LONG_WORD = 24  # characters without a space from which a text is set in a fixed
 
 def render(model: ReportModel, digest: str) -> str:
     """The whole page. `digest`: the SHA-256 of the JSON form."""
-    pictures = [block for block in blocks(model.sections) if isinstance(block, Picture)]
+    drawings = {picture.id: drawn(picture, f"picture-{place}") for place, picture in enumerate(pictures(model))}
     return (
         _environment()
         .get_template("report.html")
@@ -34,7 +34,7 @@ def render(model: ReportModel, digest: str) -> str:
             model=model,
             digest=digest,
             style=_style(),
-            pictures={picture.id: drawn(picture, f"picture-{place}") for place, picture in enumerate(pictures)},
+            pictures=drawings,
         )
     )
 

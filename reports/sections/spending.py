@@ -45,6 +45,7 @@ from dpledger.reports.model import (
     Column,
     Item,
     Items,
+    Origin,
     Picture,
     Prose,
     Section,
@@ -107,6 +108,7 @@ class Histories:
         self._of = {name: _History(scope, filters.opening(scope.filter)) for name, scope in state.scopes.items()}
         self._reserved: dict[str, Reserved] = {}
         self._datasets: dict[str, str] = {}
+        self._openings: dict[str, Origin] = {}
         self.size = len(entries)
         for entry in entries:
             self._read(entry)
@@ -114,6 +116,7 @@ class Histories:
     def _read(self, entry: Entry) -> None:
         match entry.body:
             case ScopeOpened(path=path, dataset=dataset):
+                self._openings[path[0].scope] = _opening(entry)
                 if dataset is not None:
                     self._datasets[path[0].scope] = visible(dataset)
             case Reserved() as body:
@@ -140,6 +143,10 @@ class Histories:
         """What the scope was opened for, in its own words, if it says."""
         return self._datasets.get(scope)
 
+    def opening(self, scope: str) -> Origin:
+        """Whose word it is what the scope was opened with: its unit, its relation, its dataset."""
+        return self._openings[scope]
+
     def chart(self, account: ScopeAccount) -> SpentChart:
         """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""
         history = self._of[account.scope]
@@ -156,6 +163,16 @@ class Histories:
             refused=tuple(item for item in _thinned(history.refused)),
             last=max(self.size - 1, 1),
         )
+
+
+def _opening(entry: Entry) -> Origin:
+    return Origin(
+        status="declared",
+        by="whoever opened the scope",
+        when=entry.time or "",
+        signature="the ledger's own key",
+        entry=entry.index,
+    )
 
 
 def _by_scope(levels: tuple[LevelCharge, ...]) -> Mapping[str, Coordinates]:

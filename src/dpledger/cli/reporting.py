@@ -20,6 +20,7 @@ def report(
     key: Annotated[
         str | None, typer.Option(help="The public key you trust (default: the file beside the ledger, named .pub).")
     ] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
@@ -34,7 +35,7 @@ def report(
             trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
             with bar("verifying", checkpoint.verify(record.head, trusted).size) as advance:
                 verified = verification.verify(record.leaves, record.head, trusted, advance=advance)
-        made = reported(verified)
+        made = reported(verified).summary() if summary else reported(verified)
         for path in output:
             made.save(path)
             voice.say(f"wrote {path}")
