@@ -1,4 +1,4 @@
-"""`dpledger report`: the compliance report of a ledger or a bundle."""
+"""`dpledger declare, report`: what people say of a ledger, and the report of what it shows and what it does not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from dpledger.cli.speaking import AsJson, speaking
 
-__all__ = ["report"]
+__all__ = ["declare", "report"]
 
 
 def report(
@@ -40,3 +40,23 @@ def report(
             made.save(path)
             voice.say(f"wrote {path}")
         voice.give({"reports": [str(path) for path in output], "ledger": verified.head.origin})
+
+
+def declare(
+    ledger: Annotated[Path, typer.Argument(help="A ledger file; its signing key lies beside it.")],
+    file: Annotated[Path, typer.Argument(help="Declarations in YAML; examples/declarations.yaml is one to copy.")],
+    as_json: AsJson = False,
+) -> None:
+    """Declare what a file says: what no ledger can measure, and a report asks for."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.reports.sections.declared import Declarations
+
+        with Ledger.open(ledger) as book:
+            entries = book.declare_file(file)
+            missing = Declarations(book.entries()).missing
+        voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
+        voice.say(
+            f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
+        )
+        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing)})
