@@ -8,6 +8,7 @@ from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.sections.accuracy import accuracy
 from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.odometer import odometer
@@ -87,7 +88,7 @@ class Scopes:
                 promised(account, scope, population, self._histories.opening(account.scope), self._engine, prefix),
                 meaning(account, self._engine, prefix),
                 self._ran(account, prefix),
-                spending(account, self._histories, prefix),
+                spending(account, self._histories, self._engine, prefix),
                 *odometer(account, prefix),
                 Section(
                     id=f"{prefix}/stopped",
@@ -114,7 +115,7 @@ class Scopes:
         blocks: list[Block] = [table]
         if picture is not None:
             blocks += [Prose(id=f"{prefix}/basis", lines=BASIS, tone="note"), picture]
-        return Section(id=f"{prefix}/ran", heading="What was run", blocks=tuple(blocks))
+        return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, prefix)))
 
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:

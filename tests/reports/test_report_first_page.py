@@ -3,7 +3,9 @@ known."""
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
+from typing import Any
 
 import mpmath
 import pytest
@@ -11,15 +13,20 @@ from hypothesis import given, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.decimals import round_up
 from dpledger.ledger.accounts.people import same_people
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.signed import wire
+from dpledger.mechanisms.numeric.gaussian import Gaussian
+from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
 from dpledger.mechanisms.numeric.laplace import Laplace
-from dpledger.relations import Unit
+from dpledger.mechanisms.numeric.statistics import Count, Histogram
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.relations import Relation, Unit
 from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.first_page.promises import promises
-from dpledger.reports.model import Answer, Items, OddsChart, Section, Table, blocks
+from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
 QUESTIONS = ["who", "promise", "used", "meaning", "record", "audits", "refusal", "gaps"]
@@ -257,3 +264,78 @@ def test_the_first_page_alone_says_what_the_report_says_first_and_names_it() -> 
 def test_a_long_record_has_a_first_page_of_the_same_length() -> None:
     lines = sum(len(answer.lines) for answer in build(long(700, distinct=True).verified()).answers)
     assert lines <= 24
+
+
+# ---- readings and accuracy in the annexes ---------------------------------------------------------------------------
+
+
+def items_of(record: Record) -> dict[str, Item]:
+    found = blocks(build(record.verified()).sections)
+    return {item.id: item for block in found if isinstance(block, Items) for item in block.items}
+
+
+def test_the_readings_stand_in_their_order() -> None:
+    """At the caps at least as much as realised; as one plan at most as much as adaptive, for these pure runs."""
+    record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    items = items_of(record)
+    found = [items[f"scope:patients/spent_{name}"].value for name in ("lower", "upper", "cap", "planned")]
+    lower, upper, cap, plan = (value for value in found if isinstance(value, Decimal))
+    assert lower <= plan <= cap
+    assert lower < upper < cap
+    assert 0 <= Decimal("0.65") - cap < Decimal("1e-5")
+
+
+def test_what_no_theorem_composes_as_a_plan_is_unknown() -> None:
+    record = one_scope(*(f"0.00{number}" for number in range(10, 24)))
+    assert items_of(record)["scope:patients/spent_planned"].origin.status == "unknown"
+
+
+def intervals(record: Record) -> dict[str, Cell]:
+    (table,) = (
+        block
+        for block in blocks(build(record.verified()).sections)
+        if isinstance(block, Table) and block.id == "scope:patients/accuracy"
+    )
+    return {row[0].text: row[2] for row in table.rows}
+
+
+def test_an_interval_is_that_of_the_mechanism_itself() -> None:
+    record = one_scope("0.25", budget=ApproxDP(30, "1e-6"))
+    unit = Unit("patient", 1)
+    for mechanism in (
+        Count(epsilon="0.1"),
+        Histogram(epsilon="0.2", edges=(0, 1, 2)),
+        Gaussian(sensitivity=1, noise_multiplier=4),
+        Geometric(epsilon="0.5"),
+        IntegerGaussian(sigma=3),
+    ):
+        record.release("patients", mechanism)
+        (found,) = (cell for name, cell in intervals(record).items() if name == mechanism.kind)
+        ready = mechanism.under(Relation.ADD_REMOVE, unit)
+        assert found.value == round_up(ready.interval("0.95"))
+        assert found.text.startswith("± ")
+
+
+def test_half_of_the_laplace_mass_is_where_the_closed_form_says() -> None:
+    """The 95 % interval of Laplace noise of scale b is b log 20, and a rounding to the grid."""
+    found = intervals(one_scope("0.25"))["laplace"].value
+    assert isinstance(found, Decimal)
+    assert 0 < float(found) - 4 * math.log(20) < 0.01
+
+
+@pytest.mark.parametrize("library", ["survey-tools 2.3", "notdpledger 1"])
+def test_of_other_peoples_code_no_interval_is_made_up(library: str) -> None:
+    record = one_scope()
+    record.release("patients", Laplace(sensitivity=1, epsilon="0.25"), library=library)
+    assert intervals(record)["laplace"].status == "unknown"
+
+
+def test_parameters_that_do_not_come_out_again_have_no_interval() -> None:
+    class Finer(Laplace):
+        def parameters(self) -> dict[str, Any]:
+            return {**super().parameters(), "scale": "0.001"}
+
+    record = one_scope()
+    record.release("patients", Finer(sensitivity=1, epsilon="0.25"))
+    assert intervals(record)["laplace"].status == "unknown"
