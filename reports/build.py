@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dpledger.ledger.accounts.people import same_people
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.certified import Engine
 from dpledger.reports.first_page.page import first_page, first_page_of_unread
 from dpledger.reports.model import Answer, ReportModel, Section, visible
+from dpledger.reports.promises import promises
 from dpledger.reports.sections.audits import audits_section
 from dpledger.reports.sections.declared import Declarations, declared_section
+from dpledger.reports.sections.questions import questions_section
 from dpledger.reports.sections.record import limits_section, record_section, unread_section, verified_section
+from dpledger.reports.sections.registry import registry_section
 from dpledger.reports.sections.scopes import Scopes
 
 __all__ = ["build"]
@@ -30,13 +34,22 @@ def build(verified: Verified) -> ReportModel:
     declarations = Declarations(verified.entries)
     scopes = Scopes(verified, declarations, engine)
     product = declarations.of("product_name")
-    sections = _annexes(
-        verified, (*scopes.sections(), audits_section(verified.entries, engine), declared_section(declarations))
+    people = same_people(verified.state)
+    found = promises(scopes.accounts, people, verified.state.scopes)
+    evidence = (
+        *scopes.sections(people),
+        audits_section(verified.entries, engine),
+        declared_section(declarations),
     )
+    elsewhere = (
+        questions_section(declarations, tuple(account.scope for account in scopes.accounts)),
+        registry_section(verified.head, found, scopes.accounts, declarations),
+    )
+    sections = _annexes(verified, (*evidence, *elsewhere))
     return _model(
         verified,
         visible(product[0].body.text, LONGEST_TITLE) if product else f"Ledger {verified.head.origin}",
-        first_page(verified, scopes.accounts, declarations, sections),
+        first_page(verified, scopes.accounts, found, people, declarations, _annexes(verified, evidence)),
         sections,
     )
 

@@ -19,7 +19,7 @@ from dpledger.files import path_of
 from dpledger.ledger.entries.bodies import Reported
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying.verification import Verified
-from dpledger.reports import html, jsonform, markdown
+from dpledger.reports import html, jsonform, markdown, registryform
 from dpledger.reports.build import build
 from dpledger.reports.model import SCHEMA, ReportModel
 
@@ -44,6 +44,11 @@ class Report:
         """The Markdown form."""
         return markdown.render(self.model, self.digest)
 
+    def registry(self) -> str:
+        """An entry for the public registry of deployments, in YAML, with the status Draft: what the record shows and
+        people declared, with what is missing listed above it. ParameterError for a first page alone."""
+        return registryform.render(self.model, self.digest)
+
     def summary(self) -> Report:
         """The first page alone, in the same forms. It names this report by its digest.
 
@@ -64,13 +69,13 @@ class Report:
         return Reported(digest=self.digest, schema=SCHEMA)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix, or
-        where it cannot be written."""
+        """Write the form that the suffix of `path` names: .html, .json, .md, or .yaml for `registry`. ParameterError
+        for another suffix, or where it cannot be written."""
         target = path_of(path, "path")
-        forms = {".html": self.html, ".json": self.json, ".md": self.markdown}
+        forms = {".html": self.html, ".json": self.json, ".md": self.markdown, ".yaml": self.registry}
         form = forms.get(target.suffix.lower())
         if form is None:
-            raise ParameterError("path", target.name, "a name that ends in .html, .json or .md")
+            raise ParameterError("path", target.name, "a name that ends in .html, .json, .md or .yaml")
         text = form()
         try:
             target.write_text(text, encoding="utf-8", newline="\n")

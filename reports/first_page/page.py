@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.first_page import evidence, protection
-from dpledger.reports.first_page.promises import promises
 from dpledger.reports.model import Answer, Section
+from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import Declarations
 
 __all__ = ["first_page", "first_page_of_unread"]
@@ -16,15 +16,14 @@ __all__ = ["first_page", "first_page_of_unread"]
 def first_page(
     verified: Verified,
     accounts: tuple[ScopeAccount, ...],
+    found: tuple[Promise, ...],
+    people: SamePeople,
     declarations: Declarations,
     sections: tuple[Section, ...],
 ) -> tuple[Answer, ...]:
     """The answers, in the order in which they are asked. `sections`: the annexes, whose gaps are counted."""
-    people = same_people(verified.state)
-    scopes = verified.state.scopes
-    found = promises(accounts, people, scopes)
     return (
-        protection.protected(tuple(scopes.values()), declarations),
+        protection.protected(tuple(verified.state.scopes.values()), declarations),
         protection.promised(found, people, declarations),
         protection.used(accounts),
         protection.meaning(found),

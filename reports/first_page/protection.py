@@ -11,8 +11,8 @@ from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount, attested
 from dpledger.ledger.rules.standing import ScopeState
 from dpledger.reports import explain, words
-from dpledger.reports.first_page.promises import Promise
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
+from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import Declarations, trust_model
 from dpledger.reports.sections.promise import bounds_of
 from dpledger.reports.sections.spending import upper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
@@ -37,14 +37,14 @@ class Scopes:
         self.accounts = accounts(verified.entries, verified.state)
         self._histories = Histories(verified.entries, verified.state)
 
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self, shared: SamePeople) -> tuple[Section, ...]:
         """The table of all scopes, then a section for each of the first MOST_DETAILED."""
-        return (self._glance(), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
+        return (self._glance(shared), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
 
     # ---- all of them ------------------------------------------------------------------------------------------------
 
-    def _glance(self) -> Section:
-        blocks: list[Block] = [self._table(), *people(same_people(self._verified.state))]
+    def _glance(self, shared: SamePeople) -> Section:
+        blocks: list[Block] = [self._table(), *people(shared)]
         more = len(self.accounts) - MOST_DETAILED
         if more > 0:
             line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."

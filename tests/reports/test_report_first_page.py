@@ -25,8 +25,8 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports import Report
 from dpledger.reports.build import build
-from dpledger.reports.first_page.promises import promises
 from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
+from dpledger.reports.promises import promises
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
 QUESTIONS = ["who", "promise", "used", "meaning", "record", "audits", "refusal", "gaps"]

@@ -15,7 +15,12 @@ __all__ = ["declare", "report"]
 def report(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
     output: Annotated[
-        list[Path], typer.Option("--output", "-o", help="Where to write: .html, .json or .md; may be given again.")
+        list[Path],
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to write: .html, .json, .md, or .yaml for a registry's entry; may be repeated.",
+        ),
     ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust (default: the file beside the ledger, named .pub).")

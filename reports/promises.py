@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from dpledger.accounting.arithmetic.adding import read_at
 from dpledger.accounting.arithmetic.conversions import epsilon_of
+from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, negative
 from dpledger.ledger.accounts.people import SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -25,6 +26,7 @@ class Promise:
     scopes: tuple[str, ...]
     unit: str
     relation: Relation
+    guarantee: Guarantee | None
     epsilon: Decimal
     delta: Decimal
 
@@ -52,6 +54,7 @@ def _of_group(group: Together) -> Promise:
         scopes=group.scopes,
         unit=group.unit.name,
         relation=group.relation,
+        guarantee=guarantee,
         epsilon=INFINITY if guarantee is None else epsilon_of(guarantee, delta),
         delta=delta,
     )
@@ -62,6 +65,7 @@ def _of_scope(account: ScopeAccount) -> Promise:
         scopes=(account.scope,),
         unit=account.unit.name,
         relation=account.relation,
+        guarantee=account.budget,
         epsilon=epsilon_of(account.guarantee, account.delta),
         delta=account.delta,
     )
