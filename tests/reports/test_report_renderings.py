@@ -21,7 +21,7 @@ INERT_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "a", "div", "header", "p", "h1", "h2", "h3", "bdi", "span"),
     *("ul", "li", "ol", "nav", "main", "section", "dl", "dt", "dd", "small", "strong", "table", "caption", "thead"),
     *("tbody", "tr", "th", "td", "figure", "figcaption", "footer", "svg", "rect", "path", "line", "text", "tspan"),
-    *("desc", "defs", "pattern", "polygon", "circle", "details", "summary"),
+    *("desc", "defs", "pattern", "polygon", "circle", "details", "summary", "wbr"),
 }
 ACTIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "s_open", "em_open", "fence", "code_block"}
 
@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in {"meta", "rect", "path", "line", "circle", "polygon"}:
+        if tag not in {"meta", "rect", "path", "line", "circle", "polygon", "wbr"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
