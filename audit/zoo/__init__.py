@@ -19,6 +19,7 @@ from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
+from dpledger.audit.zoo.learning_tables import BOOSTED
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
@@ -38,6 +39,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **LEARNED_CLASSES,
         **PARITIES,
         **SURROGATES,
+        **BOOSTED,
     }
 )
 """Exhibits by name."""

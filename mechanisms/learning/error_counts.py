@@ -19,15 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, labels_of, points_of
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
-    ConceptClass,
+    AnyClass,
     FiniteClass,
     ParityClass,
     PointClass,
     ThresholdClass,
 )
+from dpledger.relations import Relation
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts"]
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts", "moves_one_way"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -79,7 +81,7 @@ class ErrorCounts:
         return rank + low
 
 
-def error_counts(concepts: ConceptClass, sample: LabeledSample) -> ErrorCounts:
+def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
     """The errors of every concept on the sample.
 
     Claim: each is the number of records of the sample with h(x) != y, null records left out.
@@ -93,8 +95,21 @@ def error_counts(concepts: ConceptClass, sample: LabeledSample) -> ErrorCounts:
             return _of_thresholds(concepts, *_by_point(sample, concepts.points))
         case ParityClass():
             return _of_parities(concepts, sample)
+        case StumpClass():
+            return _of_stumps(concepts, sample)
         case _:
             assert_never(concepts)
+
+
+def moves_one_way(relation: Relation | None) -> bool:
+    """Whether between neighbours all such counts move in one direction; while none is fixed, not."""
+    match relation:
+        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
+            return True
+        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
+            return False
+        case _:
+            assert_never(relation)
 
 
 def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.uint8]]:
@@ -157,3 +172,11 @@ def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:
         np.subtract(low, pairs[:, 1, :], out=pairs[:, 1, :])
         half *= 2
     return ErrorCounts((len(y) - wave) // 2, np.ones(concepts.size, dtype=np.int64))
+
+
+def _of_stumps(concepts: StumpClass, sample: LabeledSample) -> ErrorCounts:
+    """A stump errs on all ones, but for those that it labels 1, and on the zeros that it does."""
+    rows, y = concepts.binning.read(sample.x), labels_of(sample.y)
+    wrong = np.where(rows.known, 1 - 2 * y.astype(np.int64), 0)
+    errors = int(np.count_nonzero(y[rows.known])) + concepts.sums(rows, wrong)
+    return ErrorCounts(errors, np.ones(concepts.size, dtype=np.int64))

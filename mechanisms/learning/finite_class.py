@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
+from dpledger.mechanisms.learning.domains import Domain, check_rows_of, domain_of
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
@@ -74,12 +75,17 @@ class ExponentialPPACLearner(OneShot):
         if isinstance(self.concept_class, ParityClass) and self.concept_class.dimension > MOST_PARITY_BITS:
             expected = f"parities of at most {MOST_PARITY_BITS} bits: every one of them is weighed"
             raise ParameterError("concept_class", f"{self.concept_class.dimension} bits", expected)
-        if self.monotone and self.relation is not None and not _one_way(self.relation):
+        if self.monotone and self.relation is not None and not moves_one_way(self.relation):
             raise RelationError(
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
             )
         _ = self.exponent
+
+    @property
+    def domain(self) -> Domain:
+        """The rows that it learns from."""
+        return domain_of(self.concept_class)
 
     @property
     def exponent(self) -> Decimal:
@@ -92,7 +98,7 @@ class ExponentialPPACLearner(OneShot):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if self.relation is not None and _one_way(self.relation) and not self.monotone:
+        if moves_one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -117,11 +123,7 @@ class ExponentialPPACLearner(OneShot):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample of this domain's shape."""
-        match self.concept_class:
-            case ParityClass(dimension=dimension):
-                check_sample(data, bits=dimension)
-            case _:
-                check_sample(data)
+        check_rows_of(self.domain, data)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
@@ -153,14 +155,3 @@ class ExponentialPPACLearner(OneShot):
         passed = np.cumsum(totals)
         more = int(np.searchsorted(passed, rank, side="right"))
         return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
-
-
-def _one_way(relation: Relation) -> bool:
-    """Whether between neighbours all errors move in one direction."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP:
-            return False
-        case _:
-            assert_never(relation)

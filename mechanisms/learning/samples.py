@@ -34,8 +34,10 @@ __all__ = [
     "UserSample",
     "Words",
     "bits_of",
+    "check_labels",
     "check_sample",
     "check_users",
+    "labeled_sample",
     "labels_of",
     "points_of",
 ]
@@ -87,15 +89,26 @@ class BitRows:
 def check_sample(data: object, *, bits: int | None = None) -> None:
     """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
     may also be that many bits. What an entry is never matters."""
-    if not isinstance(data, LabeledSample):
-        raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
-    rows = array_of(data.x)
+    sample = labeled_sample(data)
+    rows = array_of(sample.x)
     wide = bits is not None and (rows is None or rows.ndim == 2)
     if wide and rows is not None and rows.shape[1] != bits:
         raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
-    (check_rows if wide else check_column)(data.x)
-    check_column(data.y)
-    if tally(data.x) != tally(data.y):
+    (check_rows if wide else check_column)(sample.x)
+    check_labels(sample, tally(sample.x))
+
+
+def labeled_sample(data: object) -> LabeledSample:
+    """The data, if they are a LabeledSample; else ParameterError."""
+    if not isinstance(data, LabeledSample):
+        raise ParameterError("data", type(data).__name__, "LabeledSample(x, y)")
+    return data
+
+
+def check_labels(sample: LabeledSample, rows: int) -> None:
+    """ParameterError unless there are as many labels."""
+    check_column(sample.y)
+    if tally(sample.y) != rows:
         raise ParameterError("data", "another number of labels than of rows", "one label a row")
 
 

@@ -199,10 +199,11 @@ def steps_per_scale(law: Law) -> Fraction:
             assert_never(law)
 
 
-def half_width(law: Law, confidence: Number) -> int:
-    """Steps h such that the noise is within -h..h with at least the probability `confidence`, in (0, 1).
+def half_width(law: Law, confidence: Number, entries: int = 1) -> int:
+    """Steps h such that the noise is within -h..h with at least the probability `confidence`, in (0, 1); that of so
+    many independent `entries` at once.
 
-    Claim: P(|noise| <= h) >= confidence. It bounds accuracy, never privacy.
+    Claim: P(|noise| <= h) >= confidence^(1/entries). It bounds accuracy, never privacy.
     Source: exponential tails (Laplace: P(|X| > t) = exp(-t/scale); discrete: 2 q^(h+1)/(1+q), q = exp(-1/scale));
     normal quantile; Canonne-Kamath-Steinke 2020, proposition 25 (the discrete tail at h + 1 is at most the
     normal one at h).
@@ -210,7 +211,7 @@ def half_width(law: Law, confidence: Number) -> int:
     level = read(confidence, field="confidence")
     if not 0 < level < 1:
         raise ParameterError("confidence", confidence, "a number in (0, 1)")
-    miss = float(subtract(_ONE, level))
+    miss = _missed(level, entries)
     steps = float(steps_per_scale(law)) * _SLACK
     match law:
         case DiscreteLaplace():
@@ -224,3 +225,12 @@ def half_width(law: Law, confidence: Number) -> int:
             return math.ceil(steps * -NormalDist().inv_cdf(miss / 2) * _SLACK)
         case _:
             assert_never(law)
+
+
+def _missed(level: Decimal, entries: int) -> float:
+    """1 - level^(1/entries), from below."""
+    miss = float(subtract(_ONE, level))
+    if entries == 1:
+        return miss
+    kept = math.log1p(-miss) if miss < 0.5 else math.log(float(level))
+    return -math.expm1(kept / entries) / _SLACK

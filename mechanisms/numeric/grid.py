@@ -105,13 +105,14 @@ def check_map(grid: Decimal, bound: Decimal, missing: Decimal) -> None:
         raise ParameterError("missing", str(missing), f"a number within the bound, {bound}")
 
 
-def on_grid(sensitivity: Decimal, grid: Decimal) -> Decimal:
-    """The least multiple of `grid` that is not below `sensitivity`: how far the rounded number moves.
+def on_grid(sensitivity: Decimal, grid: Decimal, dimension: int = 1) -> Decimal:
+    """How far, in the l1 norm, a number or a vector of this dimension moves once it is rounded: of a number the least
+    multiple of `grid` that is not below `sensitivity`, and a step more for each further entry.
 
-    Claim: |x - y| <= sensitivity implies |round(x) - round(y)| * grid <= on_grid(sensitivity, grid).
+    Claim: |x - y| <= sensitivity implies |round(x) - round(y)| * grid <= on_grid(sensitivity, grid, dimension).
     Source: docs/proofs/noise.md, section 5.
     """
-    steps = math.ceil(Fraction(sensitivity) / Fraction(grid))
+    steps = math.ceil(Fraction(sensitivity) / Fraction(grid)) + dimension - 1
     return derived(exact_decimal(steps * Fraction(grid)), sensitivity=sensitivity)
 
 

@@ -1,7 +1,7 @@
-"""The Laplace mechanism for one number that the caller computed.
+"""The Laplace mechanism for a number, or a vector of a public dimension, that the caller computed.
 
-The number is rounded to the grid, and the Laplace variable, rounded to the same grid, is added as whole steps. The
-release is a post-processing of the continuous mechanism on the rounded number, so its leaf is `LaplaceLaw(epsilon)`.
+Each entry is rounded to the grid, and a Laplace variable, rounded to the same grid, is added as whole steps. The
+release is a post-processing of the continuous mechanism on the rounded vector, so its leaf is `LaplaceLaw(epsilon)`.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> count = Laplace(sensitivity=1, epsilon="0.1")
@@ -9,6 +9,9 @@ release is a post-processing of the continuous mechanism on the rounded number, 
 (PureDP(epsilon=Decimal('0.1'), kind='pure_dp'), '10', '0.0009765625')
 >>> count.release(1234, entropy=seeded(5)).parts == count.parts()
 True
+>>> pair = Laplace(sensitivity=2, epsilon=1, dimension=2, justification="one record, two counts")
+>>> pair.release([40, 2], entropy=seeded(5)).value.shape
+(2,)
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import functools
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition, LaplaceLaw
 from dpledger.accounting.guarantees import PureDP
@@ -32,34 +36,45 @@ from dpledger.mechanisms.numeric.grid import (
     TotalMap,
     check_map,
     check_number,
+    check_vector,
     default_grid,
     on_grid,
     to_floats,
     to_steps,
+    vector_to_steps,
 )
 from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
 from dpledger.mechanisms.protocol import UNSAID, Release
-from dpledger.number_fields import OptionalPositive, Positive, Signed
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["Laplace"]
 
+_Value: TypeAlias = float | npt.NDArray[np.float64]
+
 
 @record
 class Laplace(Vouched):
-    """Release a number with Laplace noise. Dwork-McSherry-Nissim-Smith 2006, theorem 1.
+    """Release a number or a vector with Laplace noise. Dwork-McSherry-Nissim-Smith 2006, proposition 1.
 
-    `sensitivity`: how far one unit moves the number, under the relation (the caller vouches for it; `justification`
-    says why, in one line). Exactly one of `epsilon` and `scale` is given; the other follows, rounded to the safe side.
-    `grid`: the step of the result, a power of two; default: the largest that is 1024 times finer than scale and
-    sensitivity. A number beyond `bound` counts as the bound, and NaN as `missing`; no value raises. Data that are not
-    one number are refused.
+    `sensitivity`: how far one unit moves it in the l1 norm, under the relation (the caller vouches for it;
+    `justification` says why, in one line). Exactly one of `epsilon` and `scale` is given; the other follows, rounded to
+    the safe side. `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power
+    of two; default: the largest that is 1024 times finer than the scale and the sensitivity of an entry. An entry
+    beyond `bound` counts as the bound and what is no number as `missing`; no value raises. What is no number, or no
+    vector of this length, is refused.
+
+    A mean of m values in [0, b] has sensitivity b/m where a record is replaced and m is public; values in [-b, b] have
+    twice as much. The published proof leaves out the normaliser m epsilon/(2 b) and says probabilities for densities;
+    its "differ by one element" has to be a replacement for b/m to hold, and for m to be used in the scale
+    (CS6781, lecture 25, definition 2.5 and theorem 2.6).
     """
 
     sensitivity: Positive = given(default=1)
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
+    dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
@@ -74,11 +89,11 @@ class Laplace(Vouched):
 
     @property
     def _plan(self) -> _Plan:
-        return _planned(self.sensitivity, self.epsilon, self.scale, self.grid)
+        return _planned(self.sensitivity, self.epsilon, self.scale, self.grid, self.dimension)
 
     @property
     def noise(self) -> RoundedLaplace:
-        """The law of the noise, on its grid."""
+        """The law of the noise of each entry, on its grid."""
         return RoundedLaplace(scale=self._plan.scale, grid=self._plan.grid)
 
     def claim(self) -> PureDP:
@@ -86,7 +101,8 @@ class Laplace(Vouched):
         return PureDP(self._plan.epsilon)
 
     def parts(self) -> Composition:
-        """One Laplace leaf."""
+        """One Laplace leaf. A vector loses at most what a number does that moves as far: docs/proofs/noise.md,
+        section 6."""
         return LaplaceLaw(self._plan.epsilon)
 
     def parameters(self) -> Mapping[str, Plain]:
@@ -96,6 +112,7 @@ class Laplace(Vouched):
             "sensitivity": self.sensitivity,
             "epsilon": plan.epsilon,
             "scale": plan.scale,
+            "dimension": self.dimension,
             "grid": plan.grid,
             "bound": self.bound,
             "missing": self.missing,
@@ -105,29 +122,42 @@ class Laplace(Vouched):
         return result
 
     def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are one number; its value never matters."""
-        check_number(data)
+        """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
+        if self.dimension == 1:
+            check_number(data)
+        else:
+            check_vector(data, self.dimension)
 
-    def release(self, data: object, *, entropy: Entropy) -> Release[float]:
-        """`data` plus noise, as the nearest float to a multiple of the grid."""
+    def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
+        """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
         self.inspect(data)
-        noisy = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
-        return Release(value=float(to_floats(np.array([noisy]), self._plan.grid)[0]), parts=self.parts())
+        if self.dimension == 1:
+            alone = draw(self.noise, to_steps(data, self._map), sensitivity=self._declared, entropy=entropy)
+            return Release(value=float(to_floats(np.array([alone]), self._plan.grid)[0]), parts=self.parts())
+        noisy = draw(self.noise, self._steps(data), sensitivity=self._declared, entropy=entropy)
+        return Release(value=to_floats(noisy, self._plan.grid), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
-        """`size` independent releases of the same data."""
+        """`size` independent releases of the same data: float64[size], or float64[size, dimension]."""
         self.inspect(data)
-        steps = np.array([to_steps(data, self._map)]).repeat(size)
+        steps = np.tile(self._steps(data), (size, 1))
         noisy = draw(self.noise, steps, sensitivity=self._declared, entropy=entropy)
-        return to_floats(noisy, self._plan.grid)
+        return to_floats(noisy[:, 0] if self.dimension == 1 else noisy, self._plan.grid)
 
     def interval(self, confidence: Number) -> float:
-        """The half-width around the released value that holds the number (within the bound) with at least this
-        probability; counts the rounding to the grid."""
-        return float(to_floats(np.array([half_width(self.noise, confidence) + 1]), self._plan.grid)[0])
+        """The half-width around the released value that holds the number (within the bound), of a vector all entries at
+        once, with at least this probability; counts the rounding to the grid."""
+        widest = half_width(self.noise, confidence, self.dimension) + 1
+        return float(to_floats(np.array([widest]), self._plan.grid)[0])
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._plan.grid}
+
+    def _steps(self, data: object) -> npt.NDArray[Any]:
+        """The entries of `data` in whole steps: integers [dimension]."""
+        if self.dimension == 1:
+            return np.array([to_steps(data, self._map)])
+        return vector_to_steps(data, self._map, self.dimension)
 
     @property
     def _map(self) -> TotalMap:
@@ -140,7 +170,7 @@ class Laplace(Vouched):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What is used. `sensitivity` is that of the number rounded to the grid."""
+    """What is used. `sensitivity` is that of the vector rounded to the grid."""
 
     epsilon: Decimal
     scale: Decimal
@@ -149,17 +179,18 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=512)
-def _planned(sensitivity: Decimal, epsilon: Decimal | None, scale: Decimal | None, grid: Decimal | None) -> _Plan:
+def _planned(
+    sensitivity: Decimal, epsilon: Decimal | None, scale: Decimal | None, grid: Decimal | None, dimension: int
+) -> _Plan:
     """Claim: sensitivity / scale <= epsilon, exactly, for the values in the plan."""
+    length = Fraction(sensitivity)
+    if grid is None:
+        wide = {"epsilon": length / Fraction(epsilon)} if epsilon is not None else {"scale": Fraction(scale or 0)}
+        grid = default_grid(**wide, sensitivity=length / dimension)
+    moved = on_grid(sensitivity, grid, dimension)
     if epsilon is not None:
-        if grid is None:
-            grid = default_grid(epsilon=Fraction(sensitivity) / Fraction(epsilon), sensitivity=Fraction(sensitivity))
-        moved = on_grid(sensitivity, grid)
         used = derived(round_up(Fraction(moved) / Fraction(epsilon)), epsilon=epsilon)
         return _Plan(epsilon=epsilon, scale=used, grid=grid, sensitivity=moved)
     assert scale is not None, "exactly one of them is given"
-    if grid is None:
-        grid = default_grid(scale=Fraction(scale), sensitivity=Fraction(sensitivity))
-    moved = on_grid(sensitivity, grid)
     loss = derived(round_up(Fraction(moved) / Fraction(scale)), scale=scale)
     return _Plan(epsilon=loss, scale=scale, grid=grid, sensitivity=moved)

@@ -98,6 +98,28 @@ NO_COLUMNS = (
 )
 NO_POSITIVES: tuple[object, ...] = (0, -1, NAN, INF, -INF, "nan", "", "one", None, "1e-61", 10**18, [], True)
 
+ODD_VECTORS: tuple[object, ...] = (
+    np.full(3, np.nan),
+    [NAN, "x", 10**400],
+    (None, [1], np.timedelta64(1, "s")),
+    np.array([NAN, "x", 10**400], dtype=object),
+    np.array([1e308, -1e308, INF]),
+    np.full(3, np.longdouble("1e4000")),
+    np.array(["a", "b", "c"]),
+    pd.Series([1, None, 3], dtype="Int64"),
+    np.ma.masked_array([1.0, 2.0, 3.0], mask=[True, False, False]),
+)
+NO_VECTORS: tuple[object, ...] = (
+    *NO_NUMBERS,
+    1.0,
+    [1.0, 2.0],
+    np.zeros(4),
+    np.zeros((3, 3)),
+    np.zeros((3, 1)),
+    "abc",
+    {1, 2, 3},
+)
+
 
 def refused(field: str, *values: object) -> tuple[dict[str, object], ...]:
     return tuple({field: value} for value in values)
@@ -112,6 +134,7 @@ class TestLaplace(MechanismConformance):
         *refused("epsilon", *NO_POSITIVES),
         *refused("sensitivity", *NO_POSITIVES),
         *refused("scale", 1),
+        *refused("dimension", 0, -1, 1.5, "2", NAN, 2**31),
         *refused("grid", *NO_POSITIVES[:-5], 3, "0.3"),
         *refused("bound", 0, NAN, INF),
         {"missing": 5, "bound": 4},
@@ -154,31 +177,23 @@ class TestGaussian(MechanismConformance):
 class TestGaussianVector(MechanismConformance):
     relations = tuple(Relation)
     good_data = np.array([1.0, 2.0, 3.0])
-    bad_data = (
-        np.full(3, np.nan),
-        [NAN, "x", 10**400],
-        (None, [1], np.timedelta64(1, "s")),
-        np.array([NAN, "x", 10**400], dtype=object),
-        np.array([1e308, -1e308, INF]),
-        np.full(3, np.longdouble("1e4000")),
-        np.array(["a", "b", "c"]),
-        pd.Series([1, None, 3], dtype="Int64"),
-        np.ma.masked_array([1.0, 2.0, 3.0], mask=[True, False, False]),
-    )
-    bad_containers = (
-        *NO_NUMBERS,
-        1.0,
-        [1.0, 2.0],
-        np.zeros(4),
-        np.zeros((3, 3)),
-        np.zeros((3, 1)),
-        "abc",
-        {1, 2, 3},
-    )
+    bad_data = ODD_VECTORS
+    bad_containers = NO_VECTORS
     bad_parameters = refused("sigma", 0, -2, NAN, INF)
 
     def make(self, **changes: Any) -> Gaussian:
         return Gaussian(**{"sigma": 3, "sensitivity": "1.7", "dimension": 3, **changes})
+
+
+class TestLaplaceVector(MechanismConformance):
+    relations = tuple(Relation)
+    good_data = np.array([1.0, 2.0, 3.0])
+    bad_data = ODD_VECTORS
+    bad_containers = NO_VECTORS
+    bad_parameters = refused("scale", 0, -2, NAN, INF)
+
+    def make(self, **changes: Any) -> Laplace:
+        return Laplace(**{"scale": 3, "sensitivity": "1.7", "dimension": 3, **changes})
 
 
 class TestGeometric(MechanismConformance):

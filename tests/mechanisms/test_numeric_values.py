@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
@@ -59,6 +60,27 @@ def test_rounding_to_the_grid_moves_neighbours_by_at_most_the_sensitivity_on_the
     y = Fraction(x) + moved * Fraction(sensitivity)
     distance = abs(to_steps(x, how) - to_steps(y, how)) * Fraction(grid)
     assert distance <= Fraction(on_grid(sensitivity, grid)) < Fraction(sensitivity) + Fraction(grid)
+
+
+@given(
+    entries=st.lists(st.tuples(numbers, st.fractions(-1, 1)), min_size=1, max_size=5),
+    grid=powers,
+)
+def test_rounding_a_vector_moves_it_by_at_most_its_l1_sensitivity_on_the_grid(
+    entries: list[tuple[float, Fraction]], grid: Decimal
+) -> None:
+    how = TotalMap(grid=grid, bound=BOUND, missing=Decimal(0))
+    length = Decimal(math.ceil(1000 * sum(abs(moved) for _, moved in entries))) / 1000 or Decimal("0.001")
+    steps = sum(abs(to_steps(x, how) - to_steps(Fraction(x) + moved, how)) for x, moved in entries)
+    assert steps * Fraction(grid) <= Fraction(on_grid(length, grid, len(entries)))
+
+
+@given(sensitivity=positives, epsilon=positives, dimension=st.integers(1, 1000))
+def test_a_vector_costs_hardly_more_than_a_number(sensitivity: Decimal, epsilon: Decimal, dimension: int) -> None:
+    mechanism = Laplace(sensitivity=sensitivity, epsilon=epsilon, dimension=dimension)
+    moved = Fraction(on_grid(sensitivity, mechanism.noise.grid, dimension))
+    assert moved <= Fraction(mechanism.noise.scale) * Fraction(epsilon)
+    assert moved <= Fraction(sensitivity) * (1 + Fraction(1, 1024))
 
 
 @given(sensitivity=positives, epsilon=positives, grid=st.none() | powers)
@@ -243,3 +265,29 @@ def test_intervals_cover_at_their_confidence() -> None:
         )
         assert binom.sf(missed - 1, DRAWS, 0.05) > SIGNIFICANCE
         assert missed > 0.04 * DRAWS
+
+
+def test_the_interval_of_a_vector_covers_all_entries_at_once() -> None:
+    mechanism, truth = Laplace(epsilon="0.4", dimension=20), np.linspace(-1, 1, 20)
+    missed = np.abs(mechanism.sample(truth, 20_000, seeded(37)) - truth).max(axis=1) > mechanism.interval("0.9")
+    assert binom.sf(int(missed.sum()) - 1, 20_000, 0.1) > SIGNIFICANCE
+    assert missed.mean() > 0.09
+    alone = np.abs(mechanism.sample(truth, 20_000, seeded(38)) - truth).max(axis=1) > Laplace(epsilon="0.4").interval(
+        "0.9"
+    )
+    assert binom.sf(int(alone.sum()) - 1, 20_000, 0.1) < SIGNIFICANCE
+
+
+def test_the_mean_of_a_lecture() -> None:
+    """Five values in [0, 10], one of them replaced: the numbers of the specification, and twenty entries by mpmath."""
+    lecture = Laplace(sensitivity=2, epsilon=1, grid=str(Decimal(2) ** -40))
+    assert lecture.parameters()["scale"] == "2"
+    assert lecture.interval("0.95") == pytest.approx(5.991464547108, abs=1e-9)
+    for entries in (2, 20, 1000):
+        with mpmath.workdps(40):
+            exact = -2 * mpmath.log(1 - mpmath.mpf("0.95") ** (mpmath.mpf(1) / entries))
+        fine = Laplace(scale=2, dimension=entries, grid=str(Decimal(2) ** -40))
+        assert fine.interval("0.95") == pytest.approx(float(exact), abs=1e-9)
+        assert fine.interval("0.95") >= float(exact)
+        assert fine.interval("0.95") <= 2 * math.log(entries / 0.05) + 1e-9
+    assert Laplace(scale=2, dimension=3).interval("1e-9") > 0

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
@@ -24,7 +25,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import error_counts
+from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
@@ -48,7 +49,7 @@ Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 Scores: TypeAlias = npt.NDArray[np.int64]
 
 
-class _ByScores(OneShot):
+class _ByScores(OneShot, ABC):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -62,7 +63,7 @@ class _ByScores(OneShot):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=moves_one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -110,12 +111,14 @@ class _ByScores(OneShot):
         """The class to be learned, where it is known and a matrix."""
         return None
 
+    @abstractmethod
     def _scores(self, data: LabeledSample) -> Scores:
-        raise NotImplementedError
+        """How bad each hypothesis is on the data."""
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
@@ -234,17 +237,6 @@ class SurrogateAgnosticLearner(_ByScores):
     @property
     def _moved(self) -> int:
         return (1 if self.relation is Relation.LABEL_FLIP else 2) * rows_of(self.unit)
-
-
-def _one_way(relation: Relation | None) -> bool:
-    """Whether all scores move in one direction between neighbours."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
-            return False
-        case _:
-            assert_never(relation)
 
 
 def _told(representation: Representation) -> Mapping[str, Plain]:
