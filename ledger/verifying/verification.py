@@ -83,6 +83,14 @@ class Verified:
         """How many entries follow the last one that somebody else holds a head of."""
         return self.head.size - self.witnessed
 
+    @property
+    def attested(self) -> tuple[Entry, ...]:
+        """The entries that charge what ran elsewhere: that each is priced and settled by the rules is verified; that it
+        ran as its parts say is the word of whoever it names. Empty in quick."""
+        return tuple(
+            entry for entry in self.entries if isinstance(entry.body, Reserved) and entry.body.attested is not None
+        )
+
 
 def verify_quick(
     leaves: Iterable[bytes], head: bytes, key: VerifyingKey, *, since: Sequence[Checkpoint] = ()

@@ -97,6 +97,9 @@ if TYPE_CHECKING:
         ParameterError as ParameterError,
         VerificationError as VerificationError,
     )
+    from dpledger.ledger.declared_runs import (
+        DeclaredRun as DeclaredRun,
+    )
     from dpledger.ledger.ledger import (
         Ledger as Ledger,
     )
@@ -345,6 +348,7 @@ _HOME = {
         "ParameterError",
         "VerificationError",
     ),
+    "dpledger.ledger.declared_runs": ("DeclaredRun",),
     "dpledger.ledger.ledger": ("Ledger",),
     "dpledger.ledger.scope": (
         "Receipt",

@@ -53,7 +53,12 @@ COUNTED: dict[str, object] = {
     "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
+ELSEWHERE: dict[str, object] = {
+    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
+    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+}  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
+ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -84,6 +89,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def stepped() -> dpl.DeclaredRun:
+    plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words")
 
 
 def squares() -> dpl.Scope:
@@ -408,6 +418,11 @@ DOORS: dict[str, Door] = {
         {"path": "nowhere/a", "name": "a"},
         {"path": "ledger|key", "name": "name|ledger"},
     ),
+    "Ledger.open_or_create": Door(
+        lambda path="a.ledger", name=None: dpl.Ledger.open_or_create(path, name=name).close(),
+        {"path": "nowhere/a", "name": "a"},
+        {"path": "ledger|key", "name": "name|ledger"},
+    ),
     "Ledger.open": Door(
         dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
     ),
@@ -451,6 +466,15 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
+    "Scope.charge": Door(of(scope, "charge"), ELSEWHERE, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charges": Door(
+        lambda **given: scope().charges(**given)(print)("a call"),
+        {name: value for name, value in ELSEWHERE.items() if name != "key"},
+        ELSEWHERE_NAMES,
+    ),
+    "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
@@ -532,6 +556,7 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "DeclaredRun": "dpledger makes it",
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
