@@ -154,11 +154,21 @@ def _open(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
 
 
 def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
-    """How many of the runs that count rest on somebody's word."""
-    ran = {one.charge: one.parts for account in accounts for one in account.admissions if one.status != "aborted"}
-    known = {parts: bool(attested(parts)) for parts in set(ran.values())}
-    said = sum(known[parts] for parts in ran.values())
-    return (f"{said:,} of {words.count(len(ran), 'run')} attested: what it lost is somebody's word.",) if said else ()
+    """How many of the runs that count rest on somebody's word: because they happened elsewhere, or by their parts."""
+    ran = {one.charge: one for account in accounts for one in account.admissions if one.status != "aborted"}
+    known = {parts: bool(attested(parts)) for parts in {one.parts for one in ran.values()}}
+    elsewhere = [one.attested.by for one in ran.values() if one.attested is not None]
+    stated = sum(one.attested is None and known[one.parts] for one in ran.values())
+    of = f"of {words.count(len(ran), 'run')} attested"
+    by = ", ".join(visible(name, 60) for name in sorted(set(elsewhere))[:MOST])
+    more = len(set(elsewhere)) - MOST
+    lines = []
+    if elsewhere:
+        others = f" and {more:,} more" if more > 0 else ""
+        lines.append(f"{len(elsewhere):,} {of}: ran elsewhere, on the word of {by}{others}.")
+    if stated:
+        lines.append(f"{stated:,} {of}: what it lost is stated, not recomputed.")
+    return tuple(lines)
 
 
 # ---- what it means --------------------------------------------------------------------------------------------------

@@ -163,7 +163,20 @@ def test_a_run_on_somebodys_word_is_told() -> None:
 
     record = one_scope("0.25", budget=PureDP(2))
     record.release("patients", Trusted(sensitivity=1, epsilon=1))
-    assert "1 of 2 runs attested: what it lost is somebody's word." in page(record)["used"].lines
+    assert "1 of 2 runs attested: what it lost is stated, not recomputed." in page(record)["used"].lines
+
+
+def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
+        for by in ("B. Mbeki", "A. Lindqvist"):
+            scope.charge(PureDP("0.25"), by=by, reason="a survey of 2024")
+        answers = {answer.id: answer for answer in build(book.verify()).answers}
+    assert (
+        "2 of 3 runs attested: ran elsewhere, on the word of A. Lindqvist, B. Mbeki."
+        in answers["first_page/used"].lines
+    )
 
 
 @given(st.decimals("0.01", "9", places=2), st.sampled_from(["0", "0.000001", "0.001"]))
