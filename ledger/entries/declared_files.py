@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import yaml
 
@@ -103,7 +103,7 @@ class _Loader(yaml.BaseLoader):
     """Mappings, sequences and text alone: nothing is resolved to another type, nothing is built by a name."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
             raise ParameterError("declarations", f"an anchor, alias or tag{_at(event.start_mark)}", "none of them")
         return super().compose_node(parent, index)
@@ -129,5 +129,12 @@ def _loaded(data: bytes) -> object:
         raise ParameterError("declarations", "very many levels", "a file of three or four levels") from None
 
 
-def _at(mark: yaml.Mark | None) -> str:
+class _Mark(Protocol):
+    """A place in a file."""
+
+    @property
+    def line(self) -> int: ...
+
+
+def _at(mark: _Mark | None) -> str:
     return "" if mark is None else f" in line {mark.line + 1}"

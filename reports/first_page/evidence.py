@@ -173,5 +173,8 @@ def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
             for item in block.items:
                 if item.origin.status == "unknown" and not item.id.startswith("declared/"):
                     yield Link(item.label, item.id)
-        elif isinstance(block, Table) and any(cell.status == "unknown" for row in block.rows for cell in row):
-            yield Link(block.caption, block.id)
+        elif isinstance(block, Table):
+            for row in block.rows:
+                for column, cell in zip(block.columns, row, strict=True):
+                    if cell.status == "unknown":
+                        yield Link(f"{column.heading}: {row[0].text}", block.id)

@@ -188,7 +188,15 @@ class Walk:
 
     def _stream(self) -> None:
         self._title("4. A stream of threshold queries; only answers above the threshold are paid for")
-        queries = dpl.SparseVector(epsilon="0.6", cutoff=3, threshold=MANY, charged="above", max_queries=len(WORST))
+        queries = dpl.SparseVector(
+            epsilon="0.6",
+            cutoff=3,
+            threshold=MANY,
+            charged="above",
+            max_queries=len(WORST),
+            sensitivity=1,
+            justification="each query counts patients: one moves it by at most 1",
+        )
         above = []
         with self.scope.open(queries, self.private.features, key="stream") as answers:
             for column in WORST:
