@@ -11,7 +11,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.audits import kinds_that_ran
+from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran
 from dpledger.reports.sections.declared import ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
@@ -68,7 +68,13 @@ def audited(entries: Sequence[Entry]) -> Answer:
     tested = {audit.mechanism.kind for audit in here}
     missing = sorted(words.tag(kind) for kind in ran - tested)
     elsewhere = len(audits) - len(here)
+    exactly = mechanisms_that_ran(entries)
+    pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
+    same = {kind for kind, _ in pairs & exactly}
+    other = sorted(words.tag(kind) for kind in tested - same)
     lines = []
+    if other:
+        lines.append(f"With other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
     if elsewhere:

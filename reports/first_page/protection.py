@@ -119,7 +119,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     id_, question = "first_page/used", "How much of it is used?"
     if not accounts:
         return Answer(id=id_, question=question, text="nothing", lines=("no scope was opened",))
-    fullest = max(accounts, key=share)
+    fullest = max(accounts, key=lambda account: (upper(account).is_infinite(), share(account)))
     part, most = share(fullest), upper(fullest)
     budget, delta = bounds_of(fullest)
     links = (Link("other readings, each explained", f"scope:{fullest.scope}/spent"),)

@@ -28,7 +28,7 @@ from dpledger.reports.model import (
     visible,
 )
 
-__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran"]
+__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran", "mechanisms_that_ran"]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -66,6 +66,12 @@ def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
     return frozenset(entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved))
 
 
+def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
+    """The tags and parameters of all mechanisms that were admitted."""
+    bodies = (entry.body for entry in entries if isinstance(entry.body, Reserved))
+    return frozenset((body.mechanism.kind, repr(body.mechanism.parameters)) for body in bodies)
+
+
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     """The section on audits: those of kinds of mechanisms that ran in this ledger, and apart from them all others."""
     ran = kinds_that_ran(entries)
@@ -74,14 +80,19 @@ def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     elsewhere = _groups(one for one in audits if one.body.mechanism.kind not in ran)
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table("audits/results", "Claims of what ran here that were tested, and what was found", here),
+        _table(
+            "audits/results",
+            "Claims of what ran here that were tested, and what was found",
+            here,
+            mechanisms_that_ran(entries),
+        ),
         Items(items=(_never_audited(entries),)),
     ]
     if here:
         blocks.append(_claims_picture(here, engine))
         blocks += [_curve_picture(number, group, engine) for number, group in enumerate(here[:MOST_CURVES], start=1)]
     if elsewhere:
-        blocks.append(_table("audits/elsewhere", "Audits of mechanisms that never ran in this ledger", elsewhere))
+        blocks.append(_table("audits/elsewhere", "Audits of mechanisms that never ran in this ledger", elsewhere, None))
         blocks.append(Prose(id="audits/elsewhere_says_nothing", lines=ELSEWHERE, tone="note"))
     return Section(
         id="audits",
@@ -121,7 +132,10 @@ def _kind(one: AuditEntry) -> str:
 # ---- the table ------------------------------------------------------------------------------------------------------
 
 
-def _table(id_: str, caption: str, found: tuple[Group[AuditEntry], ...]) -> Table:
+def _table(
+    id_: str, caption: str, found: tuple[Group[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
+) -> Table:
+    """`ran`: the mechanisms that ran here; None where none of these kinds did."""
     return Table(
         id=id_,
         caption=caption,
@@ -135,12 +149,12 @@ def _table(id_: str, caption: str, found: tuple[Group[AuditEntry], ...]) -> Tabl
             Column("Would have refuted"),
             Column("Evidence"),
         ),
-        rows=tuple(_row(group) for group in found),
+        rows=tuple(_row(group, ran) for group in found),
         empty="No audit of what ran here was recorded.",
     )
 
 
-def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
+def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
     verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
@@ -148,7 +162,7 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
         differs = Cell("differs: see the entries")
         return (Cell(group.times(_kind(group.first))), place, differs, verdict, differs, differs, differs, differs)
     return (
-        _mechanism(group),
+        _mechanism(group, ran),
         place,
         Cell(words.guarantee(body.claim), note=words.relation(body.relation)),
         verdict,
@@ -163,9 +177,11 @@ def _row(group: Group[AuditEntry]) -> tuple[Cell, ...]:
     )
 
 
-def _mechanism(group: Group[AuditEntry]) -> Cell:
+def _mechanism(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> Cell:
     note = group.first.body.mechanism
-    return Cell(group.times(_kind(group.first)), note.kind, note=words.parameters(note.parameters))
+    other = ran is not None and (note.kind, repr(note.parameters)) not in ran
+    told = words.parameters(note.parameters) + ("; what ran here had other parameters" if other else "")
+    return Cell(group.times(_kind(group.first)), note.kind, note=told)
 
 
 def _power(body: Audited) -> Cell:

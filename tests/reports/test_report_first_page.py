@@ -232,6 +232,18 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
     assert ("1 audit of mechanisms that never ran here" in said(found)) == ("twin" in refuted)
 
 
+def test_an_audit_of_other_parameters_says_so() -> None:
+    record = one_scope("0.5")
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    assert "With other parameters than ran here: laplace." in page(record)["audits"].lines
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
+        book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1).body())
+        answers = {answer.id: answer for answer in build(book.verify()).answers}
+    assert answers["first_page/audits"].lines == ("Not refuted is not proved.",)
+
+
 def test_what_was_never_audited_is_named() -> None:
     found = page(one_scope("0.5"))["audits"]
     assert (found.text, found.status) == ("no audit", "unknown")
