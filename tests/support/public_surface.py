@@ -468,8 +468,11 @@ DOORS: dict[str, Door] = {
     "UserLevelSurrogateLearner.planned": Door(
         dpl.UserLevelSurrogateLearner.planned,
         {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+        {"alpha": "alpha|needed"},
     ),
-    "UserLevelSurrogateLearner.plan": Door(of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}),
+    "UserLevelSurrogateLearner.plan": Door(
+        of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}, {"alpha": "alpha|resolution"}
+    ),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
