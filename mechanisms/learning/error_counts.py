@@ -27,9 +27,8 @@ from dpledger.mechanisms.learning.theory.concepts import (
     PointClass,
     ThresholdClass,
 )
-from dpledger.relations import Relation
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts", "moves_one_way"]
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -106,17 +105,6 @@ def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
             return _of_stumps(concepts, sample)
         case _:
             assert_never(concepts)
-
-
-def moves_one_way(relation: Relation | None) -> bool:
-    """Whether between neighbours all such counts move in one direction; while none is fixed, not."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
-            return False
-        case _:
-            assert_never(relation)
 
 
 def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.uint8]]:

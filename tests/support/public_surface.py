@@ -57,7 +57,12 @@ COUNTED: dict[str, object] = {
     "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
+ELSEWHERE: dict[str, object] = {
+    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
+    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+}  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
+ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -69,6 +74,10 @@ ROWS = {"x": "rows are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
+ACCURATE: dict[str, object] = {"alpha": "0.1", "beta": "0.1"}
+ONE_OF = {"epsilon": "epsilon|sampling_rate", "sampling_rate": "epsilon|sampling_rate"}
+CELLS = {"bits": "bits|a", "dimension": "dimension|bits"}
+HASHED = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=1)
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
@@ -88,6 +97,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def stepped() -> dpl.DeclaredRun:
+    plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words")
 
 
 def squares() -> dpl.Scope:
@@ -400,6 +414,19 @@ DOORS: dict[str, Door] = {
         of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
+    "Binning": Door(dpl.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}),
+    "Binning.equal": Door(dpl.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}),
+    "StumpClass": Door(dpl.StumpClass, {"binning": dpl.Binning({0: [1]}, source="a form")}),
+    "StumpClass.predict": Door(
+        of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "predict"),
+        {"place": 0, "x": [[1]]},
+        left=ROWS,
+    ),
+    "StumpClass.words": Door(of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "words"), {"place": 0}),
+    "PrivateStumpBooster": Door(
+        dpl.PrivateStumpBooster,
+        {"binning": dpl.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
     "UserLevelMedian": Door(
         dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
     ),
@@ -430,6 +457,46 @@ DOORS: dict[str, Door] = {
     "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
     "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "StatisticalQueryOracle": Door(
+        dpl.StatisticalQueryOracle,
+        {
+            "epsilon": 1,
+            "queries": 3,
+            "mode": "uniform",
+            "values": "real",
+            "low": 0,
+            "high": 1,
+            "n": 20_000,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "chains": 2,
+        },
+    ),
+    "StatisticalQueryOracle.plan": Door(
+        of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
+    ),
+    "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
+    "query_size": Door(
+        dpl.query_size,
+        {
+            "queries": 3,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "epsilon": 1,
+            "mode": "fixed",
+            "chains": None,
+            "in_steps": False,
+            "width": 1,
+            "moved": 1,
+            "sharp": False,
+        },
+    ),
+    "PrivateConjunctionLearner": Door(
+        dpl.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
+    "PrivateSQThresholdLearner": Door(
+        dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
     "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
     "cap_users": Door(
@@ -473,6 +540,92 @@ DOORS: dict[str, Door] = {
     "UserLevelSurrogateLearner.plan": Door(
         of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}, {"alpha": "alpha|resolution"}
     ),
+    "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
+    "PrivateParityLearner.plan": Door(
+        of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
+    ),
+    "RepeatedParity": Door(
+        dpl.RepeatedParity,
+        {"dimension": 3, "epsilon": 1, "mode": "until_success", "stop_probability": "0.05"},
+        names={**ONE_OF, "runs": "runs|mode", "stop_probability": "stop_probability|mode", "max_runs": "max_runs|mode"},
+    ),
+    "RepeatedParity.plan": Door(
+        of(lambda: dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9), "plan"), ACCURATE
+    ),
+    "parity_plan": Door(
+        dpl.parity_plan, {"dimension": 3, **ACCURATE, "epsilon": 1, "relation": "replace_one", "mode": "basic"}
+    ),
+    "TrivialRepresentation": Door(dpl.TrivialRepresentation, {"concept_class": dpl.ThresholdClass(8)}),
+    "HashedPointRepresentation": Door(
+        dpl.HashedPointRepresentation,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "seed": 1, "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.drawn": Door(
+        dpl.HashedPointRepresentation.drawn,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.cells": Door(of(lambda: HASHED, "cells"), {"x": [1], "copy": 0}, left=ROWS),
+    "HashedPointRepresentation.occupied": Door(of(lambda: HASHED, "occupied"), {"copy": 0}),
+    "BoostedRepresentation": Door(
+        dpl.BoostedRepresentation, {"dimension": 20, "a": "0.6", "b": "0.4", "seed": 1, "bits": 4}
+    ),
+    "BoostedRepresentation.drawn": Door(
+        dpl.BoostedRepresentation.drawn, {"dimension": 20, "a": "0.6", "b": "0.4", "bits": 4}
+    ),
+    "RealizableRepresentationLearner": Door(
+        dpl.RealizableRepresentationLearner, {"representation": HASHED, "epsilon": 1}
+    ),
+    "RealizableRepresentationLearner.plan": Door(
+        of(lambda: dpl.RealizableRepresentationLearner(representation=HASHED, epsilon=1), "plan"), ACCURATE
+    ),
+    "SurrogateAgnosticLearner": Door(
+        dpl.SurrogateAgnosticLearner,
+        {"concept_class": dpl.PointClass(2**20), "representation": HASHED, "epsilon": 1},
+        names={"concept_class": "concept_class|representation"},
+    ),
+    "SurrogateAgnosticLearner.plan": Door(
+        of(
+            lambda: dpl.SurrogateAgnosticLearner(
+                concept_class=dpl.ThresholdClass(8),
+                representation=dpl.TrivialRepresentation(dpl.ThresholdClass(8)),
+                epsilon=1,
+            ),
+            "plan",
+        ),
+        ACCURATE,
+    ),
+    "ClippedPairwiseEM": Door(dpl.ClippedPairwiseEM, {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "clip": 3}),
+    "ClippedPairwiseEM.plan": Door(
+        of(lambda: dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=3), "plan"), ACCURATE
+    ),
+    "clipped_pairwise_plan": Door(
+        dpl.clipped_pairwise_plan, {"size": 9, "examples": 9, **ACCURATE, "epsilon": 1, "relation": "replace_one"}
+    ),
+    "compare_private_nonprivate": Door(
+        dpl.compare_private_nonprivate,
+        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False},
+    ),
+    "order_bounds": Door(
+        dpl.order_bounds,
+        {"vc": 1, "rep_dim": 3, "alpha": "0.1", "epsilon": 1, "examples": 1, "thresholds": False},
+    ),
+    "plan": Door(
+        dpl.plan,
+        {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
+    ),
+    "recommend": Door(
+        dpl.recommend,
+        {
+            **ACCURATE,
+            "epsilon": 1,
+            "examples": 3,
+            "concepts": dpl.ParityClass(3),
+            "relation": "replace_one",
+            "realizable": False,
+        },
+    ),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),
@@ -492,6 +645,11 @@ DOORS: dict[str, Door] = {
     # the ledger
     "Ledger.create": Door(
         lambda path="a.ledger", name=None: dpl.Ledger.create(path, name=name).close(),
+        {"path": "nowhere/a", "name": "a"},
+        {"path": "ledger|key", "name": "name|ledger"},
+    ),
+    "Ledger.open_or_create": Door(
+        lambda path="a.ledger", name=None: dpl.Ledger.open_or_create(path, name=name).close(),
         {"path": "nowhere/a", "name": "a"},
         {"path": "ledger|key", "name": "name|ledger"},
     ),
@@ -538,6 +696,15 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
+    "Scope.charge": Door(of(scope, "charge"), ELSEWHERE, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charges": Door(
+        lambda **given: scope().charges(**given)(print)("a call"),
+        {name: value for name, value in ELSEWHERE.items() if name != "key"},
+        ELSEWHERE_NAMES,
+    ),
+    "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
@@ -619,6 +786,7 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "DeclaredRun": "dpledger makes it",
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
@@ -629,6 +797,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
+    **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"

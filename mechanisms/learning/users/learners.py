@@ -34,7 +34,8 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import ErrorCounts, moves_one_way
+from dpledger.mechanisms.learning.domains import NumberedPoints
+from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
@@ -50,7 +51,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["ByUsers", "LearnedFromUsers", "UserLevelProperLearner"]
@@ -96,6 +97,11 @@ class ByUsers(OneShot):
     share: OpenProbability
 
     @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        return NumberedPoints(for_users(self.concept_class).points)
+
+    @property
     def estimator(self) -> MinimumErrorEstimator:
         """What estimates the least error, with its share of epsilon."""
         return MinimumErrorEstimator(
@@ -115,7 +121,7 @@ class ByUsers(OneShot):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.choosing, sensitivity=self._moved, monotone=moves_one_way(self.relation))
+        return exponent_for(self.choosing, sensitivity=self._moved, monotone=one_way(self.relation))
 
     def claim(self) -> PureDP:
         """What the tests of the estimate and the choice cost together: epsilon, but for rounding."""
@@ -248,7 +254,7 @@ class UserLevelProperLearner(ByUsers):
             beta,
             epsilon=self.epsilon,
             share=self.share,
-            monotone=moves_one_way(self.relation),
+            monotone=one_way(self.relation),
             resolution=self.resolution,
             margin=self.margin,
         )

@@ -29,7 +29,6 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import moves_one_way
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import (
     FiniteClass,
@@ -50,7 +49,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Probability
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["LeastError", "MinErrorTest", "MinimumErrorEstimator", "Tested", "for_users", "mistakes_in"]
@@ -186,7 +185,7 @@ class MinErrorTest(OneShot):
         return None if upper >= 1 else BinomialGap(rows_of(self.unit), self.guess, upper)
 
     def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
-        steps = max(gap.middle, STEPS - gap.middle) if moves_one_way(self.relation) else STEPS
+        steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
         scale = round_up(Fraction(steps) / Fraction(self.epsilon))
         return DiscreteLaplace(scale=scale), Sensitivity(steps, "l1", _MOVED)
 

@@ -26,7 +26,6 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import moves_one_way
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size
@@ -38,7 +37,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["UserLevelMedian"]
@@ -87,7 +86,7 @@ class UserLevelMedian(OneShot):
     @property
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more user on the heavier side makes a place."""
-        return exponent_for(self.epsilon, sensitivity=1, monotone=moves_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=1, monotone=one_way(self.relation))
 
     @property
     def more_than(self) -> int:

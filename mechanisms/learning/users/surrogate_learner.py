@@ -28,8 +28,7 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import moves_one_way
-from dpledger.mechanisms.learning.represented.learners import Representation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.represented.learners import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
@@ -46,7 +45,7 @@ from dpledger.mechanisms.noise import ExponentialWeights, choose
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, record, tag
 
 __all__ = ["UserLevelSurrogateLearner"]
@@ -74,7 +73,7 @@ class UserLevelSurrogateLearner(ByUsers):
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
     concept_class: OneClass
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     resolution: OpenProbability
     margin: OpenProbability
@@ -155,7 +154,7 @@ class UserLevelSurrogateLearner(ByUsers):
                     beta,
                     epsilon=self.epsilon,
                     share=self.share,
-                    monotone=moves_one_way(self.relation),
+                    monotone=one_way(self.relation),
                     moved=self._moved,
                     resolution=self.resolution,
                     margin=self.margin,

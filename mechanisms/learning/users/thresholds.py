@@ -29,7 +29,7 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import moves_one_way
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
@@ -54,7 +54,7 @@ from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["LearnedThreshold", "Round", "UserLevelThresholdLearner"]
@@ -146,6 +146,11 @@ class UserLevelThresholdLearner(OneShot):
             raise ParameterError("epsilon", self.epsilon, "more: each share of it is rounded down to 60 places")
 
     @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        return NumberedPoints(self.concept_class.points)
+
+    @property
     def split(self) -> Split:
         """Epsilon in three."""
         return Split.of(self.epsilon, self.estimate_share, self.median_share)
@@ -233,7 +238,7 @@ class UserLevelThresholdLearner(OneShot):
             median_share=self.median_share,
             resolution=self.resolution,
             margin=self.margin,
-            monotone=moves_one_way(self.relation),
+            monotone=one_way(self.relation),
         )
 
     @property
@@ -250,7 +255,7 @@ class UserLevelThresholdLearner(OneShot):
     def _read(self, data: UserSample) -> _Run:
         self.inspect(data)
         halving, split, points = self.halving, self.split, self.concept_class.points
-        users, one_direction = users_of(data, points), moves_one_way(self.relation)
+        users, one_direction = users_of(data, points), one_way(self.relation)
         return _Run(
             learner=self,
             estimator=self.estimator,
