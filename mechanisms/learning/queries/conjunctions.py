@@ -31,7 +31,7 @@ from dpledger.decimals import text
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, literal_threshold
+from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.integers import geometric_scale
 from dpledger.mechanisms.numeric.one_shot import OneShot
@@ -43,7 +43,6 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["Conjunction", "PrivateConjunctionLearner"]
 
-MOST_VARIABLES = 2**20
 _CELLS_AT_ONCE = 2**24
 _MOVED = "a positive record is counted by one literal of each variable, and a unit has at most so many records"
 
@@ -90,7 +89,7 @@ class PrivateConjunctionLearner(OneShot):
     1/epsilon to each, as if one moved alone, would be 2d epsilon-DP.
     """
 
-    variables: Annotated[Whole, Field(strict=True, ge=1, le=MOST_VARIABLES)]
+    variables: Annotated[Whole, Field(strict=True, ge=1, le=MOST_LITERALS)]
     epsilon: Positive
     alpha: OpenProbability = given(default=Decimal("0.1"))
     beta: OpenProbability = given(default=Decimal("0.05"))
