@@ -149,7 +149,7 @@ class PrivateConjunctionLearner(OneShot):
             "beta": self.beta,
             "scale": self.noise.scale,
             "threshold": self.threshold,
-            "needed": self.plan().needed,
+            "needed": str(self.plan().needed),
             "sensitivity": self.sensitivity,
             "justification": _MOVED,
         }
