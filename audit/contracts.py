@@ -126,13 +126,12 @@ def check_contract(
     share = float(open_unit(error, "error")) / (2 * len(tried))
     if not isinstance(contract, PACContract | AgnosticContract | PPACContract):
         raise ParameterError("contract", type(contract).__name__, "PACContract, AgnosticContract or PPACContract")
-    if concepts is not None:
-        class_from(concepts, "concepts")
     placed = _placed(learner, contract, Relation.read(relation))
-    compared = concepts if concepts is not None else getattr(placed, "concept_class", None)
+    of_whom = concepts if concepts is not None else getattr(placed, "concept_class", None)
+    compared = None if of_whom is None else class_from(of_whom, "concepts")
     found = []
     for number, population in enumerate(tried):
-        if isinstance(placed, ExponentialPPACLearner) and _is_small(placed.concept_class, population, size):
+        if isinstance(placed, ExponentialPPACLearner) and _is_small(_numbered(placed), population, size):
             failure = exact_failure(placed, contract, size, population)
             low, high = max(0.0, failure - SLACK), min(1.0, failure + SLACK)
             found.append(Finding(population=population.name, how="exact", failures=0, trials=0, lower=low, upper=high))
@@ -158,7 +157,7 @@ def check_contract(
 def exact_failure(learner: ExponentialPPACLearner, contract: Contract, n: int, population: Population) -> float:
     """The probability that the exponential learner breaks the contract, over all samples of n of the population, within
     1e-9. WorkLimit where there are too many. Source: the multinomial law, and the law of the learner on each sample."""
-    concepts = learner.concept_class
+    concepts = _numbered(learner)
     if not _is_small(concepts, population, n):
         raise WorkLimit(f"more than {MOST_SAMPLES} samples, or {MOST_CONCEPTS} concepts, would be walked")
     least = _least(contract, population, concepts)
@@ -217,6 +216,11 @@ def _least(contract: Contract, population: Population, concepts: ConceptClass | 
         case _:
             assert_never(contract)
     return least
+
+
+def _numbered(learner: ExponentialPPACLearner) -> ConceptClass:
+    """Its class. ParameterError where that is of tables: populations have numbered points."""
+    return class_from(learner.concept_class, "learner.concept_class")
 
 
 def _is_small(concepts: ConceptClass, population: Population, n: int) -> bool:

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.learning.samples import LabeledSample, Words, bits_of, labels_of, points_of
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
-    ConceptClass,
+    AnyClass,
     FiniteClass,
     ParityClass,
     PointClass,
@@ -65,6 +66,13 @@ class ErrorCounts:
         before = int(self.counts[:segment].sum()) + rank - (int(passed[which - 1]) if which else 0)
         return self.place(before)
 
+    def ranked(self, totals: npt.NDArray[Any], rank: int) -> int:
+        """The place in the class of concept number `rank` of all, those with the fewest errors first; `totals`: what
+        `by_errors` says."""
+        passed = np.cumsum(totals)
+        more = int(np.searchsorted(passed, rank, side="right"))
+        return self.member(self.least + more, rank - (int(passed[more - 1]) if more else 0))
+
     def place(self, found: int) -> int:
         """The place in the class of the concept that is number `found` of all segments in a row."""
         if self.first is None:
@@ -79,7 +87,7 @@ class ErrorCounts:
         return rank + low
 
 
-def error_counts(concepts: ConceptClass, sample: LabeledSample) -> ErrorCounts:
+def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
     """The errors of every concept on the sample.
 
     Claim: each is the number of records of the sample with h(x) != y, null records left out.
@@ -93,6 +101,8 @@ def error_counts(concepts: ConceptClass, sample: LabeledSample) -> ErrorCounts:
             return _of_thresholds(concepts, *_by_point(sample, concepts.points))
         case ParityClass():
             return _of_parities(concepts, sample)
+        case StumpClass():
+            return _of_stumps(concepts, sample)
         case _:
             assert_never(concepts)
 
@@ -157,3 +167,11 @@ def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:
         np.subtract(low, pairs[:, 1, :], out=pairs[:, 1, :])
         half *= 2
     return ErrorCounts((len(y) - wave) // 2, np.ones(concepts.size, dtype=np.int64))
+
+
+def _of_stumps(concepts: StumpClass, sample: LabeledSample) -> ErrorCounts:
+    """A stump errs on all ones, but for those that it labels 1, and on the zeros that it does."""
+    rows, y = concepts.binning.read(sample.x), labels_of(sample.y)
+    wrong = np.where(rows.known, 1 - 2 * y.astype(np.int64), 0)
+    errors = int(np.count_nonzero(y[rows.known])) + concepts.sums(rows, wrong)
+    return ErrorCounts(errors, np.ones(concepts.size, dtype=np.int64))

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.learning.theory.concepts import ConceptClass
+from dpledger.mechanisms.learning.theory.concepts import AnyClass
 from dpledger.mechanisms.numeric.rows import tally
 from dpledger.schema import Plain
 
@@ -45,7 +45,7 @@ class Hypothesis(Protocol):
 class Concept:
     """The concept at `place` of a class."""
 
-    concepts: ConceptClass
+    concepts: AnyClass
     place: int
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:

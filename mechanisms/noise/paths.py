@@ -10,6 +10,7 @@ bits: float64 decides where it is certain, exact arithmetic where not. Proof: do
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -58,7 +59,7 @@ class _Round:
     sizes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
 
 
-class _Path:
+class _Path(ABC):
     """What both laws share: where the jumps are, between the scale of `finest` and the `first` that is read."""
 
     def __init__(self, finest: Decimal, first: Decimal, size: int, entropy: Entropy, coarse: float) -> None:
@@ -79,17 +80,17 @@ class _Path:
         for turn, here in enumerate(self._rounds):
             here.sizes = self._sizes(turn, here)
 
+    @abstractmethod
     def _ratio(self, scale: Decimal, at: Outward) -> Bracket:
         """The place of `scale` over the first place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _log_ratio(self, scale: Decimal) -> float:
         """The logarithm of it, in floats."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sizes(self, turn: int, here: _Round) -> npt.NDArray[Any]:
         """The jumps of a round."""
-        raise NotImplementedError
 
     def _read(self, scale: Decimal) -> list[_Bools]:
         """Which jumps of each round the path has made by this scale."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
@@ -36,7 +37,7 @@ _BETA = Decimal("0.05")
 
 
 @record
-class OverEnsemble:
+class OverEnsemble(ABC):
     """What the mechanisms over the votes of an ensemble have in common.
 
     `epsilon`, `delta`: in total, for all queries; delta in (0, 0.5). `chunks`: k, public, at least 3. `max_queries`,
@@ -158,21 +159,21 @@ class OverEnsemble:
                 f"an Ensemble.fit(..., ids=), or grouped=True where each item holds everything of one {name}",
             )
 
+    @abstractmethod
     def _tests(self) -> StableTests:
         """The tests that are run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _tests_planned(self) -> int:
         """How many tests are planned, or are to be thought of where nobody says."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _classes(self) -> int | None:
         """The classes of an ensemble that suits; None: its models answer with scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _answers(self) -> dict[str, Any]:
         """The parameters that say what an answer is."""
-        raise NotImplementedError
 
     def _steps(self) -> int | None:
         """How many units of add_remove one of the scope's is for the chunks; None: as many as one changes a chunk."""

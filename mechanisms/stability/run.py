@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Composition
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.answers import UNSTABLE, SideBySide, StableAnswer, StableCounts, pair_of, unstable
-from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
+from dpledger.mechanisms.threshold.conversation import OneTestAQuery, ThresholdTests
 
 __all__ = ["Pairs", "QueriesOn", "Source", "StableQuery", "StableRun"]
 
@@ -73,7 +73,7 @@ class QueriesOn:
         return values, np.array([distance for _, distance in found], dtype=np.int64)
 
 
-class StableRun(ThresholdConversation[Query, Queries, StableAnswer, StableCounts], Generic[Query, Queries]):
+class StableRun(OneTestAQuery[Query, Queries, StableAnswer, StableCounts], Generic[Query, Queries]):
     """The conversation of a mechanism that releases values. A query that breaks its contract (it raises; its distance
     is no whole number of at least 0 and not infinite; its value cannot be hashed) ends it at its full charge.
 

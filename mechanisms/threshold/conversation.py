@@ -21,7 +21,7 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 
-__all__ = ["ThresholdConversation", "ThresholdTests"]
+__all__ = ["OneTestAQuery", "ThresholdConversation", "ThresholdTests"]
 
 Query = TypeVar("Query")
 Queries = TypeVar("Queries")
@@ -75,12 +75,12 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         """The same of all queries that the run may still answer."""
 
     @abstractmethod
-    def _answer(self, passed: bool, read: Any, /) -> Answer:
-        """The answer to a query that passed its test, or did not."""
+    def _tested(self, steps: int, read: Any, /) -> Answer:
+        """Test a query, and answer it. Inside a turn."""
 
     @abstractmethod
-    def _answers(self, passed: npt.NDArray[np.bool_], read: Any, /) -> tuple[Answer, ...]:
-        """The same of all that were tested."""
+    def _tested_many(self, steps: npt.NDArray[Any], read: Any, /) -> tuple[Answer, ...]:
+        """The same of many, up to the one that halts the run."""
 
     @abstractmethod
     def _told(self) -> Value:
@@ -93,14 +93,6 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
     def _parts(self, tested: Composition) -> Composition:
         """The parts of the run, of what its tests are."""
         return tested
-
-    def _tested(self, steps: int, read: Any) -> Answer:
-        """Test a query, and answer it. Inside a turn."""
-        return self._answer(self._tests.test(steps), read)
-
-    def _tested_many(self, steps: npt.NDArray[Any], read: Any) -> tuple[Answer, ...]:
-        """The same of many, up to the one that halts the run."""
-        return self._answers(self._tests.test_many(steps), read)
 
     @property
     def asked(self) -> int:
@@ -174,3 +166,21 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
             parts = self._parts(tested)
             self._release = Release(value=self._told(), parts=parts, outside_guarantee=outside_guarantee)
         return self._release
+
+
+class OneTestAQuery(ThresholdConversation[Query, Queries, Answer, Value], Generic[Query, Queries, Answer, Value]):
+    """Each query is tested once, and that decides its answer."""
+
+    @abstractmethod
+    def _answer(self, passed: bool, read: Any, /) -> Answer:
+        """The answer to a query that passed its test, or did not."""
+
+    @abstractmethod
+    def _answers(self, passed: npt.NDArray[np.bool_], read: Any, /) -> tuple[Answer, ...]:
+        """The same of all that were tested."""
+
+    def _tested(self, steps: int, read: Any, /) -> Answer:
+        return self._answer(self._tests.test(steps), read)
+
+    def _tested_many(self, steps: npt.NDArray[Any], read: Any, /) -> tuple[Answer, ...]:
+        return self._answers(self._tests.test_many(steps), read)

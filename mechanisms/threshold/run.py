@@ -20,7 +20,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.grid import TotalMap, to_steps, vector_to_steps
-from dpledger.mechanisms.threshold.conversation import ThresholdConversation
+from dpledger.mechanisms.threshold.conversation import OneTestAQuery
 from dpledger.mechanisms.threshold.epochs import SMALL, EpochPlan, Epochs
 
 __all__ = [
@@ -94,7 +94,7 @@ def steps_of(grid: Decimal, missing: ThresholdSide) -> TotalMap:
     return TotalMap(grid=grid, bound=_BEYOND_FLOATS, missing=absent)
 
 
-class SparseVectorRun(ThresholdConversation[Query, Queries, Outcome, Counts]):
+class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, Counts]):
     """The conversation of a `SparseVector`. A query that is infinite or NaN has an answer like any other; one that
     raises, or returns no number, breaks its contract.
 

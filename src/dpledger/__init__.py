@@ -97,6 +97,9 @@ if TYPE_CHECKING:
         ParameterError as ParameterError,
         VerificationError as VerificationError,
     )
+    from dpledger.ledger.declared_runs import (
+        DeclaredRun as DeclaredRun,
+    )
     from dpledger.ledger.ledger import (
         Ledger as Ledger,
     )
@@ -104,6 +107,9 @@ if TYPE_CHECKING:
         Receipt as Receipt,
         Scope as Scope,
         Session as Session,
+    )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
     )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
@@ -123,6 +129,12 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
     )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
+    )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
         ParityClass as ParityClass,
@@ -136,6 +148,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -151,10 +169,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -360,6 +380,7 @@ _HOME = {
         "ParameterError",
         "VerificationError",
     ),
+    "dpledger.ledger.declared_runs": ("DeclaredRun",),
     "dpledger.ledger.ledger": ("Ledger",),
     "dpledger.ledger.scope": (
         "Receipt",
@@ -372,6 +393,9 @@ _HOME = {
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -384,6 +408,8 @@ _HOME = {
         "PPACContract",
     ),
     "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",
@@ -394,11 +420,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),

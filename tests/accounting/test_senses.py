@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, reject, settings, strategies as st
 
 from dpledger.accounting.composition import ExPostDP, ExPostOutcome
 from dpledger.accounting.ex_post import senses
@@ -33,18 +33,17 @@ def promise(bound: Any, delta: float, sense: Any = "integrated") -> ExPostDP:
 # ---- from sense to sense --------------------------------------------------------------------------------------------
 
 
-@given(rows(2), bounds())
-def test_probabilistic_is_integrated_and_with_slack_the_other_way_about(pair: Any, bound: Any) -> None:
+@given(rows(2), bounds(), st.sampled_from(["0.1", "1", "4"]))
+def test_probabilistic_is_integrated_and_with_slack_the_other_way_about(pair: Any, bound: Any, slack: str) -> None:
     least = integrated_delta(pair, bound)
     assert least <= probabilistic_delta(pair, bound) + 1e-12
     assume(least < 0.9)
-    for slack in ("0.1", "1", "4"):
-        try:
-            made = senses.with_slack(promise(bound, least), Decimal(slack))
-        except CannotCertify:
-            continue
-        assert made.sense == "probabilistic"
-        assert probabilistic_delta(pair, bound + float(slack)) <= float(made.delta) + 1e-12
+    try:
+        made = senses.with_slack(promise(bound, least), Decimal(slack))
+    except CannotCertify:
+        reject()
+    assert made.sense == "probabilistic"
+    assert probabilistic_delta(pair, bound + float(slack)) <= float(made.delta) + 1e-12
 
 
 @given(rows(2), bounds())
@@ -141,7 +140,7 @@ def test_a_group_loses_its_multiple_and_its_delta_grows_with_the_cap(chain: Any,
     try:
         made = senses.group(promise(bound, least), k)
     except CannotCertify:
-        return
+        reject()
     assert integrated_delta([chain[0], chain[k]], k * bound) <= float(made.delta) + 1e-12
     assert float(made.epsilon) == pytest.approx(k * bound.max())
 

@@ -23,6 +23,7 @@ from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import (
+    AnyClass,
     ConceptClass,
     FiniteClass,
     ParityClass,
@@ -53,7 +54,7 @@ def sample_of(data: Any) -> LabeledSample:
     return LabeledSample([x for x, _ in data], [y for _, y in data])
 
 
-def spelt_out(concepts: ConceptClass, sample: LabeledSample) -> list[int]:
+def spelt_out(concepts: AnyClass, sample: LabeledSample) -> list[int]:
     """The errors of the concept at each place, from the segments."""
     counted = error_counts(concepts, sample)
     found: dict[int, int] = {}

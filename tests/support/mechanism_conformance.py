@@ -11,7 +11,8 @@
         bad_containers = ("x", None, [1])
         bad_parameters = ({"epsilon": "0"}, {"epsilon": "nan"})
 
-An interactive mechanism overrides `run`: open it, ask, close it, return the release.
+An interactive mechanism overrides `run`: open it, ask, close it, return the release. Where no data suit a mechanism
+under all of its relations, `data_of` says which suit it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import itertools
 import json
 import pickle
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -37,7 +39,8 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Refines, Release, Sampled, Steps
 from dpledger.relations import Relation, Unit
-from dpledger.schema import plain, read_json
+from dpledger.schema import plain
+from dpledger.strict_json import read_json
 
 __all__ = ["MechanismConformance", "same_value"]
 
@@ -45,7 +48,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _SEED = 20261121
 
 
-class MechanismConformance:
+class MechanismConformance(ABC):
     """Inherit, set the class attributes, define `make`."""
 
     relations: ClassVar[tuple[Relation, ...]]
@@ -61,9 +64,13 @@ class MechanismConformance:
     """Of a mechanism that `Refines`: queries that ask for levels of its chain, each finer than the one before."""
     unit: ClassVar[Unit] = Unit("patient", max_contributions=1)
 
+    @abstractmethod
     def make(self, **changes: Any) -> Any:
         """The mechanism with these parameters changed, relation and unit open."""
-        raise NotImplementedError
+
+    def data_of(self, mechanism: Any) -> object:
+        """Data that suit the mechanism, under the relation that it was put."""
+        return self.good_data
 
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         """Run the mechanism to its end."""
@@ -146,16 +153,17 @@ class MechanismConformance:
 
     def test_a_run_adds_outcomes_only(self) -> None:
         for mechanism in self.placed():
-            release = self.run(mechanism, self.good_data, _SEED)
+            release = self.run(mechanism, self.data_of(mechanism), _SEED)
             assert planned(release.parts) == mechanism.parts()
             assert not release.outside_guarantee
 
     def test_a_run_is_a_function_of_its_entropy(self) -> None:
         for mechanism in self.placed():
-            first, second = (self.run(mechanism, self.good_data, _SEED) for _ in range(2))
+            data = self.data_of(mechanism)
+            first, second = (self.run(mechanism, data, _SEED) for _ in range(2))
             assert same_value(first.value, second.value)
             assert first.parts == second.parts
-            others = [self.run(mechanism, self.good_data, _SEED + i) for i in range(1, 30)]
+            others = [self.run(mechanism, data, _SEED + i) for i in range(1, 30)]
             assert any(not same_value(first.value, other.value) for other in others)
 
     def test_data_never_raise(self) -> None:
@@ -167,7 +175,7 @@ class MechanismConformance:
     def test_what_it_can_use_passes_inspection(self) -> None:
         for mechanism in self.placed():
             if isinstance(mechanism, Inspects):
-                for data in (self.good_data, *self.bad_data):
+                for data in (self.data_of(mechanism), *self.bad_data):
                     mechanism.inspect(data)
 
     def test_containers_of_a_wrong_kind_are_refused_before_the_run(self) -> None:

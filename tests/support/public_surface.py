@@ -53,7 +53,12 @@ COUNTED: dict[str, object] = {
     "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
+ELSEWHERE: dict[str, object] = {
+    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
+    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+}  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
+ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -84,6 +89,11 @@ def book() -> dpl.Ledger:
 
 def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
+
+
+def stepped() -> dpl.DeclaredRun:
+    plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words")
 
 
 def squares() -> dpl.Scope:
@@ -377,6 +387,41 @@ DOORS: dict[str, Door] = {
         of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
+    "Binning": Door(dpl.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}),
+    "Binning.equal": Door(dpl.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}),
+    "StumpClass": Door(dpl.StumpClass, {"binning": dpl.Binning({0: [1]}, source="a form")}),
+    "StumpClass.predict": Door(
+        of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "predict"),
+        {"place": 0, "x": [[1]]},
+        left=ROWS,
+    ),
+    "StumpClass.words": Door(of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "words"), {"place": 0}),
+    "PrivateStumpBooster": Door(
+        dpl.PrivateStumpBooster,
+        {"binning": dpl.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "UserLevelMedian": Door(
+        dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    ),
+    "UserLevelMedian.plan": Door(of(lambda: dpl.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
+    "UserLevelThresholdLearner": Door(
+        dpl.UserLevelThresholdLearner,
+        {
+            "concept_class": dpl.ThresholdClass(8),
+            "epsilon": 1,
+            "alpha": "0.5",
+            "beta": "0.1",
+            "comparison": "sharp",
+            "estimate_share": "0.25",
+            "median_share": "0.25",
+            "resolution": "0.05",
+            "margin": "0.1",
+        },
+        {"alpha": "alpha|margin", "estimate_share": "estimate_share|median_share", "resolution": "resolution|margin"},
+    ),
+    "UserLevelThresholdLearner.plan": Door(
+        of(lambda: dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), "plan"), {"beta": None}
+    ),
     "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
     "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
@@ -448,6 +493,11 @@ DOORS: dict[str, Door] = {
         {"path": "nowhere/a", "name": "a"},
         {"path": "ledger|key", "name": "name|ledger"},
     ),
+    "Ledger.open_or_create": Door(
+        lambda path="a.ledger", name=None: dpl.Ledger.open_or_create(path, name=name).close(),
+        {"path": "nowhere/a", "name": "a"},
+        {"path": "ledger|key", "name": "name|ledger"},
+    ),
     "Ledger.open": Door(
         dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
     ),
@@ -491,6 +541,15 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
+    "Scope.charge": Door(of(scope, "charge"), ELSEWHERE, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charges": Door(
+        lambda **given: scope().charges(**given)(print)("a call"),
+        {name: value for name, value in ELSEWHERE.items() if name != "key"},
+        ELSEWHERE_NAMES,
+    ),
+    "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
@@ -572,6 +631,7 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "DeclaredRun": "dpledger makes it",
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
@@ -582,6 +642,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
+    **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"

@@ -29,12 +29,13 @@ from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw
 from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
 from dpledger.decimals import text
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, check_sample, labels_of
+from dpledger.mechanisms.learning.domains import RowsOfBits
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.integers import geometric_scale
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Whole
@@ -77,13 +78,13 @@ class Conjunction:
 
 
 @record
-class PrivateConjunctionLearner(OneShot):
+class PrivateConjunctionLearner(RowLearner):
     """Learn which of `variables` bits, or their negations, are all 1 on a positive example: epsilon-DP.
 
     `alpha`, `beta`: where some conjunction fits all examples, and there are as many as `plan` says, one is found that
     errs on at most alpha of them, but with probability beta; the threshold follows from beta. Without a positive
     example all literals are kept, which is the constant 0. The data are a LabeledSample whose rows are bits (or
-    numbers, bit j of a number being bit j of a row); a row that is neither counts nowhere.
+    numbers, bit j of a number being bit j of a row); a row that is neither counts nowhere. `strict`: see `RowLearner`.
 
     The counts of all literals move together by `variables`, by twice that where a record is replaced: adding noise of
     1/epsilon to each, as if one moved alone, would be 2d epsilon-DP.
@@ -93,6 +94,7 @@ class PrivateConjunctionLearner(OneShot):
     epsilon: Positive
     alpha: OpenProbability = given(default=Decimal("0.1"))
     beta: OpenProbability = given(default=Decimal("0.05"))
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_conjunction"] = tag(default="private_conjunction")
@@ -100,6 +102,11 @@ class PrivateConjunctionLearner(OneShot):
     def __post_init__(self) -> None:
         self.parts()
         _ = self.threshold
+
+    @property
+    def domain(self) -> RowsOfBits:
+        """The rows that it learns from."""
+        return RowsOfBits(self.variables)
 
     @property
     def sensitivity(self) -> int:
@@ -147,6 +154,7 @@ class PrivateConjunctionLearner(OneShot):
             "epsilon": self.epsilon,
             "alpha": self.alpha,
             "beta": self.beta,
+            "strict": self.strict,
             "scale": self.noise.scale,
             "threshold": self.threshold,
             "needed": str(self.plan().needed),
@@ -160,10 +168,6 @@ class PrivateConjunctionLearner(OneShot):
         """How many records are enough for alpha and beta where a conjunction fits."""
         return conjunction_size(self.variables, self.alpha, self.beta, scale=self.noise.scale)
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of rows of so many bits."""
-        check_sample(data, bits=self.variables)
-
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Conjunction]:
         """The conjunction of the literals that are kept."""
         kept = self._kept(self._counts(data)[None], entropy)[0]
@@ -176,9 +180,9 @@ class PrivateConjunctionLearner(OneShot):
 
     def _counts(self, data: LabeledSample) -> npt.NDArray[np.int64]:
         """On how many positive examples each literal is false: the variables, then their negations."""
-        self.inspect(data)
-        rows = bits_of(data.x, self.variables)
-        bits = rows.bits[rows.known & (labels_of(data.y) == 1)]
+        sample = self._taken(data)
+        rows = bits_of(sample.x, self.variables)
+        bits = rows.bits[rows.known & (labels_of(sample.y) == 1)]
         ones = np.zeros(self.variables, dtype=np.int64)
         step = max(1, _CELLS_AT_ONCE // self.variables)
         for start in range(0, len(bits), step):

@@ -33,13 +33,14 @@ from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
 from dpledger.decimals import text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import RowQuery
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample, labels_of, points_of
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS, ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Whole
 from dpledger.relations import Relation, Unit
@@ -52,19 +53,20 @@ _CHAINS = 2
 
 
 @record
-class PrivateSQThresholdLearner(OneShot):
+class PrivateSQThresholdLearner(RowLearner):
     """Learn a threshold 1[x < u] on {0..points-1}, where one fits all examples, by at most 2 ceil(log2(points+1))
     statistical queries: epsilon-DP.
 
     `alpha`, `beta`: where there are as many examples as `plan` says, the threshold errs on at most alpha of them, but
     with probability beta. All queries are charged, also those that the search did not need: who runs `searched` on an
-    oracle pays for those that were asked.
+    oracle pays for those that were asked. `strict`: see `RowLearner`.
     """
 
     points: Annotated[Whole, Field(strict=True, ge=1, le=MOST_POINTS)]
     epsilon: Positive
     alpha: OpenProbability = given(default=Decimal("0.1"))
     beta: OpenProbability = given(default=Decimal("0.05"))
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_sq_threshold"] = tag(default="private_sq_threshold")
@@ -73,6 +75,11 @@ class PrivateSQThresholdLearner(OneShot):
         if not self.tolerance:
             raise ParameterError("alpha", self.alpha, "a number of at least 2e-9")
         _ = self.oracle
+
+    @property
+    def domain(self) -> NumberedPoints:
+        """The rows that it learns from."""
+        return NumberedPoints(self.points)
 
     @property
     def tolerance(self) -> Fraction:
@@ -127,6 +134,7 @@ class PrivateSQThresholdLearner(OneShot):
             "epsilon": self.epsilon,
             "alpha": self.alpha,
             "beta": self.beta,
+            "strict": self.strict,
             "queries": self.queries,
             "tau": {"p": self.tolerance.numerator, "q": self.tolerance.denominator},
             "needed": str(self.plan().needed),
@@ -139,10 +147,6 @@ class PrivateSQThresholdLearner(OneShot):
         """How many records are enough for alpha and beta where a threshold fits."""
         least = self.tolerance
         return self.oracle.plan(Decimal(least.numerator), self.beta)
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of points."""
-        check_sample(data)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """The threshold that the search ends at."""
@@ -157,9 +161,9 @@ class PrivateSQThresholdLearner(OneShot):
 
     def _read(self, data: LabeledSample) -> LabeledSample:
         """The records that are no null record, as points and labels."""
-        self.inspect(data)
-        rows = points_of(data.x, self.points)
-        return LabeledSample(rows.points[rows.known], labels_of(data.y)[rows.known])
+        sample = self._taken(data)
+        rows = points_of(sample.x, self.points)
+        return LabeledSample(rows.points[rows.known], labels_of(sample.y)[rows.known])
 
     def _found(self, oracle: StatisticalQueryOracle, read: LabeledSample, entropy: Entropy) -> int:
         least = self.tolerance

@@ -1,7 +1,7 @@
 """Classes of concepts: what a learner may answer, as parameters that exist before the data.
 
-A concept is a function from {0..N-1} to {0, 1} and is told by its place in the class. Whatever is no point of the
-domain is read as the nearest that is (`samples`).
+A concept is a function from {0..N-1} to {0, 1}, or from the rows of a table, and is told by its place in the class.
+Whatever is no point of the domain is read as the nearest that is (`samples`).
 
 >>> ThresholdClass(3).predict(2, [0, 1, 2]).tolist()  # 1[x < 2]
 [1, 1, 0]
@@ -26,15 +26,18 @@ from pydantic import PlainValidator
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.learning.samples import Words, bits_of, points_of
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.schema import Plain
 
 __all__ = [
+    "AnyClass",
     "ConceptClass",
     "FiniteClass",
     "OneClass",
     "ParityClass",
     "PointClass",
     "ThresholdClass",
+    "any_class_from",
     "class_from",
     "described",
     "matrix_from",
@@ -165,17 +168,27 @@ class ParityClass:
 
 
 ConceptClass: TypeAlias = FiniteClass | PointClass | ThresholdClass | ParityClass
-"""The closed union of classes."""
+"""The closed union of classes on numbered points."""
+AnyClass: TypeAlias = ConceptClass | StumpClass
+"""The closed union of classes: those on numbered points, and on tables."""
 
 
 def class_from(given: object, field: str = "concept_class") -> ConceptClass:
-    """What was given, if it is a class; ParameterError for anything else."""
+    """What was given, if it is a class on numbered points; ParameterError for anything else."""
     if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass):
         raise ParameterError(field, type(given).__name__, "FiniteClass, PointClass, ThresholdClass or ParityClass")
     return given
 
 
-OneClass = Annotated[ConceptClass, PlainValidator(class_from)]
+def any_class_from(given: object) -> AnyClass:
+    """What was given, if it is a class; ParameterError for anything else."""
+    if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass | StumpClass):
+        expected = "FiniteClass, PointClass, ThresholdClass, ParityClass or StumpClass"
+        raise ParameterError("concept_class", type(given).__name__, expected)
+    return given
+
+
+OneClass = Annotated[AnyClass, PlainValidator(any_class_from)]
 """A field that holds a class; it is given as one."""
 
 
@@ -190,8 +203,8 @@ def matrix_from(given: object) -> npt.NDArray[np.bool_]:
     return rows.astype(bool)
 
 
-def described(concepts: ConceptClass) -> Mapping[str, Plain]:
-    """The class as the record keeps it; of a matrix its shape and SHA-256."""
+def described(concepts: AnyClass) -> Mapping[str, Plain]:
+    """The class as the record keeps it; of a matrix its shape and SHA-256, of stumps their bins likewise."""
     match concepts:
         case FiniteClass():
             return {"class": "finite", "concepts": concepts.size, "points": concepts.points, "sha256": concepts.digest}
@@ -201,6 +214,8 @@ def described(concepts: ConceptClass) -> Mapping[str, Plain]:
             return {"class": "thresholds", "points": str(concepts.points)}
         case ParityClass():
             return {"class": "parities", "dimension": concepts.dimension}
+        case StumpClass():
+            return {"class": "stumps", "concepts": concepts.size, "binning": dict(concepts.binning.described())}
         case _:
             assert_never(concepts)
 

@@ -20,9 +20,9 @@ import numpy as np
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, round_up, text, whole
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.binomial_tails import tail_up_to
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, smallest
 from dpledger.mechanisms.plan import open_unit
-from dpledger.mechanisms.stability.plans.counting import tail_up_to
 from dpledger.schema import flag, one_of
 
 __all__ = [

@@ -23,7 +23,6 @@ from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, ta
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, alone_of, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import Distance
 from dpledger.mechanisms.stability.labels.partitions import FEWEST_BINS, MOST_BINS, Histograms, histograms
-from dpledger.mechanisms.threshold.conversation import ThresholdConversation
 from dpledger.mechanisms.threshold.epochs import Epochs
 
 __all__ = ["SoftAnswer", "SoftCounts", "SoftQuery", "SoftRun"]
@@ -93,10 +92,7 @@ class _AsSoft:
         return _Asked(rows, np.array([one.bins for one in each]))
 
 
-class SoftRun(
-    AboutRows[SoftAnswer, SoftCounts],
-    ThresholdConversation[Any, Any, SoftAnswer, SoftCounts],
-):
+class SoftRun(AboutRows[SoftAnswer, SoftCounts]):
     """The conversation. An answer is the middle of a bin, or UNSTABLE; `max_queries` of them halt it, if given."""
 
     what = "a run of soft labels"
@@ -142,13 +138,13 @@ class SoftRun(
     def _counted(self, queries: _Asked) -> Histograms:
         return histograms(votes_of(self._ensemble, queries.rows), queries.bins, self._distance)
 
-    def _tested(self, steps: int, read: Histograms) -> SoftAnswer:
+    def _tested(self, steps: int, read: Histograms, /) -> SoftAnswer:
         if self._epochs.test(steps):
             self._plain += 1
             return float(read.plain[0])
         return self._second(read, 0)
 
-    def _tested_many(self, steps: npt.NDArray[Any], read: Histograms) -> tuple[SoftAnswer, ...]:
+    def _tested_many(self, steps: npt.NDArray[Any], read: Histograms, /) -> tuple[SoftAnswer, ...]:
         count = self._left(len(steps))
         answers = unstable(count)
         at = 0
@@ -169,12 +165,6 @@ class SoftRun(
             return float(read.shifted[at])
         self._unstable += 1
         return UNSTABLE
-
-    def _answer(self, passed: bool, read: Any, /) -> SoftAnswer:
-        raise NotImplementedError  # two tests may decide: `_tested`
-
-    def _answers(self, passed: npt.NDArray[np.bool_], read: Any, /) -> tuple[SoftAnswer, ...]:
-        raise NotImplementedError
 
     def _told(self) -> SoftCounts:
         return SoftCounts(

@@ -1,0 +1,204 @@
+"""Stumps that vote: each round draws one by the weights of the rows that those before it get wrong.
+
+>>> from dpledger.mechanisms.entropy import seeded
+>>> bins = Binning({"age": [18, 65]}, source="the census form")
+>>> booster = PrivateStumpBooster(binning=bins, epsilon=20, rounds=3)
+>>> rows = [{"age": age} for age in range(90)]
+>>> found = booster.release(LabeledSample(rows, [age >= 65 for age in range(90)]), entropy=seeded(1)).value
+>>> found.predict([{"age": 70}, {"age": 30}]).tolist(), found.output_in_class
+([1, 0], False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, PlainValidator
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.composition import Composition, Repeated
+from dpledger.accounting.guarantees import BoundedRange, PureDP
+from dpledger.decimals import round_down
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
+from dpledger.mechanisms.learning.tables.binning import Binned, Binning
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
+from dpledger.mechanisms.numeric.one_shot import derived
+from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.protocol import Release
+from dpledger.number_fields import Positive, Whole
+from dpledger.relations import Relation, Unit, one_way
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["BoostedStumps", "PrivateStumpBooster"]
+
+HALF = Decimal("0.5")
+STEPS = 2**20  # of a weight in [0, 1]: weights are whole numbers, whose sums are exact
+_WHY = "a record has a weight in [0, 1], which follows from it and the stumps that were released before"
+
+
+def _binning(value: object) -> Binning:
+    if not isinstance(value, Binning):
+        raise ParameterError("binning", type(value).__name__, "a Binning")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class BoostedStumps:
+    """The majority of the stumps at `places`; 0 where the votes are even."""
+
+    stumps: StumpClass
+    places: tuple[int, ...]
+
+    def predict(self, x: object) -> npt.NDArray[np.uint8]:
+        """The label of each row of `x`."""
+        rows = self.stumps.binning.read(x)
+        votes = sum((self.stumps.labels(place, rows).astype(np.int64) for place in self.places), np.int64(0))
+        return np.asarray(2 * votes > len(self.places), dtype=np.uint8)
+
+    @property
+    def params(self) -> Mapping[str, Plain]:
+        """The places of the stumps, in the order in which they were drawn."""
+        return {"places": list(self.places)}
+
+    @property
+    def output_in_class(self) -> bool:
+        """A majority is no stump."""
+        return False
+
+
+@record
+class PrivateStumpBooster(RowLearner):
+    """Draw so many stumps, each by how much weight it gets right, and let them vote. Servedio 2003 (SmoothBoost).
+
+    `binning`: public, fixed before the data. `epsilon`: of all rounds together, under any relation. `rounds` are fixed
+    beforehand, and more of them share the epsilon. `gamma`: the edge that a stump is expected to have, in (0, 1/2);
+    with theta = gamma/(2 + gamma) and N the sum over the stumps so far of (+1 where one is right, -1 else, less theta),
+    a row weighs 1 where N < 0, else (1 - gamma)^(N/2). The weights are not divided by their sum, which is private, and
+    no error on the sample ends the rounds. No accuracy is promised. `strict`: see `RowLearner`.
+    """
+
+    binning: Annotated[Binning, PlainValidator(_binning)]
+    epsilon: Positive
+    rounds: Annotated[Whole, Field(strict=True, ge=1, le=10**4)] = given(default=5)
+    gamma: Positive = given(default=Decimal("0.2"))
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["private_stump_booster"] = tag(default="private_stump_booster")
+
+    def __post_init__(self) -> None:
+        if self.gamma >= HALF:
+            raise ParameterError("gamma", self.gamma, "a number in (0, 1/2)")
+        _ = self.exponent
+
+    @property
+    def domain(self) -> Binning:
+        """The rows that it learns from."""
+        return self.binning
+
+    @property
+    def epsilon_of_a_round(self) -> Decimal:
+        """An equal share, rounded down."""
+        return derived(round_down(Fraction(self.epsilon) / self.rounds), epsilon=self.epsilon)
+
+    @property
+    def exponent(self) -> Decimal:
+        """How much likelier, as a logarithm, one more step of weight makes a stump: half the epsilon of a round for a
+        whole weight; all of it under add_remove and zero_out, where scores move in one direction."""
+        return derived(
+            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=one_way(self.relation)),
+            epsilon=self.epsilon,
+        )
+
+    def claim(self) -> PureDP:
+        """Epsilon.
+
+        Claim: the rounds compose, each a choice that may depend on those before it.
+        Source: docs/proofs/learning_tables.md, "Rounds"."""
+        return PureDP(self.epsilon)
+
+    def parts(self) -> Composition:
+        """A choice in each round."""
+        return Repeated(BoundedRange(self.epsilon_of_a_round), times=self.rounds)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the exponent as it is used, of a step of weight."""
+        result: dict[str, Plain] = plain(
+            {
+                "binning": self.binning.described(),
+                "epsilon": self.epsilon,
+                "rounds": self.rounds,
+                "gamma": self.gamma,
+                "strict": self.strict,
+                "steps_of_weight": STEPS,
+                "exponent": self.exponent,
+                "sensitivity": self._moved,
+                "justification": _WHY,
+            }
+        )
+        return result
+
+    def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[BoostedStumps]:
+        """The stumps that vote."""
+        sample = self._taken(data)
+        drawn = self._drawn(self.binning.read(sample.x), labels_of(sample.y), entropy)
+        return Release(value=BoostedStumps(StumpClass(self.binning), drawn), parts=self.parts())
+
+    def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
+        """The places of the stumps of so many independent releases, one release a row."""
+        sample = self._taken(data)
+        rows, y = self.binning.read(sample.x), labels_of(sample.y)
+        found = [self._drawn(rows, y, entropy) for _ in range(size)]
+        return np.array(found, dtype=np.int64).reshape(size, self.rounds)
+
+    def scores(self, rows: Binned, y: npt.NDArray[np.uint8], before: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """The weight of the rows that each stump gets right, in steps, after the stumps at the places `before`."""
+        stumps = StumpClass(self.binning)
+        right = np.zeros(len(y), dtype=np.int64)
+        for place in before:
+            right += stumps.labels(place, rows) == y
+        weights = np.where(rows.known, _weights(self.gamma, len(before))[right], 0)
+        zeros = int(weights[y == 0].sum())  # what a stump gets right that says 0 throughout
+        return zeros + stumps.sums(rows, np.where(y == 1, weights, -weights))
+
+    @property
+    def _moved(self) -> int:
+        return STEPS * rows_of(self.unit)
+
+    def _drawn(self, rows: Binned, y: npt.NDArray[np.uint8], entropy: Entropy) -> tuple[int, ...]:
+        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", _WHY)
+        found: tuple[int, ...] = ()
+        for _ in range(self.rounds):
+            found = (*found, choose(law, self.scores(rows, y, found), sensitivity=moved, entropy=entropy))
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _weights(gamma: Decimal, rounds: int) -> npt.NDArray[Any]:
+    """The weight in steps of a row that so many of the stumps get right, by that number."""
+    theta = Fraction(gamma) / (2 + Fraction(gamma))
+    found = np.array(
+        [_weight(gamma, 2 * right - rounds - rounds * theta) for right in range(rounds + 1)], dtype=np.int64
+    )
+    found.setflags(write=False)
+    return found
+
+
+def _weight(gamma: Decimal, margin: Fraction) -> int:
+    """(1 - gamma)^(margin/2) in whole steps; all of them below 0."""
+    if margin < 0:
+        return STEPS
+    with localcontext(outward.context(gamma)):
+        power = Decimal(margin.numerator) / Decimal(2 * margin.denominator) * outward.ln1p(-gamma)
+        return int(outward.exp(power) * STEPS + HALF)

@@ -1,0 +1,1 @@
+"""Tables in place of numbered points: bins that are public, and stumps over them."""
