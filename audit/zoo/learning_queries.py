@@ -7,11 +7,11 @@ The noise of answers that share one draw is `laplace_noise_reused`, among the cl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,8 @@ Values: TypeAlias = Sequence[Sequence[int]]
 def _whole_noise(scales: Numbers, size: int, rng: Rng) -> Numbers:
     """Discrete Laplace noise: the difference of two geometric numbers."""
     stops = np.broadcast_to(-np.expm1(-1 / scales), (size, len(scales)))
-    return rng.geometric(stops) - rng.geometric(stops)
+    noise: Numbers = rng.geometric(stops) - rng.geometric(stops)
+    return noise
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class QuerySums(Specimen):
 
     def __call__(self, data: Values, size: int, rng: Rng) -> Numbers:
         sums = np.sum(data, axis=0)
-        return sums + _whole_noise(self._scales(len(sums)), size, rng)
+        noisy: Numbers = sums + _whole_noise(self._scales(len(sums)), size, rng)
+        return noisy
 
     def _scales(self, queries: int) -> Numbers:
         return np.full(queries, float(self.scale))
@@ -119,7 +121,13 @@ class FalsifiedLiterals(Specimen):
 
 
 def _queried(
-    about: str, mechanism: Specimen, left: object, right: object, true_epsilon: float, *, claim: PureDP | None = None
+    about: str,
+    mechanism: Callable[..., Any],
+    left: object,
+    right: object,
+    true_epsilon: float,
+    *,
+    claim: PureDP | None = None,
 ) -> Exhibit:
     """Answers claimed at 1."""
     return Exhibit(

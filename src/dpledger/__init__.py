@@ -111,6 +111,18 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.queries.conjunctions import (
+        PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.oracle import (
+        StatisticalQueryOracle as StatisticalQueryOracle,
+    )
+    from dpledger.mechanisms.learning.queries.run import (
+        JointQuery as JointQuery,
+    )
+    from dpledger.mechanisms.learning.queries.thresholds import (
+        PrivateSQThresholdLearner as PrivateSQThresholdLearner,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
     )
@@ -130,6 +142,9 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.theory.query_sizes import (
+        query_size as query_size,
     )
     from dpledger.mechanisms.learning.users.median import (
         UserLevelMedian as UserLevelMedian,
@@ -151,10 +166,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -367,6 +384,10 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
+    "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
+    "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
+    "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
     "dpledger.mechanisms.learning.tables.binning": ("Binning",),
     "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
@@ -382,6 +403,7 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
@@ -394,11 +416,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),

@@ -39,7 +39,8 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Refines, Release, Sampled, Steps
 from dpledger.relations import Relation, Unit
-from dpledger.schema import plain, read_json
+from dpledger.schema import plain
+from dpledger.strict_json import read_json
 
 __all__ = ["MechanismConformance", "same_value"]
 

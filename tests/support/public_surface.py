@@ -420,6 +420,46 @@ DOORS: dict[str, Door] = {
     "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
     "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "StatisticalQueryOracle": Door(
+        dpl.StatisticalQueryOracle,
+        {
+            "epsilon": 1,
+            "queries": 3,
+            "mode": "uniform",
+            "values": "real",
+            "low": 0,
+            "high": 1,
+            "n": 20_000,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "chains": 2,
+        },
+    ),
+    "StatisticalQueryOracle.plan": Door(
+        of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
+    ),
+    "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
+    "query_size": Door(
+        dpl.query_size,
+        {
+            "queries": 3,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "epsilon": 1,
+            "mode": "fixed",
+            "chains": None,
+            "in_steps": False,
+            "width": 1,
+            "moved": 1,
+            "sharp": False,
+        },
+    ),
+    "PrivateConjunctionLearner": Door(
+        dpl.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
+    "PrivateSQThresholdLearner": Door(
+        dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),

@@ -64,10 +64,8 @@ class Conjunction:
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`; a row that is no row of bits counts as zeros."""
         bits = bits_of(x, self.variables).bits
-        fits: npt.NDArray[np.uint8] = (
-            bits[:, list(self.positive)].all(axis=1) & ~bits[:, list(self.negative)].any(axis=1)
-        ).astype(np.uint8)
-        return fits
+        ones, zeros = bits[:, list(self.positive)].all(axis=1), bits[:, list(self.negative)].any(axis=1)
+        return np.asarray(ones & ~zeros, dtype=np.uint8)
 
     @property
     def params(self) -> Mapping[str, Plain]:

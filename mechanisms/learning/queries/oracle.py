@@ -35,18 +35,18 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
-from dpledger.mechanisms.learning.samples import LabeledSample, check_labelled
+from dpledger.mechanisms.learning.samples import LabeledSample, check_labels, labeled_sample
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import rows_of, tally
+from dpledger.mechanisms.numeric.rows import check_rows, rows_of, tally
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
-from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Signed, Whole
+from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -90,7 +90,7 @@ class StatisticalQueryOracle:
     grid: OptionalPositive = given(default=None)
     n: Annotated[Whole, Field(strict=True, ge=1, lt=2**53)] | None = given(default=None)
     tolerance: OptionalPositive = given(default=None)
-    beta: OpenProbability | None = given(default=None)
+    beta: OptionalPositive = given(default=None)
     chains: Annotated[Whole, Field(strict=True, ge=1, le=MOST_CHAINS)] | None = given(default=None)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -128,9 +128,9 @@ class StatisticalQueryOracle:
 
     def parts(self) -> Composition:
         """`queries` Laplace leaves of epsilon/queries each; in mode split of epsilon, in parallel by unit."""
-        return self.ended(None)
+        return self._ended(None)
 
-    def ended(self, asked: int | None) -> Composition:
+    def _ended(self, asked: int | None) -> Composition:
         """The parts where so many queries were asked."""
         match self.mode:
             case "fixed" | "uniform":
@@ -193,12 +193,13 @@ class StatisticalQueryOracle:
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block."""
-        check_labelled(data)
-        assert isinstance(data, LabeledSample)
-        Units.of((data.x, data.y))
-        if self.n is not None and tally(data.y) != self.n:
+        sample = labeled_sample(data)
+        check_rows(sample.x)
+        check_labels(sample, tally(sample.x))
+        Units.of((sample.x, sample.y))
+        if self.n is not None and tally(sample.y) != self.n:
             raise ParameterError("data", "another number of records", f"{self.n} records, which is public")
-        if self.mode == "split" and self._relation is not Relation.ADD_REMOVE and tally(data.y) < self.queries:
+        if self.mode == "split" and self._relation is not Relation.ADD_REMOVE and tally(sample.y) < self.queries:
             raise ParameterError("data", "fewer records than blocks", f"a record for each of {self.queries} blocks")
 
     def open(self, data: LabeledSample, *, entropy: Entropy) -> QueryRun:
@@ -227,21 +228,21 @@ class StatisticalQueryOracle:
         """Whether answers are divided by the number of records."""
         return self.n is not None
 
-    def law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]:
+    def _law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]:
         """The noise of a query, or of several together, and what it hides.
 
         Claim: epsilon/queries-DP (split: epsilon), and no more than the leaf of one query. Source:
         docs/proofs/learning_queries.md, section 1."""
         if joint is None:
             return self._noise, Sensitivity(self._moved, "l1", _MOVED)
-        noise, several = self._noise, len(joint.of)
+        noise, several, together = self._noise, len(joint.of), Fraction(read(joint.l1, field="l1"))
         match noise:
             case DiscreteLaplace():
-                times = min(several, -(-Fraction(joint.l1) // (self._steps_moved)))
+                times = min(several, -(-together // (self._steps_moved)))
                 law: Law = DiscreteLaplace(derived(multiply(noise.scale, int(times)), l1=joint.l1))
                 moved = multiply(self._moved, int(times))
             case RoundedLaplace():
-                steps = -(-Fraction(joint.l1) // Fraction(noise.grid)) + several - 1
+                steps = -(-together // Fraction(noise.grid)) + several - 1
                 steps = min(int(steps), several * self._steps_moved) * rows_of(self.unit)
                 moved = derived(exact_decimal(steps * Fraction(noise.grid)), l1=joint.l1)
                 scale = derived(round_up(Fraction(moved) / Fraction(self._share)), l1=joint.l1)

@@ -6,10 +6,9 @@ before any noise is drawn, and nothing of what went wrong is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, NoReturn, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, TypeAlias, overload
 
 import numpy as np
 
@@ -38,32 +37,40 @@ _MOST_JOINT = 10**6
 _MOST_TEXT = 500
 
 
+def _row_queries(value: object) -> tuple[RowQuery, ...]:
+    asked = listed(value, field="of", most=_MOST_JOINT)
+    if not asked or not all(map(_is_query, asked)):
+        raise ParameterError("of", f"{len(asked)} items", "at least one function of rows and labels, and nothing else")
+    return tuple(asked)
+
+
+def _is_query(value: object) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
 @dataclass(frozen=True, slots=True)
 class JointQuery:
     """Several queries at once, that count as one: their noise is set by how far one record moves all their sums
     together, `l1`, in the l1 norm and after each value is clipped. The caller vouches for it; `justification` says in
     one line why it holds.
 
-    >>> bins = tuple(lambda x, y, at=at: x == at for at in range(8))
+    >>> bins = [lambda x, y, at=at: x == at for at in range(8)]
     >>> JointQuery(bins, l1=2, justification="a record that is replaced leaves one bin for another").l1
     Decimal('2')
     """
 
-    of: tuple[RowQuery, ...]
-    l1: Decimal = field(init=False)
+    of: Sequence[RowQuery]
+    l1: Number
     justification: str
 
-    def __init__(self, of: Any, *, l1: Number, justification: str) -> None:
-        asked = tuple(listed(of, field="of", most=_MOST_JOINT))
-        if not asked or not all(callable(one) for one in asked):
-            raise ParameterError("of", f"{len(asked)} items", "at least one function of rows and labels")
-        moved, why = read(l1, field="l1"), one_text(justification, field="justification")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", _row_queries(self.of))
+        moved = read(self.l1, field="l1")
         if not moved > 0:
             raise ParameterError("l1", moved, "a number above 0")
-        if not 0 < len(why) <= _MOST_TEXT:
-            raise ParameterError("justification", f"{len(why)} characters", f"one line of at most {_MOST_TEXT}")
-        for name, value in (("of", asked), ("l1", moved), ("justification", why)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "l1", moved)
+        if not 0 < len(one_text(self.justification, field="justification")) <= _MOST_TEXT:
+            raise ParameterError("justification", "another text", f"one line of at most {_MOST_TEXT} characters")
 
 
 StatisticalQuery: TypeAlias = RowQuery | JointQuery
@@ -86,8 +93,8 @@ class QueryPlan(Protocol):
     def range(self) -> QueryRange: ...
     @property
     def is_mean(self) -> bool: ...
-    def law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]: ...
-    def ended(self, asked: int | None) -> Composition: ...
+    def _law(self, joint: JointQuery | None) -> tuple[Law, Sensitivity]: ...
+    def _ended(self, asked: int | None) -> Composition: ...
 
 
 class QueryRun:
@@ -98,7 +105,7 @@ class QueryRun:
 
     def __init__(self, plan: QueryPlan, rows: Callable[[int], tuple[Any, Any, int]], entropy: Entropy) -> None:
         self._plan = plan
-        self._range, self._alone = plan.range, plan.law(None)
+        self._range, self._alone = plan.range, plan._law(None)
         self._rows = rows
         self._entropy = entropy
         self._asked = 0
@@ -114,6 +121,10 @@ class QueryRun:
         """How many queries were asked."""
         return self._asked
 
+    @overload
+    def ask(self, query: RowQuery, /) -> int | float: ...
+    @overload
+    def ask(self, query: JointQuery, /) -> tuple[int | float, ...]: ...
     def ask(self, query: StatisticalQuery, /) -> QueryAnswer:
         """The noisy sum of the query's values, or their mean where the number of records is public.
 
@@ -121,7 +132,7 @@ class QueryRun:
         query, ContractViolation if one raises or comes to anything but a number a row (closed, charged in full)."""
         self._home.require()
         asked = _queries(query)
-        law, sensitivity = self._plan.law(query) if isinstance(query, JointQuery) else self._alone
+        law, sensitivity = self._plan._law(query) if isinstance(query, JointQuery) else self._alone
         with self._turn:
             self._check_open()
             number, self._asked = self._asked, self._asked + 1
@@ -130,7 +141,7 @@ class QueryRun:
         self._home.require()  # the query may have forked
         with self._turn:
             if sums is None:
-                self._close(self._plan.ended(None), outside_guarantee=True)
+                self._close(self._plan._ended(None), outside_guarantee=True)
             elif self._release is None:
                 noisy = draw(law, _whole(sums[0]), sensitivity=sensitivity, entropy=self._entropy)
                 answers = tuple(self._told(value, rows) for value in noisy.tolist())
@@ -146,7 +157,7 @@ class QueryRun:
         """End the run. Queries that were never asked are not charged, as far as the ledger saw that they were not."""
         self._home.require()
         with self._turn:
-            return self._close(self._plan.ended(self._asked), outside_guarantee=False)
+            return self._close(self._plan._ended(self._asked), outside_guarantee=False)
 
     def _told(self, steps: int, rows: int) -> int | float:
         """An answer, of its noisy sum in steps."""
@@ -171,10 +182,11 @@ class QueryRun:
 def _queries(query: object) -> tuple[RowQuery, ...]:
     """The queries that one asks. ParameterError for what is none."""
     if isinstance(query, JointQuery):
-        return query.of
-    if not callable(query) or isinstance(query, type):
+        return tuple(query.of)
+    if not _is_query(query):
         raise ParameterError("query", type(query).__name__, "a function of rows and labels, or a JointQuery")
-    return (query,)
+    asked: Any = query
+    return (asked,)
 
 
 def _whole(sums: list[int]) -> Any:

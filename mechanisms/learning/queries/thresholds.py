@@ -73,7 +73,7 @@ class PrivateSQThresholdLearner(RowLearner):
 
     def __post_init__(self) -> None:
         if not self.tolerance:
-            raise ParameterError("alpha", self.alpha, f"a number of at least {Decimal(2) / _FINEST}")
+            raise ParameterError("alpha", self.alpha, "a number of at least 2e-9")
         _ = self.oracle
 
     @property
@@ -192,10 +192,20 @@ def searched(points: int, above: Callable[[RowQuery], bool]) -> int:
     low, high = 0, points
     while low < high:
         middle = (low + high) // 2
-        if above(lambda x, y, at=middle: (np.asarray(x) >= np.uint64(at)) & (np.asarray(y) == 1)):
+        if above(_beyond(middle)):
             low = middle + 1
-        elif above(lambda x, y, at=middle: (np.asarray(x) < np.uint64(at)) & (np.asarray(y) == 0)):
+        elif above(_before(middle)):
             high = middle
         else:
             return middle
     return low
+
+
+def _beyond(place: int) -> RowQuery:
+    """Whether a threshold at `place` would be too low for a record."""
+    return lambda x, y: (np.asarray(x) >= np.uint64(place)) & (np.asarray(y) == 1)
+
+
+def _before(place: int) -> RowQuery:
+    """Whether it would be too high."""
+    return lambda x, y: (np.asarray(x) < np.uint64(place)) & (np.asarray(y) == 0)

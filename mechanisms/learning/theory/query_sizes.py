@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, assert_never, get_args
 import numpy as np
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
+from dpledger.decimals import Number, in_own_context, read, round_down, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import tail_up_to
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, smallest
@@ -82,14 +82,14 @@ def query_size(
         steps = flag(in_steps, field="in_steps")
         private = math.ceil(2 * ceiling(noise) / Fraction(close)) if steps else ceiling(2 * noise / close)
         sampling = ceiling(2 * range_ * range_ / (close * close) * outward.ln(4 * families / risk))
-    terms = (("noise", private * blocks), ("sampling", sampling * blocks))
+    terms: tuple[tuple[str, int], ...] = (("noise", private * blocks), ("sampling", sampling * blocks))
     simple = max(private, sampling) * blocks
     needed, inside = simple, Decimal("0.5")
     if flag(sharp, field="sharp"):
         shared = _Shared(asked, families, close, risk, scale, range_, 1 if in_steps else 0)
         least = smallest(shared.enough, 1)
         if least * blocks < simple:
-            needed, inside = least * blocks, Decimal(shared.best(least)) / SHARES
+            needed, inside = least * blocks, round_up(Fraction(shared.best(least), SHARES))
             terms = (("noise and sampling", needed),)
     return SampleSize(
         needed=needed,
