@@ -108,11 +108,58 @@ if TYPE_CHECKING:
         Scope as Scope,
         Session as Session,
     )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.parities.learners import (
+        PrivateParityLearner as PrivateParityLearner,
+        RepeatedParity as RepeatedParity,
+    )
+    from dpledger.mechanisms.learning.queries.conjunctions import (
+        PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.oracle import (
+        StatisticalQueryOracle as StatisticalQueryOracle,
+    )
+    from dpledger.mechanisms.learning.queries.run import (
+        JointQuery as JointQuery,
+    )
+    from dpledger.mechanisms.learning.queries.thresholds import (
+        PrivateSQThresholdLearner as PrivateSQThresholdLearner,
+    )
+    from dpledger.mechanisms.learning.recommended import (
+        plan as plan,
+        recommend as recommend,
+    )
+    from dpledger.mechanisms.learning.represented.boosted import (
+        BoostedRepresentation as BoostedRepresentation,
+    )
+    from dpledger.mechanisms.learning.represented.learners import (
+        RealizableRepresentationLearner as RealizableRepresentationLearner,
+        SurrogateAgnosticLearner as SurrogateAgnosticLearner,
+    )
+    from dpledger.mechanisms.learning.represented.representations import (
+        HashedPointRepresentation as HashedPointRepresentation,
+        TrivialRepresentation as TrivialRepresentation,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+        UserSample as UserSample,
+    )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
+    )
+    from dpledger.mechanisms.learning.theory.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
+    )
+    from dpledger.mechanisms.learning.theory.compare import (
+        compare_private_nonprivate as compare_private_nonprivate,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -124,6 +171,37 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.theory.orders import (
+        order_bounds as order_bounds,
+    )
+    from dpledger.mechanisms.learning.theory.parity_sizes import (
+        parity_plan as parity_plan,
+    )
+    from dpledger.mechanisms.learning.theory.query_sizes import (
+        query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.users.clipped_pairwise import (
+        ClippedPairwiseEM as ClippedPairwiseEM,
+    )
+    from dpledger.mechanisms.learning.users.learners import (
+        UserLevelProperLearner as UserLevelProperLearner,
+    )
+    from dpledger.mechanisms.learning.users.least_error import (
+        MinErrorTest as MinErrorTest,
+        MinimumErrorEstimator as MinimumErrorEstimator,
+    )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.reading import (
+        cap_users as cap_users,
+    )
+    from dpledger.mechanisms.learning.users.surrogate_learner import (
+        UserLevelSurrogateLearner as UserLevelSurrogateLearner,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -139,10 +217,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -356,7 +436,14 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
-    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
+    "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
+    "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample", "UserSample"),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -368,6 +455,35 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.learners": ("UserLevelProperLearner",),
+    "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
+    "dpledger.mechanisms.learning.users.reading": ("cap_users",),
+    "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
+    "dpledger.mechanisms.learning.parities.learners": (
+        "PrivateParityLearner",
+        "RepeatedParity",
+    ),
+    "dpledger.mechanisms.learning.recommended": (
+        "plan",
+        "recommend",
+    ),
+    "dpledger.mechanisms.learning.represented.boosted": ("BoostedRepresentation",),
+    "dpledger.mechanisms.learning.represented.learners": (
+        "RealizableRepresentationLearner",
+        "SurrogateAgnosticLearner",
+    ),
+    "dpledger.mechanisms.learning.represented.representations": (
+        "HashedPointRepresentation",
+        "TrivialRepresentation",
+    ),
+    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
+    "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
+    "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),
+    "dpledger.mechanisms.learning.users.clipped_pairwise": ("ClippedPairwiseEM",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",
@@ -378,11 +494,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),
