@@ -35,14 +35,14 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
-from dpledger.mechanisms.learning.samples import LabeledSample, check_labelled, labeled_sample
+from dpledger.mechanisms.learning.samples import LabeledSample, check_labels, labeled_sample
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import rows_of, tally
+from dpledger.mechanisms.numeric.rows import check_rows, rows_of, tally
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
@@ -194,7 +194,8 @@ class StatisticalQueryOracle:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block."""
         sample = labeled_sample(data)
-        check_labelled(sample)
+        check_rows(sample.x)
+        check_labels(sample, tally(sample.x))
         Units.of((sample.x, sample.y))
         if self.n is not None and tally(sample.y) != self.n:
             raise ParameterError("data", "another number of records", f"{self.n} records, which is public")
