@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,7 @@ def no_mistakes() -> object:
     return mistakes_of(dpl.ThresholdClass(8), users)
 
 
+@cache
 def hashed_users() -> object:
     """A learner of users by hashed points."""
     return dpl.UserLevelSurrogateLearner.planned(dpl.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1)
@@ -502,7 +504,6 @@ DOORS: dict[str, Door] = {
     "cap_users": Door(
         dpl.cap_users,
         {"data": dpl.ByUnit(([1, 2], [1, 0]), ["a", "a"]), "examples": 1, "entropy": seeded(1)},
-        left={"entropy": "a source of random words"},
     ),
     "MinErrorTest": Door(
         dpl.MinErrorTest,
@@ -518,7 +519,7 @@ DOORS: dict[str, Door] = {
     "MinimumErrorEstimator.searched": Door(
         of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "searched"),
         {"mistakes": no_mistakes(), "entropy": seeded(1)},
-        left={"mistakes": "what users were counted by", "entropy": "a source of random words"},
+        left={"mistakes": "what users were counted by"},
     ),
     "UserLevelProperLearner": Door(dpl.UserLevelProperLearner, OF_USERS),
     "UserLevelProperLearner.planned": Door(dpl.UserLevelProperLearner.planned, PLANNED_OF_USERS),
@@ -535,8 +536,13 @@ DOORS: dict[str, Door] = {
     "UserLevelSurrogateLearner.planned": Door(
         dpl.UserLevelSurrogateLearner.planned,
         {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+        {"alpha": "alpha|needed"},
     ),
-    "UserLevelSurrogateLearner.plan": Door(of(hashed_users, "plan"), {"alpha": "0.4", "beta": "0.4"}),
+    "UserLevelSurrogateLearner.plan": Door(
+        of(hashed_users, "plan"),
+        {"alpha": "0.4", "beta": "0.4"},
+        {"alpha": "alpha|resolution", "beta": "beta|resolution"},
+    ),
     "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
     "PrivateParityLearner.plan": Door(
         of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
@@ -672,6 +678,7 @@ DOORS: dict[str, Door] = {
         {"name": "scope", "parents": "parents|scope", "budget": "budget|orders"},
     ),
     "Ledger.declare": Door(of(kept, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
+    "Ledger.declare_file": Door(of(kept, "declare_file"), {"path": "nowhere.yaml"}, {"path": "declarations|path"}),
     "Ledger.end": Door(of(kept, "end"), {"reason": "done"}),
     "Ledger.entries": Door(lambda **given: list(kept().entries(**given)), {"stop": 1}),
     "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),

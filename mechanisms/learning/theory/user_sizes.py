@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
@@ -69,6 +70,7 @@ def rounds_for(resolution: Decimal) -> int:
     return max(1, (math.ceil(1 / Fraction(resolution)) - 1).bit_length())
 
 
+@lru_cache(maxsize=1024)
 def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> int:
     """How many users the search for the least error needs, to be within `resolution` but with probability `failure`.
 

@@ -30,12 +30,12 @@ from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     FiniteClass,
     OneClass,
     ParityClass,
     PointClass,
-    StumpClass,
     ThresholdClass,
     described,
 )

@@ -51,6 +51,7 @@ from dpledger.schema import Plain, given, record, tag
 __all__ = ["UserLevelSurrogateLearner"]
 
 HALF = Decimal("0.5")
+NEARLY_ONE = Decimal("0.9")
 MOST_HASH_BITS = 24  # that a representation may have
 
 
@@ -105,10 +106,11 @@ class UserLevelSurrogateLearner(ByUsers):
         if not isinstance(known, PointClass) or known.points != 1 << bits:
             raise ParameterError("concept_class", type(concept_class).__name__, "PointClass of a power of two points")
         most = min(bits - 1, MOST_HASH_BITS)
+        drawn = HashedPointRepresentation.drawn(dimension=max(2, bits), bits=1, a=NEARLY_ONE)
+        drawn = drawn if seed is None else dataclasses.replace(drawn, seed=seed)
         plan = surrogate_users(known, examples, alpha, beta, epsilon=epsilon, share=share, most_bits=most)
         inside = dict(plan.inside)
-        drawn = HashedPointRepresentation.drawn(dimension=bits, bits=int(inside["bits"]), a=inside["distance"])
-        hashed = drawn if seed is None else dataclasses.replace(drawn, seed=seed)
+        hashed = dataclasses.replace(drawn, bits=int(inside["bits"]), a=inside["distance"])
         return cls(
             concept_class=concept_class,
             representation=hashed,
