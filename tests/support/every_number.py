@@ -86,12 +86,22 @@ from dpledger.mechanisms.learning.represented.sizes import boosted_size, realiza
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
 from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
 from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
@@ -335,6 +345,22 @@ def _learned_classes() -> dict[str, Answer]:
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
         return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
 
+    def of_users() -> object:
+        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
+        more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
+        plan = proper_users(ThresholdClass(1000), 30, THIRD, "0.1", epsilon=THIRD)
+        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, more, plan, plan.words()
+
+    def of_hashed_users() -> object:
+        return surrogate_users(PointClass(2**20), 30, THIRD, "0.1", epsilon=THIRD)
+
+    def estimates() -> object:
+        one = MinimumErrorEstimator(ThresholdClass(2**40), resolution="0.07", epsilon=THIRD)
+        test = MinErrorTest(PointClass(9), guess="0.2", resolution="0.07", epsilon=THIRD)
+        learner = UserLevelProperLearner(PointClass(9), epsilon=THIRD, resolution="0.07", margin="0.1", share="0.3")
+        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
+        return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
+
     def halving() -> object:
         plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
         plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
@@ -348,6 +374,9 @@ def _learned_classes() -> dict[str, Answer]:
 
     return {
         "tables": tables,
+        "users": of_users,
+        "hashed users": of_hashed_users,
+        "least errors": estimates,
         "sizes of learners": sizes,
         "deviations": helpers,
         "learners of classes": learners,
