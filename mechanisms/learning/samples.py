@@ -91,7 +91,6 @@ class BitRows:
 def check_sample(data: object, *, bits: int | None = None) -> None:
     """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
     may also be that many bits. What an entry is never matters."""
-    check_labelled(data)
     sample = labeled_sample(data)
     rows = array_of(sample.x)
     wide = bits is not None and (rows is None or rows.ndim == 2)
