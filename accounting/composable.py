@@ -41,17 +41,21 @@ A_RUN = "a tree (like LaplaceLaw(1)), a mechanism or a document, or a pair (mech
 
 
 def tree_of(
-    *what: Composable, relation: Relation | str | None = None, direction: Direction | None = None
+    *what: Composable,
+    relation: Relation | str | None = None,
+    direction: Direction | None = None,
+    unit: Unit | None = None,
 ) -> tuple[Composition, Relation, Direction | None]:
     """The tree that `what` says, with the relation and the direction that stand beside it: those that are given, else
-    those that documents and mechanisms name, else add_remove and both.
+    those that documents and mechanisms name, else add_remove and both. `unit`: whom the mechanisms protect; None: whom
+    each says, else one of one row.
 
     Raises ParameterError for what cannot be composed, RelationError where two relations or directions are named."""
     asked = None if relation is None else Relation.read(relation)
     listed = _listed(what)
     under = _relation([part for part, *_ in listed], asked)
     side = _direction([part for part, *_ in listed], direction)
-    trees = tuple(_counted(*run, relation=under) for run in listed)
+    trees = tuple(_counted(*run, relation=under, unit=unit) for run in listed)
     return (trees[0] if len(trees) == 1 else Sequence(trees)), under, side
 
 
@@ -112,15 +116,15 @@ def _direction(parts: list[object], asked: Direction | None) -> Direction | None
     return named.pop() if named else asked
 
 
-def _counted(part: object, *count: object, relation: Relation) -> Composition:
-    tree = part.tree() if isinstance(part, Document) else _parts(part, relation)
+def _counted(part: object, *count: object, relation: Relation, unit: Unit | None) -> Composition:
+    tree = part.tree() if isinstance(part, Document) else _parts(part, relation, unit)
     return Repeated(tree, times=cast(int, count[0])) if count else tree
 
 
-def _parts(item: object, relation: Relation) -> Composition:
+def _parts(item: object, relation: Relation, unit: Unit | None) -> Composition:
     """The tree of a mechanism, fixed under the relation where it can be; a tree is itself."""
     under = getattr(item, "under", None)
     if callable(under):
-        item = under(relation, getattr(item, "unit", None) or Unit())
+        item = under(relation, unit or getattr(item, "unit", None) or Unit())
     parts = getattr(item, "parts", None)
     return as_tree(parts() if callable(parts) else item)

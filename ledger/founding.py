@@ -26,15 +26,15 @@ class Founded:
 
 
 @contextmanager
-def founded(path: str | os.PathLike[str], name: str | None) -> Iterator[Founded]:
+def founded(path: str | os.PathLike[str], name: str | None, *, wait: float = 0.0) -> Iterator[Founded]:
     """Make the file and the keys beside it; all of them have their names once the body of the context has ended, and
-    none if it fails, or if the process dies before.
+    none if it fails, or if the process dies before. `wait`: how many seconds to wait for another process that is at it.
 
     The keys are on the disk before anything is signed. Raises ParameterError if one of the files is there already."""
     files, file = KeyFiles.beside(path), path_of(path, "ledger")
     ledger_id = new_ledger_id(name if name is not None else _label(file.stem))
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
-    with staging.staged(file, "ledger", "a path where nothing is yet (use Ledger.open)") as folder:
+    with staging.staged(file, "ledger", sqlite.NOTHING_YET, wait=wait) as folder:
         files.require_absent()
         KeyFiles.beside(folder / file.name).save(signer, recovery)
         store = sqlite.SQLiteStore.create(folder / file.name)

@@ -19,6 +19,7 @@ from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import Filter, Orders
 from dpledger.accounting.guarantees import Guarantee, PureDP
 from dpledger.errors import ParameterError, ScopeError, VerificationError
+from dpledger.files import path_of
 from dpledger.ledger import announcing
 from dpledger.ledger.accounts.people import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.entries.bodies import FORMAT, Body, Closed, Declared, LedgerOpened
@@ -43,13 +44,15 @@ from dpledger.relations import Relation, Unit
 
 __all__ = ["Ledger", "PureDP"]
 
+WAIT_SECONDS = 10.0  # for another process that makes the same ledger
+
 
 class Ledger(Handle):
     """An append-only, signed record of what was released, and the gate that stands before it.
 
     A handle belongs to the process that made it, does not pickle, and refuses in a forked child. It may be shared by
-    threads. Use `create`, `open` or `in_memory`, or `begin` and `resume` with a store of your own; close it, or use it
-    as a context.
+    threads. Use `open_or_create`, `create`, `open` or `in_memory`, or `begin` and `resume` with a store of your own;
+    close it, or use it as a context.
     """
 
     # ---- making a handle --------------------------------------------------------------------------------------------
@@ -66,7 +69,52 @@ class Ledger(Handle):
         """A new ledger file, its signing key (`<path>.key`), the public key (`<path>.pub`) and the recovery key
         (`<path>.recovery.key`, for later versions: move it offline). ParameterError if any of them is there already; if
         it cannot finish, nothing of it stays; if the process dies, all four are there, or `create` makes them anew."""
-        with founded(path, name) as made:
+        return cls._create(path, name, clock=clock, entropy=entropy)
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        clock: Clock = utc_now,
+        entropy: Entropy | None = None,
+    ) -> Self:
+        """The ledger at `path`: the one that is there (see `open`), else a new one (see `create`). So a script may run
+        twice, or two of them at once: they get the same ledger. `name`: of a new one; ParameterError if the one that is
+        there has another.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids = [Ledger.open_or_create(f"{folder}/clinic.ledger", name="clinic").id for _ in range(2)]
+        >>> ids[0] == ids[1]
+        True
+        """
+        file = path_of(path, "ledger")
+        if not file.exists():
+            try:
+                return cls._create(file, name, clock=clock, entropy=entropy, wait=WAIT_SECONDS)
+            except ParameterError:
+                if not file.exists():
+                    raise
+        book = cls.open(file, clock=clock, entropy=entropy)
+        found = book.id.rpartition("/")[0]
+        if name is not None and name != found:
+            book.close()
+            raise ParameterError("name", name, f"that of the ledger at {file}, {found!r}, or none")
+        return book
+
+    @classmethod
+    def _create(
+        cls,
+        path: str | os.PathLike[str],
+        name: str | None,
+        *,
+        clock: Clock,
+        entropy: Entropy | None,
+        wait: float = 0.0,
+    ) -> Self:
+        with founded(path, name, wait=wait) as made:
             begun = cls.begin(made.store, made.signer, made.recovery, clock=clock)
         book = cls(sqlite.SQLiteStore.open(path), made.signer, clock=clock, entropy=entropy)
         book._head = begun._head
@@ -219,7 +267,7 @@ class Ledger(Handle):
         if existing is not None:
             rules.require_same(existing)
             return Scope(self, name)
-        body = rules.opening()
+        body = rules.opening(tuple(sorted(self.state.scopes)))
         warn_where_unrelated(self.state, body)
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
 
 from dpledger.accounting import rules
-from dpledger.decimals import Number, read
+from dpledger.accounting.arithmetic.adding import read_at
+from dpledger.accounting.asking.claiming import promise, require_guarantee
+from dpledger.accounting.composable import Composable, tree_of
+from dpledger.accounting.guarantees import Guarantee, PrivacyFailure
+from dpledger.accounting.pricing import outcomes
+from dpledger.decimals import ZERO, Number, read
 from dpledger.errors import ParameterError
-from dpledger.ledger.entries.members import LIBRARY, MechanismNote
+from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
 from dpledger.ledger.handle import Draw
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.standing import Form, ScopeState
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.protocol import Described, Interactive, Steps
 
-__all__ = ["AnyMechanism", "asked", "below_one", "kind_of", "steps", "unfit"]
+__all__ = ["AnyMechanism", "Elsewhere", "asked", "below_one", "declared", "kind_of", "steps", "unfit"]
 
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
@@ -47,6 +53,52 @@ def asked(
     return ready, request
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A run that happens outside of this library, in the words of whoever declares it. `claim`: None for what the parts
+    promise by themselves. `steps`: how many are to be granted; None of a run that is not granted its steps."""
+
+    attested: Attestation
+    mechanism: MechanismNote
+    claim: Guarantee | None
+    key: str | None
+    tail_delta: Number | None
+    steps: int | None
+
+
+def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) -> Request:
+    """What is asked of `scope` for a run elsewhere: `what` as `compose` takes it, under the relation and for the unit
+    of the scope. Nothing is spent.
+
+    How it runs is not seen, so that it counts as a stream of queries, whose overlaps are looked at, or as the steps
+    that it is granted."""
+    parts, _, direction = tree_of(what, relation=scope.relation, unit=scope.unit)
+    if direction is not None:
+        raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
+    delta = read_at(scope.budget)
+    if run.claim is None:
+        claim = promise(outcomes.planned(parts), scope.relation, delta)
+    else:
+        claim = require_guarantee(run.claim)
+    rules.check(claim, parts, scope.relation)
+    failure = getattr(claim, "delta", ZERO)
+    return Request(
+        scope=scope.scope,
+        key=draw(TOKEN_BYTES).hex() if run.key is None else wire.check_id(run.key, "key"),
+        charge=draw(TOKEN_BYTES).hex(),
+        mechanism=run.mechanism,
+        relation=scope.relation,
+        unit=scope.unit,
+        claim=claim,
+        parts=parts,
+        failures=(PrivacyFailure(failure, "approximation"),) if failure else (),
+        form="interaction" if run.steps is None else "training",
+        steps=run.steps,
+        tail_delta=None if run.tail_delta is None else below_one(run.tail_delta),
+        attested=run.attested,
+    )
+
+
 def below_one(tail_delta: Number) -> Decimal:
     """The delta of a price from a profile."""
     number = read(tail_delta, field="tail_delta")
@@ -74,6 +126,6 @@ def steps(mechanism: Described) -> int | None:
 
 
 def _form(mechanism: Described) -> Form:
-    if isinstance(mechanism, Steps):
+    if steps(mechanism) is not None:
         return "training"
     return "interaction" if isinstance(mechanism, Interactive) else "release"

@@ -7,10 +7,9 @@ The value is handed out after its commit is durable. Whatever goes wrong in betw
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, assert_never
+from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
@@ -18,23 +17,25 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
-from dpledger.errors import AlreadySpent, ChargeInProgress, ParameterError
+from dpledger.errors import AlreadySpent, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import Table, releases_table
 from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.ledger.declared_runs import TakesDeclaredRuns
+from dpledger.ledger.entering import enter
 from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Lost
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.handle import Handle
 from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
-from dpledger.ledger.rules.gate import Admitted, Earlier, RefusedRequest, Replayed, Request
+from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
-from dpledger.ledger.stores.protocol import ChargeRow, Transaction
+from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
@@ -48,10 +49,9 @@ Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 
 MOST_COUNTED = 10**9  # copies that `afford` counts
-POLL_SECONDS = 0.02  # between looks at an attempt that is under way
 
 
-class Scope:
+class Scope(TakesDeclaredRuns):
     """A scope of a ledger. Made by `Ledger.scope`."""
 
     def __init__(self, ledger: Handle, name: str) -> None:
@@ -61,6 +61,14 @@ class Scope:
     def __repr__(self) -> str:
         state = self._scope
         return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, {state.budget}>"
+
+    def __copy__(self) -> Self:
+        """This handle itself: what is copied with it spends here."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """As `__copy__`."""
+        return self
 
     @property
     def _scope(self) -> ScopeState:
@@ -200,7 +208,7 @@ class Scope:
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
-        decision = self._enter(replace(request, redeem=redeem.digest), seconds)
+        decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
             return self._replay(request, decision)
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
@@ -223,7 +231,7 @@ class Scope:
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
-        if isinstance(self._enter(replace(request, redeem=redeem.digest), wait=0.0), Replayed):
+        if isinstance(enter(self._ledger, replace(request, redeem=redeem.digest)), Replayed):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
@@ -243,7 +251,7 @@ class Scope:
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise requests.unfit(mechanism, "release", "one that answers once")
         ready, request = self._request(mechanism, key, tail_delta)
-        if isinstance(self._enter(request, wait=0.0), Replayed):
+        if isinstance(enter(self._ledger, request), Replayed):
             raise AlreadySpent(
                 "the key was released already: `release` with this key returns the value of that run, if it was kept"
             )
@@ -286,46 +294,6 @@ class Scope:
     ) -> tuple[AnyMechanism, Request]:
         return requests.asked(self._scope, mechanism, key, tail_delta, self._ledger.draw)
 
-    def _enter(self, request: Request, wait: float) -> Admitted | Replayed:
-        """Decide and reserve, durable when this returns; wait for another attempt with the key."""
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                decision = self._decide(request)
-            except ChargeInProgress:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(POLL_SECONDS)
-                continue
-            match decision:
-                case RefusedRequest(error=error):
-                    raise error
-                case Admitted() | Replayed():
-                    return decision
-                case _:
-                    assert_never(decision)
-
-    def _decide(self, request: Request) -> gate.Decision:
-        decisions: list[gate.Decision] = []
-
-        def decide(state: State, transaction: Transaction) -> Sequence[Body]:
-            row = transaction.charge_of(self.name, request.key)
-            decision = gate.decide(state, request, None if row is None else _earlier(row))
-            decisions.append(decision)
-            match decision:
-                case Admitted(body=body):
-                    return [body]
-                case RefusedRequest(body=refused):
-                    first = transaction.note_refusal(self.name, request.key, refused.request)
-                    return [refused] if first else []
-                case Replayed():
-                    return []
-                case _:
-                    assert_never(decision)
-
-        self._ledger.transact(decide)
-        return decisions[0]
-
     def _run(self, ready: Mechanism[Data, Value], data: Data, attempt: Attempt) -> Receipt[Value]:
         """Read the data. The charge is started, durably, before this."""
         try:
@@ -356,7 +324,3 @@ class Scope:
 
     def _redeem(self) -> Redeem:
         return Redeem(self._ledger.draw(REDEEM_BYTES))
-
-
-def _earlier(row: ChargeRow) -> Earlier:
-    return Earlier(charge=row.charge, request=row.request, status=row.status, ended=row.ended)

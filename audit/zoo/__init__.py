@@ -20,6 +20,7 @@ from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
 from dpledger.audit.zoo.learning_clipped import CLIPPED
 from dpledger.audit.zoo.learning_median import MEDIANS
 from dpledger.audit.zoo.learning_parity import PARITIES
+from dpledger.audit.zoo.learning_queries import QUERIED
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.learning_tables import BOOSTED
 from dpledger.audit.zoo.learning_users import LEARNED_FROM_USERS
@@ -41,6 +42,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **LABELLED,
         **LEARNED_CLASSES,
         **PARITIES,
+        **QUERIED,
         **SURROGATES,
         **MEDIANS,
         **BOOSTED,

@@ -36,8 +36,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def _weighed(scores: Sequence[int], exponent: Decimal) -> Floats:
-    weights: Floats = np.exp(-float(exponent) * (np.array(scores) - min(scores)))
-    return weights / weights.sum()
+    weights = np.exp(-float(exponent) * (np.array(scores) - min(scores)))
+    law: Floats = weights / weights.sum()
+    return law
 
 
 @dataclass(frozen=True)

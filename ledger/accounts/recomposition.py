@@ -60,7 +60,7 @@ from dpledger.ledger.entries.bodies import (
     Started,
 )
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.entries.members import MechanismNote
+from dpledger.ledger.entries.members import Attestation, MechanismNote
 from dpledger.ledger.rules.standing import Form, ScopeState, State
 from dpledger.ledger.rules.state import charged_scope
 from dpledger.relations import Relation, Unit
@@ -78,7 +78,8 @@ class Admission:
 
     `account`: the coordinate in which it was admitted; `reserved[account]` is the price that carried it, and
     `charged[account]` what is charged now (the settled price once committed, nothing once aborted). `tail_delta`: the
-    delta of its price from a profile, 0 where it is priced from its parts."""
+    delta of its price from a profile, 0 where it is priced from its parts. `attested`: of a run that happened
+    elsewhere, whose word it is."""
 
     index: int
     time: str | None
@@ -101,6 +102,7 @@ class Admission:
     warnings: tuple[str, ...]
     outside_guarantee: bool
     ended: int | None
+    attested: Attestation | None = None
 
     @property
     def privacy_failures(self) -> tuple[PrivacyFailure, ...]:
@@ -112,7 +114,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A request that the scope refused."""
+    """A request that the scope refused. `attested`: of a run that was to happen, or happened, elsewhere."""
 
     index: int
     key: str
@@ -121,6 +123,7 @@ class Refusal:
     asked: Mapping[str, Decimal]
     spent: Mapping[str, Decimal]
     left: Mapping[str, Decimal]
+    attested: Attestation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +160,11 @@ class ScopeAccount:
             return None
         counted = (_counted(admission) for admission in self.admissions if admission.status != "aborted")
         return readings.odometer(self.odometer_constants, self.relation, counted)
+
+    @property
+    def attested(self) -> tuple[Admission, ...]:
+        """The charges that count and are for runs that happened elsewhere: their prices rest on somebody's word."""
+        return tuple(one for one in self.admissions if one.attested is not None and one.status != "aborted")
 
     def reading(self, delta: Decimal) -> Decimal:
         """The upper bound of the reading at `delta`, as the exact decimal that the filter gives: never above the budget
@@ -352,6 +360,7 @@ def _admission(scope: str, charge: _Charge, carrier: str, reserved: Coordinates)
         warnings=() if end is None else end.warnings,
         outside_guarantee=end is not None and end.outside_guarantee,
         ended=charge.ended,
+        attested=body.attested,
     )
 
 
@@ -364,4 +373,5 @@ def _refusal(index: int, body: Refused) -> Refusal:
         asked=body.asked,
         spent=body.spent,
         left=body.left,
+        attested=body.attested,
     )

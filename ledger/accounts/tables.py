@@ -21,6 +21,7 @@ data or outputs: no entry does.
     level                string               the scope that refused
     item                 string               what is declared
     verdict              string               of an audit: violation, not_refuted
+    attested             string               of a run that happened elsewhere: whose word it is
     previous             string               the leaf hash of the entry before
 
 `Scope.releases()`, one row a charge to the scope, by the index of the entry that reserved it:
@@ -48,6 +49,9 @@ data or outputs: no entry does.
     granted              Int64                of a training run: granted, which counts as run
     outside_guarantee    boolean              whether the run broke its conditions; missing until it is committed
     warnings             string               missing where there is none
+    attested             string               of a run that happened elsewhere: whose word it is
+    reason               string               and why it counts here
+    evidence             string               and what there is to show for it
 
 >>> from dpledger.accounting.guarantees import PureDP
 >>> from dpledger.ledger.ledger import Ledger
@@ -174,6 +178,11 @@ def _claim(entry: Entry) -> object:
     return None if claim is None else _json(claim)
 
 
+def _attested(entry: Entry) -> object:
+    said = getattr(entry.body, "attested", None)
+    return None if said is None else said.by
+
+
 def _json(claim: Guarantee) -> str:
     return wire.dump(plain(claim)).decode()
 
@@ -192,6 +201,7 @@ _ENTRY: tuple[Column[Entry], ...] = (
     Column("level", TEXT, _member("level")),
     Column("item", TEXT, _member("item")),
     Column("verdict", TEXT, _member("verdict")),
+    Column("attested", TEXT, _attested),
     Column("previous", TEXT, lambda entry: entry.previous),
 )
 
@@ -238,4 +248,7 @@ _ADMISSION: tuple[Column[Admission], ...] = (
     Column("granted", COUNT, lambda one: None if one.steps is None else one.granted),
     Column("outside_guarantee", FLAG, lambda one: one.outside_guarantee if one.status == "committed" else None),
     Column("warnings", TEXT, lambda one: "; ".join(one.warnings) or None),
+    Column("attested", TEXT, lambda one: None if one.attested is None else one.attested.by),
+    Column("reason", TEXT, lambda one: None if one.attested is None else one.attested.reason),
+    Column("evidence", TEXT, lambda one: None if one.attested is None else one.attested.evidence),
 )

@@ -18,6 +18,7 @@ from dpledger.accounting.guarantees import Failure, Guarantee
 from dpledger.decimals import ZERO
 from dpledger.ledger.entries.members import (
     Accounts,
+    Attestation,
     Continues,
     Flag,
     Hash,
@@ -91,7 +92,8 @@ class PlanRegistered:
 
 @record
 class Reserved:
-    """A charge at its cap, in each level of the path. With `redeem`, it is started at once.
+    """A charge at its cap, in each level of the path. With `redeem`, it is started at once. With `attested`, what it is
+    for runs elsewhere.
 
     `form`: `release` (answers once), `interaction` (a stream of queries), `training` (`steps`, granted in blocks)."""
 
@@ -109,6 +111,7 @@ class Reserved:
     redeem: Hash | None = given(default=None)
     plan: Token | None = given(default=None)
     priced: Priced | None = given(default=None)
+    attested: Attestation | None = given(default=None)
     kind: Literal["reserved"] = tag(default="reserved")
     version: Literal[1] = given(default=1)
 
@@ -201,6 +204,7 @@ class Refused:
     spent: Accounts
     left: Accounts
     held: Accounts
+    attested: Attestation | None = given(default=None)
     kind: Literal["refused"] = tag(default="refused")
     version: Literal[1] = given(default=1)
 

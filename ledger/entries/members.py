@@ -14,7 +14,7 @@ from dpledger.decimals import read
 from dpledger.ledger.entries import declarations
 from dpledger.ledger.signed import wire
 from dpledger.number_fields import Exact, OpenProbability
-from dpledger.schema import Plain, plain, record
+from dpledger.schema import Plain, given, plain, record
 
 
 def _version() -> str:
@@ -80,6 +80,16 @@ class MechanismNote:
     kind: Id
     parameters: Parameters
     library: Text
+
+
+@record
+class Attestation:
+    """Of a run that happened elsewhere: whose word it is, why it counts here, and what there is to show for it, in
+    words or as `sha256:` and the digest of a file. Nothing here saw the run."""
+
+    by: Words
+    reason: Words
+    evidence: Words | None = given(default=None)
 
 
 @record

@@ -32,7 +32,7 @@ from dpledger.errors import (
     ScopeError,
 )
 from dpledger.ledger.entries.bodies import Committed, Refused, Reserved, Started
-from dpledger.ledger.entries.members import LevelCharge, MechanismNote, Priced
+from dpledger.ledger.entries.members import Attestation, LevelCharge, MechanismNote, Priced
 from dpledger.ledger.rules import settling
 from dpledger.ledger.rules.redeems import Redeem
 from dpledger.ledger.rules.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
@@ -63,7 +63,7 @@ class Request:
     """What is asked of a scope. `key`: what is to happen once, in the caller's words. `charge`: this attempt, 128
     random bits in hex. `redeem`: the digest of the redeem of the process that will read the data; with it the charge is
     started at once. `tail_delta`: the delta of a price from the profile, 0 for the price of the parts; None: the scope
-    decides (`asking.chosen_tail_delta`)."""
+    decides (`asking.chosen_tail_delta`). `attested`: of a run that happens elsewhere."""
 
     scope: str
     key: str
@@ -78,6 +78,7 @@ class Request:
     steps: int | None = None
     redeem: str | None = None
     tail_delta: Decimal | None = None
+    attested: Attestation | None = None
 
 
 def request_digest(scope: str, asked: Request | Reserved, tail_delta: Decimal) -> str:
@@ -92,6 +93,7 @@ def request_digest(scope: str, asked: Request | Reserved, tail_delta: Decimal) -
         "parts": plain(asked.parts),
         "form": asked.form,
         **({"priced": {"tail_delta": text(tail_delta)}} if tail_delta else {}),
+        **({} if asked.attested is None else {"attested": plain(asked.attested)}),
     }
     return hashlib.sha256(wire.dump(digested)).hexdigest()
 
@@ -183,6 +185,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             steps=request.steps,
             redeem=request.redeem,
             priced=Priced(tail_delta) if tail_delta else None,
+            attested=request.attested,
         )
     )
 
@@ -236,6 +239,8 @@ def settle(
     seen = settling.with_levels(parts, levels) if charge.form == "interaction" and handed_out else parts
     final = settling.recorded(seen, charge.form, charge.granted)
     settling.require_evidence(final, charge.form, handed_out)
+    if charge.attested:
+        settling.require_granted(charge.parts, final, charge.granted)
     rule, settled = settling.settled(charge.levels, final, outside_guarantee, state.scopes, charge.tail_delta)
     return Committed(
         path=next_steps(state, charge.path),
@@ -333,6 +338,7 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
         spent=settling.numbers(spent),
         left=settling.numbers(left),
         held=settling.numbers(filters.spent(scope.filter, scope.held)),
+        attested=request.attested,
     )
     accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
     unpriced = [name for name in wanted if wanted[name] == "inf"]
@@ -343,4 +349,6 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
         f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
         f"Ask for less, or open a new scope for another dataset{never}"
     )
+    if request.attested is not None:
+        message += "; if it runs elsewhere all the same, what this scope promises does not cover it"
     return RefusedRequest(body, BudgetRefused(message, scope=scope.scope, asked=wanted, spent=spent, left=left))

@@ -44,6 +44,7 @@ from dpledger.schema import listed, words
 __all__ = ["Keep", "Rules"]
 
 Keep = Literal["value", "digest", "none"]
+MOST_LISTED = 20  # scopes that an error names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +106,26 @@ class Rules:
         )
         for what, asked, found in said:
             if asked is not None and asked != found:
-                raise ScopeError(f"scope {self.name!r} was opened with another {what}: {found}")
+                raise ScopeError(
+                    f"scope {self.name!r} was opened with another {what}: {_said(found)}, not {_said(asked)}"
+                )
         if self.budget is not None and self.budget not in (existing.budget, existing.filter):
-            raise ScopeError(f"scope {self.name!r} was opened with another budget: {existing.budget}")
+            raise ScopeError(
+                f"scope {self.name!r} was opened with another budget: {existing.budget}, not {self.budget}"
+            )
         if self.orders is not None and filters.opened_by(existing.budget, orders=self.orders) != existing.filter:
             raise ScopeError(f"scope {self.name!r} was opened with other orders: {existing.filter}")
         allowance = self.allowance
         if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
             raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
 
-    def opening(self) -> ScopeOpened:
-        """The body that opens the scope. ScopeError if unit, relation or budget was not said."""
+    def opening(self, others: Sequence[str] = ()) -> ScopeOpened:
+        """The body that opens the scope. ScopeError if unit, relation or budget was not said: it names the `others`, of
+        which one may have been meant."""
         if self.budget is None or self.relation is None or self.unit is None:
-            raise ScopeError(f"no scope {self.name!r} in this ledger: to open it, give unit, relation and budget")
+            raise ScopeError(
+                f"no scope {self.name!r} in this ledger, {_those(others)}; to open it, give unit, relation and budget"
+            )
         rule, promise = _rule_and_promise(self.budget, self.relation, self.orders, self.allowance)
         require_certified(rule, self.relation)
         warn_where_implausible(promise, "budget")
@@ -132,6 +140,25 @@ class Rules:
             dataset=self.dataset,
             odometer=self.odometer,
         )
+
+
+def _those(names: Sequence[str]) -> str:
+    if not names:
+        return "which has none yet"
+    listed = ", ".join(map(repr, names[:MOST_LISTED]))
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"which has {listed}{more}"
+
+
+def _said(value: object) -> str:
+    """A rule of a scope in words."""
+    if isinstance(value, Unit):
+        return f"{value.name} (at most {value.max_contributions} row{'s' if value.max_contributions > 1 else ''})"
+    if isinstance(value, Relation):
+        return value.value
+    if isinstance(value, tuple):
+        return " and ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def _read_allowance(allowance: object) -> Allowance | None:

@@ -8,7 +8,8 @@
 
 Nothing comes back on a mechanism's word: `recorded` drops what nobody saw, and `require_evidence` refuses an outcome
 that cannot be, or that speaks of fewer answers than were handed out. Of a chain an interaction is charged at least the
-finest level that it handed out (`with_levels`). Only a guarantee that is attested as a whole, and was reserved as such
+finest level that it handed out (`with_levels`). A run that happened elsewhere gets back the steps that this ledger did
+not grant, and nothing else (`require_granted`). Only a guarantee that is attested as a whole, and was reserved as such
 (`ex_post`), states its loss as it states its cap.
 A coordinate never rises, a delta never falls, and a charge stays in the currency it was reserved in
 (docs/proofs/filters.md). The gate charges the price; a verifier accepts what is not below its own lower bound of it.
@@ -43,6 +44,7 @@ __all__ = [
     "price",
     "recorded",
     "require_evidence",
+    "require_granted",
     "require_possible_outcomes",
     "settled",
     "with_levels",
@@ -171,6 +173,15 @@ def require_possible_outcomes(parts: Composition) -> None:
         outcomes.require_possible(parts)
     except ParameterError as error:
         raise VerificationError(str(error)) from None
+
+
+def require_granted(plan: Composition, parts: Composition, granted: int) -> None:
+    """Raises VerificationError unless `parts`, of a run that happened elsewhere, are as they were planned, or say that
+    as many steps ran as this ledger granted, at least one. An outcome, or fewer steps, would be somebody's word."""
+    counted = outcomes.steps(plan)
+    if parts == plan or (counted is not None and granted and parts == counted.recorded(granted)):
+        return
+    raise VerificationError("a run that happened elsewhere says what came of it: only steps that were granted count")
 
 
 def settled(

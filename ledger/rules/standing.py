@@ -75,7 +75,8 @@ class ScopeState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCharge:
     """A charge that is reserved or started: what it holds, what may settle it. `reserved`: the index of its entry.
-    `tail_delta`: the delta of its price from a profile, 0 where it is priced from its parts."""
+    `tail_delta`: the delta of its price from a profile, 0 where it is priced from its parts. `attested`: whether what
+    it is for runs elsewhere."""
 
     charge: str
     reserved: int
@@ -89,6 +90,7 @@ class OpenCharge:
     granted: int = 0
     redeem: str | None = None
     tail_delta: Decimal = ZERO
+    attested: bool = False
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -213,6 +213,7 @@ def _reserve(state: State, body: Reserved) -> State:
         steps=body.steps,
         redeem=body.redeem,
         tail_delta=body.tail_delta,
+        attested=body.attested is not None,
     )
     after = _charged(state, charge)
     for name in own.path:
@@ -264,11 +265,13 @@ def _commit(state: State, body: Committed) -> State:
         "fewer steps done than were granted or an outcome tells of, or than were planned where neither says",
     )
     settling.require_possible_outcomes(body.parts)
+    if charge.attested:
+        settling.require_granted(charge.parts, body.parts, charge.granted)
     keep = state.scope(charge.scope).keep
     _require(body.digest is None or keep == "digest", "a digest in a scope that keeps none")
     settling.check(charge.levels, body, state.scopes, charge.tail_delta)
     ended = _ended(state, charge, body.levels)
-    ran_for_sure = None if body.outside_guarantee else certain(body.parts)
+    ran_for_sure = None if body.outside_guarantee or charge.attested else certain(body.parts)
     return ended if ran_for_sure is None else _with_ran(ended, body.levels, ran_for_sure)
 
 

@@ -28,6 +28,7 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -240,10 +241,16 @@ class SigningKey:
 
 
 def new_ledger_id(label: str) -> str:
-    """A fresh ledger id, `<label>/<128 random bits in hex>`. The label, 1 to 95 of `a-z 0-9 . / _ -`, is for people."""
-    if type(label) is not str or not 1 <= len(label) <= _LABEL_CHARACTERS:
-        raise ParameterError("name", label, f"1 to {_LABEL_CHARACTERS} of a-z 0-9 . / _ -")
-    return wire.check_ledger_id(f"{label}/{secrets.token_hex(16)}", "name")
+    """A fresh ledger id, `<label>/<128 random bits in hex>`. The label, 1 to 95 of `a-z 0-9 . / _ -`, is for people.
+    ParameterError, saying what a label may be, for another one."""
+    if type(label) is str and 1 <= len(label) <= _LABEL_CHARACTERS:
+        with suppress(ParameterError):
+            return wire.check_ledger_id(f"{label}/{secrets.token_hex(16)}", "name")
+    expected = (
+        f"1 to {_LABEL_CHARACTERS} of a-z 0-9 . / _ -, the first a letter or digit, no . or / at the end or beside "
+        "another, like my-clinic"
+    )
+    raise ParameterError("name", label, expected)
 
 
 _OPEN_PREFIX: Final = "PRIVATE+KEY+"

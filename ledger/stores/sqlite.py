@@ -29,6 +29,10 @@ from dpledger.progress import Advance
 
 __all__ = ["SQLiteStore"]
 
+NOTHING_YET = (
+    "a path where nothing is yet (Ledger.open opens the ledger that is there, Ledger.open_or_create that or a new one, "
+    "`dpledger scopes` shows it)"
+)
 BACKUP_PAGES = 1024  # copied between two reports of progress
 _NOT_THE_FILE = frozenset(  # what goes wrong with a file that may well be a ledger
     {
@@ -62,7 +66,7 @@ class SQLiteStore:
     def create(cls, path: str | os.PathLike[str]) -> SQLiteStore:
         """A new, empty ledger file, readable by its owner alone. ParameterError if something is there already, or
         the folder is not. Removes what it made if it cannot finish."""
-        file = made(path, "ledger", "a path where nothing is yet (use Ledger.open)")
+        file = made(path, "ledger", NOTHING_YET)
         try:
             with _as_ours(file):
                 connection = _connect(file, "rw")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,16 +22,17 @@ from dpledger.process import Home
 __all__ = ["settle", "staged"]
 
 ATTEMPTS = 100  # at a folder that others make and remove meanwhile
+POLL_SECONDS = 0.02  # between looks at a folder that another process holds
 
 
 @contextmanager
-def staged(main: Path, field: str, expected: str) -> Iterator[Path]:
+def staged(main: Path, field: str, expected: str, *, wait: float = 0.0) -> Iterator[Path]:
     """A folder in which to make `main` and files whose names begin with its name. Once the body ends they stand beside
-    `main`, durably; if it fails, nothing stays.
+    `main`, durably; if it fails, nothing stays. `wait`: how many seconds to wait for another process that is at it.
 
     ParameterError, naming `field`, if a name is taken, another process is at it, or nothing can be written."""
     home = Home(f"{main}, which is being made,")
-    with _folder(main, field, home) as folder:
+    with _folder(main, field, home, wait) as folder:
         try:
             _clear(folder, main)
             require_free(main, field, expected)
@@ -58,11 +60,11 @@ def _folder_of(main: Path) -> Path:
 
 
 @contextmanager
-def _folder(main: Path, field: str, home: Home) -> Iterator[Path]:
+def _folder(main: Path, field: str, home: Home, wait: float) -> Iterator[Path]:
     """The folder, locked; it is removed at the end. What a dead process left in it is still there."""
     folder = _folder_of(main)
     try:
-        descriptor = _locked(folder)
+        descriptor = _locked_within(folder, wait)
     except BlockingIOError:
         raise ParameterError(field, str(main), "a path at which no other process is making a file now") from None
     except (OSError, ValueError) as error:
@@ -75,6 +77,17 @@ def _folder(main: Path, field: str, home: Home) -> Iterator[Path]:
             with suppress(OSError):  # there is something else in it: not ours to remove
                 folder.rmdir()
         os.close(descriptor)
+
+
+def _locked_within(folder: Path, wait: float) -> int:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            return _locked(folder)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def _locked(folder: Path) -> int:

@@ -31,15 +31,15 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import Domain, check_rows_of, domain_of
+from dpledger.mechanisms.learning.domains import Domain, domain_of
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
+from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
@@ -52,13 +52,13 @@ _MOVED = "one record changes the errors of each concept by at most one, and a un
 
 
 @record
-class ExponentialPPACLearner(OneShot):
+class ExponentialPPACLearner(RowLearner):
     """Learn a concept of a class, realizable or agnostic. McSherry-Talwar 2007; Kasiviswanathan et al. 2011.
 
     `concept_class` exists before the data: candidates that come from the sample have no finite epsilon. The exponent is
     epsilon/2 an error. Under add_remove and zero_out errors move in one direction, so that this is epsilon/2-DP; with
     `monotone` the exponent is epsilon there, and the other relations are refused. Under label_flip the points are
-    public, and the guarantee is that of replace_one.
+    public, and the guarantee is that of replace_one. `strict`: see `RowLearner`.
 
     Of the published sample sizes: max(1/eps^2, 1/(alpha eps)) needs no 1/eps^2 where the sample is realizable, and has
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
@@ -67,6 +67,7 @@ class ExponentialPPACLearner(OneShot):
     concept_class: OneClass
     epsilon: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["exponential_ppac_learner"] = tag(default="exponential_ppac_learner")
@@ -115,27 +116,22 @@ class ExponentialPPACLearner(OneShot):
                 "epsilon": self.epsilon,
                 "exponent": self.exponent,
                 "monotone": self.monotone,
+                "strict": self.strict,
                 "sensitivity": rows_of(self.unit),
                 "justification": _MOVED,
             }
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of this domain's shape."""
-        check_rows_of(self.domain, data)
-
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        self.inspect(data)
-        counted = error_counts(self.concept_class, data)
+        counted = error_counts(self.concept_class, self._taken(data))
         place = self._drawn(counted, counted.by_errors(), entropy)
         return Release(value=Concept(self.concept_class, place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
-        self.inspect(data)
-        counted = error_counts(self.concept_class, data)
+        counted = error_counts(self.concept_class, self._taken(data))
         totals = counted.by_errors()
         found = [self._drawn(counted, totals, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)

@@ -81,6 +81,7 @@ def _all_but_names(one: Admission) -> tuple[object, ...]:
         one.granted,
         one.warnings,
         one.outside_guarantee,
+        one.attested,
     )
 
 
@@ -168,7 +169,8 @@ def _price(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
 def _refund(one: Admission) -> str:
     match one.status:
         case "aborted":
-            return "all came back: never started"
+            given = "" if one.attested is None else ", on the word of who declared it"
+            return f"all came back: never started{given}"
         case "reserved" | "started":
             return "not settled: held at its cap"
         case "committed":
@@ -199,12 +201,30 @@ def _basis(group: Admitted) -> Cell:
     libraries = sorted({member.mechanism.library for member in group.members})
     custom = "" if all(library.startswith(OURS) for library in libraries) else "; custom code"
     note = visible(", ".join(libraries), 200) + custom + _noise(group)
+    said = _said(group)
+    if said:
+        return Cell("attested", status="declared", note=f"ran elsewhere; {said}; {note}")
     if any(attested(member.parts) for member in group.members):
         return Cell("attested", status="declared", note=note)
     return Cell("recomputed", note=note)
 
 
+def _said(group: Admitted) -> str:
+    """Of runs that happened elsewhere: whose word they are, why they count here, and what there is to show for them."""
+    words_of = [member.attested for member in group.members if member.attested is not None]
+    if not words_of:
+        return ""
+    names = visible(", ".join(sorted({said.by for said in words_of})), 200)
+    if len(set(words_of)) > 1 or len(words_of) < len(group.members):
+        return f"by {names}: reasons and evidence stand in the entries"
+    said = words_of[0]
+    shown = "none given" if said.evidence is None else visible(said.evidence, 300)
+    return f"by {names}: {visible(said.reason, 300)}; evidence: {shown}"
+
+
 def _noise(group: Admitted) -> str:
+    if any(member.attested is not None for member in group.members):
+        return ""
     stated = group.first.mechanism.parameters
     if "unsafe" in group.first.mechanism.kind:
         return "; floating-point noise, for simulation only"
@@ -260,7 +280,12 @@ def refusals(account: ScopeAccount, prefix: str) -> Table:
     """Requests that the budget did not admit."""
     found = grouped(
         account.refusals,
-        exact=lambda one: (one.mechanism.kind, repr(one.mechanism.parameters), *map(_texts, (one.asked, one.spent))),
+        exact=lambda one: (
+            one.mechanism.kind,
+            repr(one.mechanism.parameters),
+            one.attested,
+            *map(_texts, (one.asked, one.spent)),
+        ),
         coarse=lambda one: one.mechanism.kind,
     )
     return Table(
@@ -285,7 +310,11 @@ def _refused(group: Group[Refusal]) -> tuple[Cell, ...]:
 
 
 def _words(one: Refusal, alike: bool) -> str:
-    return words.parameters(one.mechanism.parameters) if alike else "parameters differ: each stands in its entry"
+    told = words.parameters(one.mechanism.parameters) if alike else "parameters differ: each stands in its entry"
+    if one.attested is None or not alike:
+        return told
+    ran = f"was to run elsewhere, by the word of {visible(one.attested.by, 200)}: if it did, nothing here covers it"
+    return f"{told}; {ran}" if told else ran
 
 
 def _texts(amounts: Mapping[str, Decimal]) -> str:

@@ -24,8 +24,8 @@ __all__ = ["Scopes"]
 
 BASIS = (
     "Recomputed: the claim was derived again from the laws that the run is made of. Attested: it rests on a promise "
-    "that the entry only declares. Reserved is the price at which the run was admitted, at its worst; charged is what "
-    "stands.",
+    "that the entry only declares, or the run happened elsewhere, and its parts are somebody's word. Reserved is the "
+    "price at which the run was admitted, at its worst; charged is what stands.",
 )
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 

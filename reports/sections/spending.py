@@ -125,8 +125,9 @@ class Histories:
                     self._of[level.scope].change(entry.index, level.amounts, None, None)
             case Committed(charge=charge, levels=levels, parts=parts):
                 before = _by_scope(self._reserved[charge].levels)
+                seen = None if self._reserved[charge].attested else parts  # nothing here saw it run
                 for level in levels:
-                    self._of[level.scope].change(entry.index, before[level.scope], level.amounts, parts)
+                    self._of[level.scope].change(entry.index, before[level.scope], level.amounts, seen)
             case Refused(level=level):
                 self._of[level].refused.append(entry.index)
             case LedgerOpened() | Started() | Progress() | Lost() | Closed() | Snapshot() | Heartbeat() | Declared():

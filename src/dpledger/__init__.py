@@ -97,6 +97,9 @@ if TYPE_CHECKING:
         ParameterError as ParameterError,
         VerificationError as VerificationError,
     )
+    from dpledger.ledger.declared_runs import (
+        DeclaredRun as DeclaredRun,
+    )
     from dpledger.ledger.ledger import (
         Ledger as Ledger,
     )
@@ -105,12 +108,27 @@ if TYPE_CHECKING:
         Scope as Scope,
         Session as Session,
     )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
     from dpledger.mechanisms.learning.parities.learners import (
         PrivateParityLearner as PrivateParityLearner,
         RepeatedParity as RepeatedParity,
+    )
+    from dpledger.mechanisms.learning.queries.conjunctions import (
+        PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.oracle import (
+        StatisticalQueryOracle as StatisticalQueryOracle,
+    )
+    from dpledger.mechanisms.learning.queries.run import (
+        JointQuery as JointQuery,
+    )
+    from dpledger.mechanisms.learning.queries.thresholds import (
+        PrivateSQThresholdLearner as PrivateSQThresholdLearner,
     )
     from dpledger.mechanisms.learning.recommended import (
         plan as plan,
@@ -130,6 +148,12 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
         UserSample as UserSample,
+    )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
     )
     from dpledger.mechanisms.learning.theory.clipped_sizes import (
         clipped_pairwise_plan as clipped_pairwise_plan,
@@ -154,8 +178,30 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.theory.parity_sizes import (
         parity_plan as parity_plan,
     )
+    from dpledger.mechanisms.learning.theory.query_sizes import (
+        query_size as query_size,
+    )
     from dpledger.mechanisms.learning.users.clipped_pairwise import (
         ClippedPairwiseEM as ClippedPairwiseEM,
+    )
+    from dpledger.mechanisms.learning.users.learners import (
+        UserLevelProperLearner as UserLevelProperLearner,
+    )
+    from dpledger.mechanisms.learning.users.least_error import (
+        MinErrorTest as MinErrorTest,
+        MinimumErrorEstimator as MinimumErrorEstimator,
+    )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.reading import (
+        cap_users as cap_users,
+    )
+    from dpledger.mechanisms.learning.users.surrogate_learner import (
+        UserLevelSurrogateLearner as UserLevelSurrogateLearner,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -171,10 +217,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -380,6 +428,7 @@ _HOME = {
         "ParameterError",
         "VerificationError",
     ),
+    "dpledger.ledger.declared_runs": ("DeclaredRun",),
     "dpledger.ledger.ledger": ("Ledger",),
     "dpledger.ledger.scope": (
         "Receipt",
@@ -387,10 +436,14 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
-    "dpledger.mechanisms.learning.samples": (
-        "LabeledSample",
-        "UserSample",
-    ),
+    "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
+    "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
+    "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample", "UserSample"),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -402,6 +455,13 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.learners": ("UserLevelProperLearner",),
+    "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
+    "dpledger.mechanisms.learning.users.reading": ("cap_users",),
+    "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.learning.parities.learners": (
         "PrivateParityLearner",
         "RepeatedParity",
@@ -434,11 +494,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),

@@ -6,15 +6,17 @@ limit is.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 from dpledger import bounded
 from dpledger.errors import ParameterError
 
-__all__ = ["path_of", "place_of", "read_whole"]
+__all__ = ["digest_of", "path_of", "place_of", "read_whole"]
 
 FILE = "the path of a file"
+BLOCK = 2**20  # bytes read at a time
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that a file system takes
 
 
@@ -50,3 +52,17 @@ def read_whole(path: str | os.PathLike[str], *, limit: int, field: str = "path")
         raise ParameterError(
             field, str(name), f"a regular file of at most {limit:,} bytes ({error.strerror})"
         ) from None
+
+
+def digest_of(path: str | os.PathLike[str], *, field: str = "path") -> str:
+    """The SHA-256 of the regular file at `path`, of any size, in hexadecimal digits. ParameterError, naming `field` and
+    the path, for anything that is not there, cannot be read, or is no file."""
+    name = path_of(path, field)
+    try:
+        digest = hashlib.sha256()
+        with bounded.opened(name) as stream:
+            while block := stream.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+    except OSError as error:
+        raise ParameterError(field, str(name), f"a regular file that can be read ({error.strerror})") from None

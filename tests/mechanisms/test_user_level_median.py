@@ -169,8 +169,8 @@ def test_labels_cost_nothing() -> None:
 @pytest.mark.parametrize(("m", "mass"), [(1, 1.0), (25, 1.0), (25, 0.1), (100, 0.04)])
 def test_its_plan_is_the_formula(m: int, mass: float) -> None:
     """Against scipy's binomial laws; the level is the best of all."""
-    levels = [binom.sf(range(m), m, 0.75 * mass) - binom.sf(range(m), m, 0.5 * mass)]
-    level = int(np.argmax(levels))
+    gaps = np.array(binom.sf(range(m), m, 0.75 * mass)) - np.array(binom.sf(range(m), m, 0.5 * mass))
+    level = int(gaps.argmax())
     assert mass_gap(m, Decimal(str(mass))).level == level
     heavy = binom.sf(level, m, 0.75 * mass)
     apart = heavy - binom.sf(level, m, 0.5 * mass)

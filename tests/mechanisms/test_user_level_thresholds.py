@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import Repeated
+from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.rules import check, cost
 from dpledger.errors import BudgetRefused, ContractViolation, InfeasiblePlan
@@ -235,7 +235,9 @@ def test_its_parts_compose_to_its_claim(comparison: Comparison, relation: Relati
     assert spent is not None
     share = Decimal("0.525") if relation is Relation.LABEL_FLIP else Decimal("0.7")
     assert share * (1 - Decimal("1e-9")) <= spent <= placed.claim().epsilon <= share
-    estimator, medians, comparisons = placed.parts().of  # type: ignore[union-attr]
+    parts = placed.parts()
+    assert isinstance(parts, Sequence)
+    estimator, medians, comparisons = parts.of
     assert isinstance(medians, Repeated)
     assert isinstance(comparisons, Repeated)
     assert medians.times == comparisons.times == placed.halving.rounds

@@ -7,6 +7,7 @@ a claim in every kind of guarantee. What a kind means is said elsewhere; here it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
@@ -50,13 +51,14 @@ from dpledger.accounting.guarantees import (
     PrivacyFailure,
     PureDP,
 )
+from dpledger.errors import BudgetRefused
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Interactive, Release
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 from ledger_mechanisms import Once, Refining, Stream, Training, stream
 
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}
@@ -207,6 +209,7 @@ def build(book: Ledger) -> Ledger:
             _record(book, kind, example)
         _price(book)
         _play(book.scope("read", unit="patient", relation="add_remove", budget=EITHER, odometer=ODOMETER))
+        _declare(book.scope("read"))
         _note(book)
         book.end("every kind was shown")
     return book
@@ -241,6 +244,26 @@ def _play(scope: Scope) -> None:
         with scope.open(mechanism, None, key=key, tail_delta=0) as run:
             for query in queries:
                 run.ask(query)
+
+
+def _declare(scope: Scope) -> None:
+    """Runs elsewhere: over, granted some of its steps, given back, refused."""
+    said: dict[str, Any] = {"by": "The ward", "reason": "it reads the same patients"}
+    scope.charge(
+        PureDP("0.125"),
+        key="elsewhere",
+        evidence="sha256:" + "cd" * 32,
+        mechanism="registry_count",
+        library="the registry's own",
+        parameters={"published": "2026"},
+        **said,
+    )
+    plan = tree_of("repeated", EXAMPLES["repeated"])
+    with scope.charging(plan, steps=4, key="elsewhere/steps", tail_delta=0, **said) as run:
+        run.grant(2)
+    scope.charging(PureDP("0.125"), key="elsewhere/nothing", **said).nothing_ran()
+    with suppress(BudgetRefused):
+        scope.charge(PureDP(64), key="elsewhere/refused", evidence="a letter of 3 March", **said)
 
 
 def _note(book: Ledger) -> None:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.users.mistakes import mistakes_of
+from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import Constant, majority
@@ -53,7 +58,12 @@ COUNTED: dict[str, object] = {
     "regime": "realizable", "gamma": 0, "learner": None, "counting": "iid", "dissent": "0.3"
 }  # fmt: skip
 NOT_OF_STUDENTS = ("max_queries", "counting", "dissent")
+ELSEWHERE: dict[str, object] = {
+    "parts": LEAF, "by": "me", "reason": "words", "evidence": None, "claim": None, "key": None, "tail_delta": None,
+    "mechanism": "declared_run", "library": "elsewhere", "parameters": None,
+}  # fmt: skip
 WHAT = "compose|tree|Repeated.times|mechanism"
+ELSEWHERE_NAMES = {"parts": f"{WHAT}|parts", "claim": "claim|epsilon|delta"}
 BOUNDARY = {"order_minus_one": "order_minus_one|offset", "delta_boundary": "delta_boundary|delta_sum|offset"}
 ORDERS = (dpl.Boundary(30, "1e-7"), dpl.Boundary(9, "1e-8"))
 DATA = {"data": "data never raise by what they hold: the mechanisms' own tests"}
@@ -90,6 +100,11 @@ def scope() -> dpl.Scope:
     return book().scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(100, "1e-6"))
 
 
+def stepped() -> dpl.DeclaredRun:
+    plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words")
+
+
 def squares() -> dpl.Scope:
     """A scope that prices a plan by a formula: by its certified profile one of two steps takes seconds."""
     return book().scope("squares", unit="record", relation="add_remove", budget=dpl.GDP(1))
@@ -119,6 +134,26 @@ def spread(_: object, rng: np.random.Generator) -> float:
 
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
+
+
+OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "epsilon": 1, "resolution": "0.1", "margin": "0.1", "share": "0.5"
+}  # fmt: skip
+PLANNED_OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "examples": 3, "alpha": "0.3", "beta": "0.3", "epsilon": 1, "share": "0.5"
+}  # fmt: skip
+
+
+def no_mistakes() -> object:
+    """Two users, right by a threshold."""
+    users = users_of(dpl.UserSample(np.zeros((2, 1)), np.ones((2, 1))), 8)
+    return mistakes_of(dpl.ThresholdClass(8), users)
+
+
+@cache
+def hashed_users() -> object:
+    """A learner of users by hashed points."""
+    return dpl.UserLevelSurrogateLearner.planned(dpl.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1)
 
 
 def of(make: Callable[[], object], method: str) -> Callable[..., object]:
@@ -381,6 +416,41 @@ DOORS: dict[str, Door] = {
         of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
+    "Binning": Door(dpl.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}),
+    "Binning.equal": Door(dpl.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}),
+    "StumpClass": Door(dpl.StumpClass, {"binning": dpl.Binning({0: [1]}, source="a form")}),
+    "StumpClass.predict": Door(
+        of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "predict"),
+        {"place": 0, "x": [[1]]},
+        left=ROWS,
+    ),
+    "StumpClass.words": Door(of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "words"), {"place": 0}),
+    "PrivateStumpBooster": Door(
+        dpl.PrivateStumpBooster,
+        {"binning": dpl.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "UserLevelMedian": Door(
+        dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    ),
+    "UserLevelMedian.plan": Door(of(lambda: dpl.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
+    "UserLevelThresholdLearner": Door(
+        dpl.UserLevelThresholdLearner,
+        {
+            "concept_class": dpl.ThresholdClass(8),
+            "epsilon": 1,
+            "alpha": "0.5",
+            "beta": "0.1",
+            "comparison": "sharp",
+            "estimate_share": "0.25",
+            "median_share": "0.25",
+            "resolution": "0.05",
+            "margin": "0.1",
+        },
+        {"alpha": "alpha|margin", "estimate_share": "estimate_share|median_share", "resolution": "resolution|margin"},
+    ),
+    "UserLevelThresholdLearner.plan": Door(
+        of(lambda: dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), "plan"), {"beta": None}
+    ),
     "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
     "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
@@ -389,8 +459,90 @@ DOORS: dict[str, Door] = {
     "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
     "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "StatisticalQueryOracle": Door(
+        dpl.StatisticalQueryOracle,
+        {
+            "epsilon": 1,
+            "queries": 3,
+            "mode": "uniform",
+            "values": "real",
+            "low": 0,
+            "high": 1,
+            "n": 20_000,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "chains": 2,
+        },
+    ),
+    "StatisticalQueryOracle.plan": Door(
+        of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
+    ),
+    "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
+    "query_size": Door(
+        dpl.query_size,
+        {
+            "queries": 3,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "epsilon": 1,
+            "mode": "fixed",
+            "chains": None,
+            "in_steps": False,
+            "width": 1,
+            "moved": 1,
+            "sharp": False,
+        },
+    ),
+    "PrivateConjunctionLearner": Door(
+        dpl.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
+    "PrivateSQThresholdLearner": Door(
+        dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
-    "UserSample": Door(dpl.UserSample, {"x": [[1]], "y": [[1]]}),
+    "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
+    "cap_users": Door(
+        dpl.cap_users,
+        {"data": dpl.ByUnit(([1, 2], [1, 0]), ["a", "a"]), "examples": 1, "entropy": seeded(1)},
+    ),
+    "MinErrorTest": Door(
+        dpl.MinErrorTest,
+        {"concept_class": dpl.ThresholdClass(8), "guess": "0.2", "resolution": "0.1", "epsilon": 1},
+    ),
+    "MinimumErrorEstimator": Door(
+        dpl.MinimumErrorEstimator,
+        {"concept_class": dpl.ThresholdClass(8), "resolution": "0.1", "epsilon": 1, "below_half": False},
+    ),
+    "MinimumErrorEstimator.plan": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "plan"), {"beta": "0.1"}
+    ),
+    "MinimumErrorEstimator.searched": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "searched"),
+        {"mistakes": no_mistakes(), "entropy": seeded(1)},
+        left={"mistakes": "what users were counted by"},
+    ),
+    "UserLevelProperLearner": Door(dpl.UserLevelProperLearner, OF_USERS),
+    "UserLevelProperLearner.planned": Door(dpl.UserLevelProperLearner.planned, PLANNED_OF_USERS),
+    "UserLevelProperLearner.plan": Door(of(lambda: dpl.UserLevelProperLearner(**OF_USERS), "plan"), {"beta": "0.1"}),
+    "UserLevelSurrogateLearner": Door(
+        dpl.UserLevelSurrogateLearner,
+        {
+            **OF_USERS,
+            "concept_class": dpl.PointClass(2**40),
+            "representation": HashedPointRepresentation(dimension=40, bits=9, a="0.1", seed=1),
+        },
+        {"concept_class": "concept_class|representation"},
+    ),
+    "UserLevelSurrogateLearner.planned": Door(
+        dpl.UserLevelSurrogateLearner.planned,
+        {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+        {"alpha": "alpha|needed"},
+    ),
+    "UserLevelSurrogateLearner.plan": Door(
+        of(hashed_users, "plan"),
+        {"alpha": "0.4", "beta": "0.4"},
+        {"alpha": "alpha|resolution", "beta": "beta|resolution"},
+    ),
     "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
     "PrivateParityLearner.plan": Door(
         of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
@@ -499,6 +651,11 @@ DOORS: dict[str, Door] = {
         {"path": "nowhere/a", "name": "a"},
         {"path": "ledger|key", "name": "name|ledger"},
     ),
+    "Ledger.open_or_create": Door(
+        lambda path="a.ledger", name=None: dpl.Ledger.open_or_create(path, name=name).close(),
+        {"path": "nowhere/a", "name": "a"},
+        {"path": "ledger|key", "name": "name|ledger"},
+    ),
     "Ledger.open": Door(
         dpl.Ledger.open, {"path": "nowhere.ledger", "key": None}, {"path": "ledger", "key": "key|ledger"}
     ),
@@ -542,6 +699,15 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
+    "Scope.charge": Door(of(scope, "charge"), ELSEWHERE, ELSEWHERE_NAMES),
+    "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
+    "Scope.charges": Door(
+        lambda **given: scope().charges(**given)(print)("a call"),
+        {name: value for name, value in ELSEWHERE.items() if name != "key"},
+        ELSEWHERE_NAMES,
+    ),
+    "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
+    "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
     "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
@@ -623,6 +789,7 @@ WORDS: dict[str, str] = {
 PROTOCOL = "the protocol of mechanisms, which a scope asks: tests/support/mechanism_conformance.py"
 ANSWERS: dict[str, str] = {
     **dict.fromkeys(("Profile", "AuditResult", "TrainingPlan", "Receipt", "Scope", "Session"), "dpledger makes it"),
+    "DeclaredRun": "dpledger makes it",
     "StablePlan": "dpledger makes it",
     **dict.fromkeys(("ClassifierPlan", "LabelPrivatePlan", "SoftPlan", "SubsamplePlan"), "dpledger makes it"),
     **dict.fromkeys(("MeanSquare", "StabilityEstimate"), "dpledger makes it"),
@@ -633,6 +800,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
+    **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"

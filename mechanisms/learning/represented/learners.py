@@ -13,20 +13,21 @@
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import Domain, NumberedPoints, domain_of
 from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
@@ -45,12 +46,12 @@ from dpledger.mechanisms.learning.represented.scores import (
     surrogate_scores,
 )
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, ParityClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
@@ -86,7 +87,7 @@ Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
 """One a hypothesis; of the class itself, segments of concepts that err equally often."""
 
 
-class _ByScores(OneShot, ABC):
+class _ByScores(RowLearner):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -112,20 +113,27 @@ class _ByScores(OneShot, ABC):
         """The one choice. The representation is drawn without the data, and is no part."""
         return self.claim()
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of points."""
-        check_sample(data)
+    @property
+    def domain(self) -> Domain:
+        """The rows that it learns from."""
+        match self.representation:
+            case HashedPointRepresentation(dimension=dimension) | BoostedRepresentation(dimension=dimension):
+                return NumberedPoints(1 << dimension)
+            case TrivialRepresentation(concept_class=concepts):
+                return domain_of(concepts)
+            case FiniteClass(points=points):
+                return NumberedPoints(points)
+            case _:
+                assert_never(self.representation)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        self.inspect(data)
-        place = self._drawn(self._scores(data), entropy)
+        place = self._drawn(self._scores(self._taken(data)), entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
-        self.inspect(data)
-        scores = self._scores(data)
+        scores = self._scores(self._taken(data))
         found = [self._drawn(scores, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
 
@@ -161,6 +169,7 @@ class _ByScores(OneShot, ABC):
             "exponent": self.exponent,
             "sensitivity": self._moved,
             "justification": self._why,
+            "strict": self.strict,
             **more,
         }
         result: dict[str, Plain] = plain(values)
@@ -171,12 +180,14 @@ class _ByScores(OneShot, ABC):
 class RealizableRepresentationLearner(_ByScores):
     """Learn from examples that some concept fits: a hypothesis by its errors. Beimel-Nissim-Stemmer 2019.
 
-    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow.
+    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow. `strict`:
+    see `RowLearner`.
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
     representation: OneRepresentation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["realizable_representation_learner"] = tag(default="realizable_representation_learner")
@@ -225,6 +236,7 @@ class SurrogateAgnosticLearner(_ByScores):
     """Learn from any examples: a hypothesis by how well some concept near it does. Li-Wang-Ye 2024, theorem 3.4.
 
     `concept_class`: what the hypothesis shall come near to; `representation`: hypotheses for it, fixed before the data.
+    `strict`: see `RowLearner`.
     Of published statements: the score there is divided by the number of records and the neighbours add or remove one;
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
     """
@@ -236,6 +248,7 @@ class SurrogateAgnosticLearner(_ByScores):
     concept_class: NumberedClass
     representation: OneRepresentation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["surrogate_agnostic_learner"] = tag(default="surrogate_agnostic_learner")

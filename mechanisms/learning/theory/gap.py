@@ -18,7 +18,7 @@ from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
 from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, read, whole
+from dpledger.decimals import Number, read, subtract, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS, tail_above, tail_up_to
 
@@ -89,7 +89,7 @@ def _level(m: int, p: Decimal, q: Decimal) -> int:
         return 0
     if q == 1:
         return m - 1
-    with localcontext(outward.context(p, q, q - p, 1 - q)):
+    with localcontext(outward.context(p, q, subtract(q, p), subtract(ONE, q))):
         fewer, more = outward.ln((1 - p) / (1 - q)), outward.ln(q / p)
         return int((m * (fewer / (fewer + more) + ON_THE_EDGE)).to_integral_value(ROUND_FLOOR))
 

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, read, round_up, text, whole
+from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
@@ -22,7 +22,7 @@ from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["mass_gap", "median_size", "shrinking"]
 
-KEPT = Fraction(3, 4)
+HALF, THREE_QUARTERS = Decimal("0.5"), Decimal("0.75")
 
 
 def mass_gap(examples: int, mass: Number) -> BinomialGap:
@@ -31,7 +31,7 @@ def mass_gap(examples: int, mass: Number) -> BinomialGap:
 
     Source: Li-Wang-Ye 2024, lemma 5.1."""
     most = _mass(mass)
-    return BinomialGap(examples, most / 2, 3 * most / 4)
+    return BinomialGap(examples, multiply(most, HALF), multiply(most, THREE_QUARTERS))
 
 
 def shrinking(target: Number) -> tuple[Decimal, ...]:
@@ -46,7 +46,7 @@ def _bounds(goal: Decimal) -> Iterator[Decimal]:
     bound = Decimal(1)
     while bound > goal:
         yield bound
-        bound = round_up(KEPT * Fraction(bound))
+        bound = round_up(Fraction(multiply(bound, THREE_QUARTERS)))
 
 
 def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m: int) -> SampleSize:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 HALF = Decimal("0.5")
+MOST_EXAMPLES = 10**9  # of a user
 SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
 RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
 SHARES = tuple(
@@ -68,6 +70,7 @@ def rounds_for(resolution: Decimal) -> int:
     return max(1, (math.ceil(1 / Fraction(resolution)) - 1).bit_length())
 
 
+@lru_cache(maxsize=1024)
 def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> int:
     """How many users the search for the least error needs, to be within `resolution` but with probability `failure`.
 
@@ -102,7 +105,7 @@ def estimator_plan(
 
     Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
     width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
-    m = whole(examples, field="examples", least=1)
+    m = whole(examples, field="examples", least=1, most=MOST_EXAMPLES)
     needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
     return SampleSize(
         needed=needed,
@@ -182,7 +185,7 @@ def _target(
         exponent = round_down(choosing / (moved if monotone else 2 * moved))
     return _Target(
         richness=Richness.of(concepts),
-        m=whole(examples, field="examples", least=1),
+        m=whole(examples, field="examples", least=1, most=MOST_EXAMPLES),
         alpha=open_unit(alpha, "alpha"),
         beta=open_unit(beta, "beta"),
         estimating=estimating,

@@ -34,10 +34,11 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample, check_users
-from dpledger.mechanisms.learning.theory.concepts import OneClass, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.user_sizes import (
@@ -94,6 +95,11 @@ class ByUsers(OneShot):
     resolution: OpenProbability
     margin: OpenProbability
     share: OpenProbability
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        return NumberedPoints(for_users(self.concept_class).points)
 
     @property
     def estimator(self) -> MinimumErrorEstimator:
@@ -212,7 +218,7 @@ class UserLevelProperLearner(ByUsers):
     ) -> Self:
         """The learner whose resolution and margin ask for the fewest users with so many examples each, for an error of
         at most alpha above the least but with probability beta, whatever the relation."""
-        plan = proper_users(for_users(concept_class), examples, alpha, beta, epsilon=epsilon, share=share)
+        plan = proper_users(for_users(class_from(concept_class)), examples, alpha, beta, epsilon=epsilon, share=share)
         inside = dict(plan.inside)
         return cls(
             concept_class=concept_class,

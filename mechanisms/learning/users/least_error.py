@@ -30,6 +30,7 @@ from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     FiniteClass,
     OneClass,
@@ -90,8 +91,9 @@ def for_users(concepts: OneClass) -> UserClass:
     match concepts:
         case FiniteClass() | PointClass() | ThresholdClass():
             return concepts
-        case ParityClass():
-            raise ParameterError("concept_class", "parities", "points, thresholds or a matrix (`matrix_of(parities)`)")
+        case ParityClass() | StumpClass():
+            expected = "points, thresholds or a matrix (`FiniteClass(matrix_of(parities))`)"
+            raise ParameterError("concept_class", type(concepts).__name__, expected)
         case _:
             assert_never(concepts)
 
@@ -164,9 +166,9 @@ class MinErrorTest(OneShot):
         """So many independent answers."""
         self.inspect(data)
         mistakes = mistakes_in(self.concept_class, data)
-        return np.array([self.answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
+        return np.array([self._answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
 
-    def answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
+    def _answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
         """The test, of users that were read."""
         gap = self._gap
         if gap is None:
@@ -277,7 +279,7 @@ class MinimumErrorEstimator(OneShot):
         tests: list[Tested] = []
         for _ in range(self.rounds):
             middle = multiply(add(low, high), HALF)
-            tests.append(self._test(middle).answered(mistakes, entropy))
+            tests.append(self._test(middle)._answered(mistakes, entropy))
             low, high = (low, middle) if tests[-1].passed else (middle, high)
         return LeastError(low, min(ONE, add(high, self.resolution)), tuple(tests))
 

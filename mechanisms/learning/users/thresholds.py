@@ -29,6 +29,7 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import Number, add, round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
@@ -143,6 +144,11 @@ class UserLevelThresholdLearner(OneShot):
             raise ParameterError("margin", self.margin, f"with 2 x {self.resolution} less than alpha = {self.alpha}")
         if not (split.estimating and split.halving and split.comparing):
             raise ParameterError("epsilon", self.epsilon, "more: each share of it is rounded down to 60 places")
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        return NumberedPoints(self.concept_class.points)
 
     @property
     def split(self) -> Split:

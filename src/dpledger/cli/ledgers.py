@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, inert, number, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
     from dpledger.ledger.entries.entry import Entry
+    from dpledger.ledger.entries.members import Attestation
     from dpledger.ledger.signed.checkpoint import Checkpoint
     from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
+
+MOST_NAMED = 5  # people, in a line
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -90,10 +93,14 @@ def spent(
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        words = [one.attested.by for one in account.attested if one.attested is not None]
+        if words:
+            voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {_names(words)}")
         answer: dict[str, Any] = {
             "scope": scope,
             "delta": decimals.text(at),
             "epsilon": {"lower": number(lower), "upper": number(upper)},
+            "attested": {"charges": len(words), "by": sorted(set(words))},
         }
         shown = account.odometer()
         if shown is not None:
@@ -161,6 +168,10 @@ def verify(
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
+        if found.attested:
+            words = [said.by for said in found.attested.values()]
+            voice.say(f"  {_elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
+            voice.say(f"  {_names(words)}, and nothing here can verify it")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
         voice.give(
@@ -170,6 +181,7 @@ def verify(
                 "size": found.head.size,
                 "root": found.head.root.hex(),
                 "unwitnessed": found.unwitnessed,
+                "attested": sorted(found.attested),
             }
         )
 
@@ -237,6 +249,21 @@ def _seen(found: Verified) -> str:
     return f"{follow} the head that you remember; that none was cut off after it cannot be seen from the record alone"
 
 
+def _elsewhere(count: int) -> str:
+    return f"{count:,} charge{'s' if count > 1 else ''} for what ran elsewhere"
+
+
+def _names(words: list[str]) -> str:
+    """Whose words they are, a few of them by name."""
+    names = [" ".join(inert(name).split())[:80] for name in sorted(set(words))]
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _on_the_word(said: Attestation | None) -> str:
+    return "" if said is None else f"; ran elsewhere, attested by {_names([said.by])}"
+
+
 def _guarantee(guarantee: object) -> str:
     from dpledger.schema import plain
 
@@ -268,7 +295,7 @@ def _account_row(account: ScopeAccount) -> list[str]:
         account.relation.value,
         _guarantee(account.budget),
         _spent(account),
-        str(len(account.admissions)),
+        str(len(account.admissions)) + (f" ({len(account.attested)} attested)" if account.attested else ""),
         str(len(account.refusals)),
     ]
 
@@ -313,6 +340,7 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
         },
         "left": dict(account.left_by_account),
         "admitted": len(account.admissions),
+        "attested": len(account.attested),
         "refused": len(account.refusals),
     }
 
@@ -343,8 +371,10 @@ def _summary(entry: Entry) -> str:
     match entry.body:
         case ScopeOpened(path=path, budget=budget):
             return f"{path[0].scope}: {_guarantee(budget)}"
-        case Reserved(mechanism=mechanism, claim=claim) | Refused(mechanism=mechanism, claim=claim):
-            return f"{mechanism.kind}: {_guarantee(claim)}"
+        case Reserved(mechanism=mechanism, claim=claim, attested=said):
+            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
+        case Refused(mechanism=mechanism, claim=claim, attested=said):
+            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
         case Progress(upto=upto):
             return f"steps up to {upto} granted"
         case Committed(rule=rule):

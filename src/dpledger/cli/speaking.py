@@ -74,7 +74,7 @@ class Voice:
         for head in heads:
             table.add_column(head, overflow="fold")
         for row in rows:
-            table.add_row(*(_inert(cell) for cell in row))
+            table.add_row(*(inert(cell) for cell in row))
         width = None if sys.stdout.isatty() else 132
         Console(width=width, highlight=False, markup=False).print(table)
 
@@ -166,6 +166,6 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     return f"{context.create_decimal_from_float(value).normalize(context):g}"
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Text from a ledger, safe on a terminal: control characters and direction marks are shown, not obeyed."""
     return "".join(c if c == "\n" or c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -1,0 +1,367 @@
+"""Runs that happen elsewhere, in another library or another house: admitted, charged and recorded on somebody's word.
+
+    scope.charge(parts, by=..., reason=...)           of a run that is over, or that nobody stops
+    with scope.charging(parts, by=..., reason=...):   held before it runs, and charged at the end
+    @scope.charges(parts, by=..., reason=...)         each call of a function is such a run
+
+They pass the gate that releases pass: the same filter, the same refusals, the same verification of the price. That the
+run was what its parts say, nothing here can see, so it is marked as attested, by whom and on what evidence, wherever it
+is shown. Nothing comes back on a word: a charge that was held falls to the steps that were granted, if any were, or,
+while nothing was started, to nothing, where somebody says that nothing ran.
+
+>>> from dpledger.accounting.composition import GaussianLaw, Repeated
+>>> from dpledger.accounting.guarantees import ApproxDP, PureDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+>>> receipt = scope.charge(PureDP("0.5"), by="A. Smith", reason="a count that was published in March")
+>>> with scope.charging(
+...     Repeated(GaussianLaw(20), times=20), steps=20, by="A. Smith", reason="weekly means", tail_delta=0
+... ) as run:
+...     for _ in range(5):
+...         granted = run.grant()  # then the step runs, elsewhere
+>>> [(one.status, one.attested.by, one.granted) for one in scope.releases()]
+[('committed', 'A. Smith', 0), ('committed', 'A. Smith', 5)]
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import NoReturn, ParamSpec, Self, TypeVar
+
+from dpledger.accounting.composable import Composable
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.pricing import outcomes
+from dpledger.decimals import Number, whole
+from dpledger.errors import AlreadySpent, Halted, ParameterError, PolicyError, ScopeError
+from dpledger.files import digest_of
+from dpledger.ledger import requests
+from dpledger.ledger.attempts import Attempt, Receipt
+from dpledger.ledger.entering import enter
+from dpledger.ledger.entries.bodies import Body, Reserved
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.members import Attestation, MechanismNote
+from dpledger.ledger.handle import Handle
+from dpledger.ledger.rules import gate
+from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
+from dpledger.ledger.rules.standing import State
+from dpledger.ledger.rules.state import step
+from dpledger.ledger.signed import wire
+from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.turns import Turn
+from dpledger.process import Home
+from dpledger.schema import Plain
+
+__all__ = ["DeclaredRun", "TakesDeclaredRuns"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Evidence = str | os.PathLike[str]
+
+DECLARED = "declared_run"
+ELSEWHERE = "elsewhere"
+MOST_STEPS = 10**12  # of a plan
+
+
+class TakesDeclaredRuns:
+    """What a scope does for runs that happen elsewhere."""
+
+    _ledger: Handle
+    name: str
+
+    def charge(
+        self,
+        parts: Composable,
+        *,
+        by: str,
+        reason: str,
+        evidence: Evidence | None = None,
+        claim: Guarantee | None = None,
+        key: str | None = None,
+        tail_delta: Number | None = None,
+        mechanism: str = DECLARED,
+        library: str = ELSEWHERE,
+        parameters: Mapping[str, Plain] | None = None,
+    ) -> Receipt[None]:
+        """Admit, charge and record a run that happened elsewhere, in one durable step; once for ever under `key`
+        (default: a fresh one): under a key that was used for the same, the receipt of that first time.
+
+        `parts`: what was run, as `compose` takes it: a tree, a mechanism, a guarantee, pairs with a count, a list.
+        `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the path of a file, whose SHA-256 is
+        recorded. They are kept for ever and shown to everybody who verifies: no data, no outputs. `claim`: what it
+        promises (default: what the parts promise). `mechanism`, `library`, `parameters`: what to call it, where it ran,
+        and its public numbers. `tail_delta`: as of `release`.
+
+        Claim: the scope keeps its budget with it, if it ran as its parts say. Source: docs/proofs/filters.md.
+        Assumes: of parts with a zcdp guarantee that has a delta, that no other interaction ran between its answers.
+        Raises, with nothing charged: BudgetRefused, which covers no run that happens all the same; ParameterError,
+        RelationError, ClaimTooSmall, CannotCertify, ScopeError, ScopeBusy, KeyReused or ChargeInProgress as `release`
+        does."""
+        request = self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
+        redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
+
+        def settle(state: State, reserved: Reserved) -> Sequence[Body]:
+            after = step(state, reserved)
+            return [gate.settle(after, after.charge(reserved.charge), reserved.parts, redeem=redeem)]
+
+        decision = enter(self._ledger, replace(request, redeem=redeem.digest), then=settle)
+        if isinstance(decision, Replayed):
+            return Receipt(None, self._ledger.entry(decision.ended), replayed=True)
+        return Receipt(None, decision.entries[-1])
+
+    def charging(
+        self,
+        parts: Composable,
+        *,
+        by: str,
+        reason: str,
+        evidence: Evidence | None = None,
+        steps: int | None = None,
+        claim: Guarantee | None = None,
+        key: str | None = None,
+        tail_delta: Number | None = None,
+        mechanism: str = DECLARED,
+        library: str = ELSEWHERE,
+        parameters: Mapping[str, Plain] | None = None,
+    ) -> DeclaredRun:
+        """Hold the charge of a run elsewhere before it runs: use it as a context, and run inside. However the block
+        ends, the charge is committed; only `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
+
+        `steps`: of a run that is to be granted its steps (`DeclaredRun.grant`), as many as the parts have, a `Repeated`
+        or a `Sequence`; without a tail_delta, steps that were never granted come back. The rest is as of `charge`, and
+        so are the errors; a key that was used is AlreadySpent."""
+        request = self._declared(
+            parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters, steps
+        )
+        if isinstance(enter(self._ledger, request), Replayed):
+            raise AlreadySpent("the key was used for a run that is charged already: use a new key for another one")
+        redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
+        return DeclaredRun(Attempt(self._ledger, request.charge, redeem, mechanism), request.parts, steps)
+
+    def charges(
+        self,
+        parts: Composable,
+        *,
+        by: str,
+        reason: str,
+        evidence: Evidence | None = None,
+        claim: Guarantee | None = None,
+        tail_delta: Number | None = None,
+        mechanism: str = DECLARED,
+        library: str = ELSEWHERE,
+        parameters: Mapping[str, Plain] | None = None,
+    ) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """A decorator: each call of the function is a run elsewhere, charged before the function is called; what it
+        returns is handed out once the commit is durable. A call with other arguments than the function takes charges
+        nothing; once it was called, the full charge stands, whatever it raises.
+
+        Arguments and errors are as of `charging`. ParameterError for what only begins to run when it is called: a
+        coroutine or generator function."""
+
+        def wrap(function: Callable[P, T]) -> Callable[P, T]:
+            _require_plain(function)
+
+            @functools.wraps(function)
+            def charged(*args: P.args, **kwargs: P.kwargs) -> T:
+                inspect.signature(function).bind(*args, **kwargs)
+                with self.charging(
+                    parts,
+                    by=by,
+                    reason=reason,
+                    evidence=evidence,
+                    claim=claim,
+                    tail_delta=tail_delta,
+                    mechanism=mechanism,
+                    library=library,
+                    parameters=parameters,
+                ) as run:
+                    run.start()
+                    return function(*args, **kwargs)
+
+            return charged
+
+        return wrap
+
+    def _declared(
+        self,
+        parts: Composable,
+        by: str,
+        reason: str,
+        evidence: Evidence | None,
+        claim: Guarantee | None,
+        key: str | None,
+        tail_delta: Number | None,
+        mechanism: str,
+        library: str,
+        parameters: Mapping[str, Plain] | None,
+        steps: int | None = None,
+    ) -> Request:
+        run = requests.Elsewhere(
+            attested=Attestation(_words(by, "by"), _words(reason, "reason"), _shown(evidence)),
+            mechanism=MechanismNote(
+                wire.check_id(mechanism, "mechanism"), {} if parameters is None else parameters, library
+            ),
+            claim=claim,
+            key=key,
+            tail_delta=tail_delta,
+            steps=None if steps is None else whole(steps, field="steps", least=1),
+        )
+        return requests.declared(self._ledger.state.scopes[self.name], parts, run, self._ledger.draw)
+
+
+class DeclaredRun:
+    """A run elsewhere whose charge is held. Leaving the `with` block commits it, also by an exception: at its cap, or,
+    where steps were granted, at those.
+
+    It may be shared by threads, which then take turns; it does not pickle, and does nothing in a forked child."""
+
+    def __init__(self, attempt: Attempt, parts: Composition, steps: int | None) -> None:
+        self._attempt = attempt
+        self._parts = parts
+        self._steps = steps
+        self._granted = 0
+        self._is_started = False
+        self._is_given_back = False
+        self._receipt: Receipt[None] | None = None
+        self._home = Home("a declared run")
+        self._turn = Turn("a declared run")
+
+    def __repr__(self) -> str:
+        stands = "given back" if self._is_given_back else "held" if self._receipt is None else "charged"
+        granted = "" if self._steps is None else f", {self._granted} of {self._steps} steps granted"
+        return f"<DeclaredRun of {self._attempt.kind}: {stands}{granted}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a declared run does not pickle: a copy would run under the steps granted to it")
+
+    @property
+    def granted(self) -> int:
+        """How many steps were granted."""
+        return self._granted
+
+    @property
+    def left(self) -> int:
+        """How many steps may still be granted; 0 of a run that is not granted its steps."""
+        return 0 if self._steps is None else self._steps - self._granted
+
+    @property
+    def receipt(self) -> Receipt[None]:
+        """The receipt of the commit, once charged. ScopeError before, and for a charge that was given back."""
+        if self._receipt is None:
+            raise ScopeError(
+                "the charge was given back: there is no receipt"
+                if self._is_given_back
+                else "the run is not charged yet: its receipt comes with the end of the block"
+            )
+        return self._receipt
+
+    def start(self) -> None:
+        """Say, durably, that data may be read from now on: from here on the charge is not given back. Halted once the
+        run is over. `grant` starts it as well."""
+        self._home.require()
+        with self._turn:
+            self._require_open()
+            self._start()
+
+    def grant(self, count: int = 1) -> int:
+        """Grant `count` more steps, durably, before any of them runs; how many are granted in all. A granted step
+        counts as run. Halted, with nothing granted, beyond the plan or once the run is over; ScopeError for a run that
+        was opened without `steps`."""
+        more = whole(count, field="count", least=1, most=MOST_STEPS)
+        self._home.require()
+        with self._turn:
+            self._require_open()
+            if self._steps is None:
+                raise ScopeError("only a run that was opened with steps= is granted any")
+            if more > self.left:
+                raise Halted(f"{self._granted} of {self._steps} planned steps are granted: {more} more are not planned")
+            self._start()
+            self._attempt.grant(self._granted + more)
+            self._granted += more
+            return self._granted
+
+    def nothing_ran(self) -> Entry:
+        """Give the whole charge back, on the word of whoever declared the run: nothing read the data. Its key is used
+        up. PolicyError once it was started or granted a step; Halted once it is over."""
+        self._home.require()
+        with self._turn:
+            self._require_open()
+            if self._is_started:
+                raise PolicyError("the run was started: nothing comes back but steps that were never granted")
+            entry = self._attempt.abort()
+            self._is_given_back = True
+            return entry
+
+    def broke_off(self, why: str) -> Receipt[None]:
+        """End the run outside of its guarantee: the full charge stands, and the record says `why`, in words that hold
+        no data. Halted once it is over."""
+        _words(why, "why")
+        self._home.require()
+        with self._turn:
+            self._require_open()
+            return self._commit(Release(value=None, parts=self._parts, warnings=(why,), outside_guarantee=True))
+
+    def close(self) -> Receipt[None]:
+        """Commit the charge: at the steps that were granted, if any were, else at its cap. A second call returns the
+        same receipt; Halted for a charge that was given back."""
+        self._home.require()
+        with self._turn:
+            if self._receipt is not None:
+                return self._receipt
+            self._require_open()
+            counted = outcomes.steps(self._parts)
+            ran = counted.recorded(self._granted) if counted is not None and self._granted else self._parts
+            return self._commit(Release(value=None, parts=ran))
+
+    def _commit(self, release: Release[None]) -> Receipt[None]:
+        self._start()
+        self._receipt = self._attempt.commit(release, keep="none", handed_out=0)
+        return self._receipt
+
+    def _start(self) -> None:
+        if not self._is_started:
+            self._attempt.start()
+            self._is_started = True
+
+    def _require_open(self) -> None:
+        if self._is_given_back:
+            raise Halted("the declared run is over: its charge was given back")
+        if self._receipt is not None:
+            raise Halted("the declared run is over: it is charged")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_given_back and self._home.is_here:
+            self.close()
+
+
+def _words(text: object, field: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise ParameterError(field, text, "words, not white space alone")
+    return wire.check_text(text, field)
+
+
+def _shown(evidence: Evidence | None) -> str | None:
+    """Words as they are; of a file, its digest."""
+    if evidence is None or isinstance(evidence, str):
+        return None if evidence is None else _words(evidence, "evidence")
+    if not isinstance(evidence, os.PathLike):
+        raise ParameterError("evidence", type(evidence).__name__, "words, or a path (pathlib.Path) of a file")
+    return f"sha256:{digest_of(evidence, field='evidence')}"
+
+
+def _require_plain(function: object) -> None:
+    """ParameterError for what returns before it has run."""
+    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if not callable(function) or any(is_late(function) for is_late in late):
+        raise ParameterError("function", requests.kind_of(function), "a function that has run once it returns")

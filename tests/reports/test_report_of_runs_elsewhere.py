@@ -1,0 +1,59 @@
+"""Runs that happened elsewhere are marked in every rendering of a report: whose word, why, and on what evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dpledger as dpl
+from dpledger.errors import BudgetRefused
+from dpledger.reports import Report
+
+WORD: dict[str, Any] = {"by": "Dr. Ada Smith", "reason": "the study of 2025", "evidence": "sha256:" + "cd" * 32}
+TRYING = "<script>alert(1)</script>[x](javascript:alert(1))|`'\""
+
+
+def reported(**said: Any) -> Report:
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    scope.release(dpl.Count("0.125", counted="patients"), [1, 1], key="here")
+    scope.charge(dpl.LaplaceLaw("0.25"), key="there", **said)
+    scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said).nothing_ran()
+    with pytest.raises(BudgetRefused):
+        scope.charge(dpl.LaplaceLaw("7"), key="refused", **said)
+    return dpl.report(book)
+
+
+@pytest.mark.parametrize("rendering", ["html", "markdown", "json"])
+def test_every_rendering_says_whose_word_it_is(rendering: str) -> None:
+    text = getattr(reported(**WORD), rendering)().replace("\\", "")  # of Markdown, which escapes what it might obey
+    told = ("attested", "ran elsewhere", "on the word of who declared it", "nothing here covers it")
+    for shown in (*WORD.values(), *told):
+        assert shown in text
+
+
+def test_what_ran_here_is_recomputed_and_what_ran_elsewhere_is_not() -> None:
+    """The same law both times: what is attested is that it was this law."""
+    lines = [line for line in reported(**WORD).markdown().splitlines() if "0.125" in line or "ran elsewhere" in line]
+    here = [line for line in lines if "recomputed" in line]
+    there = [line for line in lines if "ran elsewhere" in line]
+    assert here
+    assert there
+    assert not set(here) & set(there)
+
+
+def test_words_that_try_to_be_more_than_words_stay_words() -> None:
+    report = reported(by=TRYING, reason=TRYING, evidence=TRYING)
+    assert "<script>alert" not in report.html()
+    assert "&lt;script&gt;" in report.html()
+    assert "<script>alert" not in report.markdown()
+
+
+def test_a_run_that_was_given_back_charges_nothing() -> None:
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    scope.charging(dpl.PureDP("0.5"), **WORD).nothing_ran()
+    account = scope.account()
+    assert account.attested == ()
+    assert account.spent.upper == 0
