@@ -27,6 +27,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.founding import founded
 from dpledger.ledger.handle import SNAPSHOT_EVERY, Draw, Handle
 from dpledger.ledger.heads import resumed
+from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.opening import Keep, Rules
 from dpledger.ledger.rules.standing import State
 from dpledger.ledger.rules.state import step
@@ -293,6 +294,42 @@ class Ledger(Handle):
         declaration in which nothing, or nobody, says anything."""
         return self.record(Declared(item=item, text=text, by=by))
 
+    def declare_file(self, path: str | os.PathLike[str]) -> tuple[Entry, ...]:
+        """Declare what a YAML file says (`ledger.entries.declared_files` shows its form) and what is not the last word
+        already: all of it or, where an item or a scope is unknown, nothing. The new entries; none the second time.
+        ParameterError, with the name of the file, for one that cannot be read; ScopeError for a scope that is not open.
+
+        >>> import pathlib, tempfile
+        >>> book = Ledger.in_memory()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "declarations.yaml")
+        ...     _ = file.write_text("by: A. Lindqvist\\nledger: {region: Europe}\\n")
+        ...     len(book.declare_file(file)), len(book.declare_file(file))
+        (1, 0)
+        """
+        from dpledger.ledger.entries import declared_files  # YAML is loaded where a file of it is read
+
+        said = declared_files.read(path)
+        last = {_about(entry.body): entry.body for entry in self.entries() if isinstance(entry.body, Declared)}
+
+        def new(state: State, transaction: Transaction) -> Sequence[Body]:
+            bodies: list[Body] = []
+            for one in said:
+                body = one.body()
+                before = last.get((one.scope, one.item))
+                if before is None or (before.text, before.by) != (body.text, body.by):
+                    placed = notes.placed(body, (one.scope,) if one.scope else (), state, transaction)
+                    state = step(state, placed)
+                    bodies.append(placed)
+            return bodies
+
+        return self.transact(new)
+
     def end(self, reason: str) -> Entry:
         """The last entry: nothing may follow. Charges that are open count at their caps, for ever."""
         return self.transact(lambda *_: [Closed(reason=reason)])[0]
+
+
+def _about(declared: Declared) -> tuple[str, str]:
+    """The scope, or an empty text, and the item."""
+    return (declared.path[0].scope if declared.path else "", declared.item)

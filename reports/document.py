@@ -5,13 +5,13 @@
 >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
 >>> made = report(book)
 >>> made.markdown().splitlines()[0], made.body().schema
-('# Privacy report', 'dpledger.report.v1')
+('# Privacy report', 'dpledger.report.v2')
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpledger.errors import ParameterError
@@ -19,7 +19,7 @@ from dpledger.files import path_of
 from dpledger.ledger.entries.bodies import Reported
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying.verification import Verified
-from dpledger.reports import html, jsonform, markdown
+from dpledger.reports import html, jsonform, markdown, registryform
 from dpledger.reports.build import build
 from dpledger.reports.model import SCHEMA, ReportModel
 
@@ -28,7 +28,7 @@ __all__ = ["Report", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report. Each form is a rendering of `model` and holds all of it."""
+    """A report: a first page of answers, then annexes. Each form is a rendering of `model` and holds all of it."""
 
     model: ReportModel
 
@@ -44,6 +44,21 @@ class Report:
         """The Markdown form."""
         return markdown.render(self.model, self.digest)
 
+    def registry(self) -> str:
+        """An entry for the public registry of deployments, in YAML, with the status Draft: what the record shows and
+        people declared, with what is missing listed above it. ParameterError for a first page alone."""
+        return registryform.render(self.model, self.digest)
+
+    def summary(self) -> Report:
+        """The first page alone, in the same forms. It names this report by its digest.
+
+        >>> import dpledger as dpl
+        >>> page = report(dpl.Ledger.in_memory()).summary()
+        >>> len(page.model.answers), page.model.sections
+        (8, ())
+        """
+        return self if self.model.of else Report(replace(self.model, sections=(), of=self.digest))
+
     @property
     def digest(self) -> str:
         """The SHA-256 of the JSON form, in hexadecimal."""
@@ -54,13 +69,13 @@ class Report:
         return Reported(digest=self.digest, schema=SCHEMA)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the form that the suffix of `path` names: .html, .json or .md. ParameterError for another suffix, or
-        where it cannot be written."""
+        """Write the form that the suffix of `path` names: .html, .json, .md, or .yaml for `registry`. ParameterError
+        for another suffix, or where it cannot be written."""
         target = path_of(path, "path")
-        forms = {".html": self.html, ".json": self.json, ".md": self.markdown}
+        forms = {".html": self.html, ".json": self.json, ".md": self.markdown, ".yaml": self.registry}
         form = forms.get(target.suffix.lower())
         if form is None:
-            raise ParameterError("path", target.name, "a name that ends in .html, .json or .md")
+            raise ParameterError("path", target.name, "a name that ends in .html, .json, .md or .yaml")
         text = form()
         try:
             target.write_text(text, encoding="utf-8", newline="\n")

@@ -15,18 +15,20 @@ import jinja2
 from markupsafe import Markup, escape
 
 from dpledger.decimals import multiply
-from dpledger.reports.model import Item, Picture, ReportModel, blocks
+from dpledger.reports.model import Item, ReportModel, pictures
 from dpledger.reports.pictures.charts import drawn
 
 __all__ = ["framed", "render"]
 
 _RELATION = re.compile(r"[εδρμηn] [=≤≥] [0-9](?:[0-9.e-]*[0-9])?|[0-9]e-[0-9]+|[0-9.]+ %")
+_WORDS = re.compile(r"(\s+)")
+_PARTS = re.compile(r"[^._/:,;=-]{0,16}[._/:,;=-]|.{1,16}", re.DOTALL)
 LONG_WORD = 24  # characters without a space from which a text is set in a fixed width
 
 
 def render(model: ReportModel, digest: str) -> str:
     """The whole page. `digest`: the SHA-256 of the JSON form."""
-    pictures = [block for block in blocks(model.sections) if isinstance(block, Picture)]
+    drawings = {picture.id: drawn(picture, f"picture-{place}") for place, picture in enumerate(pictures(model))}
     return (
         _environment()
         .get_template("report.html")
@@ -34,7 +36,7 @@ def render(model: ReportModel, digest: str) -> str:
             model=model,
             digest=digest,
             style=_style(),
-            pictures={picture.id: drawn(picture, f"picture-{place}") for place, picture in enumerate(pictures)},
+            pictures=drawings,
         )
     )
 
@@ -70,8 +72,16 @@ def _style() -> Markup:
 
 
 def _tied(text: str) -> Markup:
-    """`text`, escaped, with each symbol, its relation and its number kept on one line."""
-    return Markup(_RELATION.sub(r'<span class="n">\g<0></span>', str(escape(text))))  # noqa: S704  # escaped here
+    """`text`, escaped, with each symbol, its relation and its number kept on one line, and places to break in words
+    that no line may hold."""
+    pieces = (_breakable(piece) if len(piece) >= LONG_WORD else str(escape(piece)) for piece in _WORDS.split(text))
+    return Markup(_RELATION.sub(r'<span class="n">\g<0></span>', "".join(pieces)))  # noqa: S704  # escaped piecewise
+
+
+def _breakable(piece: str) -> str:
+    """A long word, escaped, that may be broken between its parts and within those that are long themselves."""
+    parts = _PARTS.findall(piece)
+    return "<wbr>".join(str(escape(part)) for part in parts)
 
 
 def _is_mono(item: Item) -> bool:

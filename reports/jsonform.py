@@ -1,10 +1,11 @@
 """The report as JSON in the ledger's byte profile: sorted keys, no float, numbers as exact decimal text, one form.
 
-    {"facts": [...], "ledger": "...", "root": "...", "schema": "dpledger.report.v1", "sections": [...], ...}
+    {"answers": [...], "ledger": "...", "root": "...", "schema": "dpledger.report.v2", "sections": [...], ...}
 
-A section is `id`, `heading`, `blocks`, `sections`; a block is told apart by its `kind` (items, table, prose, picture).
-An item's `origin.status` is measured, declared or unknown. What is absent is absent: there is no null. `digest` is
-what a `reported` entry records.
+An answer is `id`, `question`, `text`, `lines`, `status`, and where there are any `share`, `picture`, `links`. A first
+page that stands alone has no section, and `of`, the digest of its report. A section is `id`, `heading`, `about`,
+`blocks`, `sections`; a block is told apart by its `kind` (items, table, prose, picture). An item's `origin.status` is
+measured, declared or unknown. What is absent is absent: there is no null. `digest` is what a `reported` entry records.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import assert_never
 
-from dpledger.reports.model import Block, Cell, Fact, Item, Items, Origin, Picture, Prose, ReportModel, Section, Table
+from dpledger.reports.model import Answer, Block, Cell, Item, Items, Origin, Picture, Prose, ReportModel, Section, Table
 
 __all__ = ["escaped", "render"]
 
@@ -23,14 +23,17 @@ _DEEPEST = 6  # levels of headings
 def render(model: ReportModel, digest: str) -> str:
     """The whole report. `digest`: the SHA-256 of its JSON form."""
     lines = [f"# {escaped(model.title)}", "", escaped(model.subtitle), ""]
-    lines += [_fact(fact) for fact in model.facts]
-    lines += [""]
+    for answer in model.answers:
+        lines += _answer(answer)
     for section in model.sections:
         lines += _section(section, 2)
+    whole = f"SHA-256 of the whole report's JSON form: `{model.of}`  " if model.of else None
     lines += [
         "---",
         "",
-        f"SHA-256 of this report's JSON form: `{digest}`  ",
+        *([whole] if whole else []),
+        f"SHA-256 of the JSON form of this {'page' if model.of else 'report'}: `{digest}`  ",
+        f"Ledger: `{model.ledger}`  ",
         f"Root of the ledger: `{model.root}`  ",
         f"Schema: `{model.schema}`",
     ]
@@ -42,13 +45,26 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: "\\" + found.group(), re.sub(r"\s+", " ", text)).strip()
 
 
-def _fact(fact: Fact) -> str:
-    return f"- **{escaped(fact.label)}:** {escaped(fact.text)} ({escaped(fact.note)}) [{fact.status}]"
+def _answer(answer: Answer) -> Iterator[str]:
+    yield f"## {escaped(answer.question)}"
+    yield ""
+    yield f"**{escaped(answer.text)}** [{answer.status}]"
+    yield ""
+    yield from (f"- {escaped(line)}" for line in answer.lines)
+    if answer.links:
+        yield f"- See: {', '.join(f'{escaped(link.label)} (`{link.to}`)' for link in answer.links)}"
+    if answer.picture is not None:
+        yield ""
+        yield from _block(answer.picture)
+    yield ""
 
 
 def _section(section: Section, level: int) -> Iterator[str]:
     yield f"{'#' * min(level, _DEEPEST)} {escaped(section.heading)}"
     yield ""
+    if section.about:
+        yield escaped(section.about)
+        yield ""
     for block in section.blocks:
         yield from _block(block)
         yield ""

@@ -1,9 +1,10 @@
-"""What a report says, before anything is rendered: sections of items, tables, pictures and prose.
+"""What a report says, before anything is rendered: the answers of its first page, then annexes of items, tables,
+pictures and prose.
 
-HTML, JSON and Markdown walk this one model and add nothing to it, so they cannot disagree. Every item says where its
-word comes from:
+HTML, JSON and Markdown walk this one model and add nothing to it, so they cannot disagree. Every answer and every item
+says where its word comes from:
 
-    measured    read from the verified ledger
+    measured    shown by the verified record, or computed from it
     declared    somebody's word: by whom, when, under whose signature
     unknown     nobody has said it; it is printed all the same
 
@@ -28,6 +29,7 @@ __all__ = [
     "MEASURED",
     "SCHEMA",
     "UNKNOWN",
+    "Answer",
     "Bar",
     "BarChart",
     "Block",
@@ -38,9 +40,10 @@ __all__ = [
     "Column",
     "Curve",
     "CurveChart",
-    "Fact",
     "Item",
     "Items",
+    "Link",
+    "OddsChart",
     "Origin",
     "Picture",
     "Point",
@@ -52,11 +55,12 @@ __all__ = [
     "Status",
     "Table",
     "blocks",
+    "pictures",
     "unknown",
     "visible",
 ]
 
-SCHEMA = "dpledger.report.v1"
+SCHEMA = "dpledger.report.v2"
 LONGEST = 3000  # characters of one text; what is longer stands in full in its entry
 
 Status: TypeAlias = Literal["measured", "declared", "unknown"]
@@ -127,13 +131,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one place of a table. `status`: where it is not that of the table. `note`: small print below."""
+    """What stands in one place of a table. `status`: where it is not that of the table. `note`: small print below.
+    `link`: the id of what the text leads to."""
 
     text: str
     value: Decimal | str | int | None = None
     status: Status | None = None
     note: str = ""
     tone: Tone = "plain"
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,46 +263,70 @@ class ClaimChart:
     kind: Literal["claim_chart"] = "claim_chart"
 
 
-Chart: TypeAlias = SpentChart | BarChart | CurveChart | ClaimChart
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddsChart:
+    """Of a hundred guesses whether somebody is in the data, how many are right at most: before, and after. Each a
+    probability."""
+
+    before: Decimal
+    after: Decimal
+    kind: Literal["odds_chart"] = "odds_chart"
+
+
+Chart: TypeAlias = SpentChart | BarChart | CurveChart | ClaimChart | OddsChart
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A place in the annexes, by its id, and what it is called."""
+
+    label: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question of the first page. `text`: the answer in a few words; `lines`: what it rests on and what it leaves
+    open. `share`: of a whole, 0 to 1, where the answer is one. `links`: where the annexes show it."""
+
+    id: str
+    question: str
+    text: str
+    lines: tuple[str, ...] = ()
+    status: Status = "measured"
+    tone: Tone = "plain"
+    share: Decimal | None = None
+    picture: Picture | None = None
+    links: tuple[Link, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading, what stands under it, and the sections below."""
+    """An annex, or a part of one: its heading, what it answers, what stands under it, and the sections below."""
 
     id: str
     heading: str
+    about: str = ""
     blocks: tuple[Block, ...] = ()
     sections: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One of the few things that a reader wants first. `share`: of a whole, 0 to 1, where it is one."""
-
-    id: str
-    label: str
-    text: str
-    note: str
-    status: Status = "measured"
-    tone: Tone = "plain"
-    share: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportModel:
-    """A report. `ledger`, `size` and `root` stand in the sections as well; here for whoever files reports."""
+    """A report: the answers of its first page, then its annexes. `ledger`, `size` and `root` stand in the annexes as
+    well; here for whoever files reports. `of`: of a first page that stands alone, the SHA-256 of the report's JSON."""
 
     title: str
     subtitle: str
     ledger: str
     size: int
     root: str
-    facts: tuple[Fact, ...]
+    answers: tuple[Answer, ...]
     sections: tuple[Section, ...] = field(default=())
+    of: str = ""
     schema: str = SCHEMA
 
 
@@ -305,6 +335,12 @@ def blocks(sections: tuple[Section, ...]) -> Iterator[Block]:
     for section in sections:
         yield from section.blocks
         yield from blocks(section.sections)
+
+
+def pictures(model: ReportModel) -> Iterator[Picture]:
+    """Every picture of a report, in reading order."""
+    yield from (answer.picture for answer in model.answers if answer.picture is not None)
+    yield from (block for block in blocks(model.sections) if isinstance(block, Picture))
 
 
 def unknown(id_: str, label: str, why: str = "not declared") -> Item:

@@ -41,6 +41,7 @@ from dpledger.schema import Plain, plain
 
 __all__ = [
     "account",
+    "account_means",
     "allowance",
     "at_least",
     "at_most",
@@ -68,6 +69,17 @@ ACCOUNTS = {
     "rho": "sum of zCDP prices (ρ)",
     "mu_squared": "sum of GDP prices (μ²)",
     "delta": "sum of deltas",
+}
+MEANS = {
+    "copies": "how many steps were taken of the run that the allowance is for",
+    "pure": "the epsilons of all charges, added: simple, and the only account without a delta",
+    "mixed": "pure charges and noisy ones in one currency (Rényi), read as an epsilon",
+    "mixed_pure": "the pure part of the mixed account",
+    "mixed_rdp": "the noisy part of the mixed account",
+    "rho": "the price of Gaussian-like noise; it adds up, and an epsilon is read from the sum",
+    "mu_squared": "the squares of Gaussian prices; they add up, and an epsilon is read from the sum",
+    "delta": "how much probability the charges may leave outside their bounds, added",
+    "rdp": "the divergence at one order; any order may give the epsilon that is told",
 }
 SHORT = 400  # characters of parameters in a row; the rest stands in the entry
 SMALL = Decimal("0.001")  # below it a number is written with an exponent
@@ -274,6 +286,12 @@ def account(which: str) -> str:
     if family == "rdp":
         return f"sum of Rényi divergences, order {int(place) + 1} of the grid"
     return f"{ACCOUNTS.get(family, name(family))}, boundary {int(place) + 1}"
+
+
+def account_means(which: str) -> str:
+    """What an account adds up, in a sentence; nothing for one that is not known."""
+    family, _, place = which.rpartition("_")
+    return MEANS.get(family if place.isdecimal() else which, "")
 
 
 def by_account(amounts: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:

@@ -26,6 +26,7 @@ ITEMS: Final = frozenset(
     {
         # the product
         "product_name",
+        "product_description",
         "controller_and_contact",
         "intended_use",
         "not_intended_for",
@@ -77,6 +78,7 @@ ITEMS: Final = frozenset(
         "retention_ledger",
         "retention_salts",
         "retention_keys",
+        "registry_authors",
     }
 )
 

@@ -36,7 +36,6 @@ __all__ = [
     "are_bits",
     "are_points",
     "bits_of",
-    "check_labelled",
     "check_labels",
     "check_sample",
     "check_users",
@@ -92,20 +91,12 @@ class BitRows:
 def check_sample(data: object, *, bits: int | None = None) -> None:
     """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
     may also be that many bits. What an entry is never matters."""
-    check_labelled(data)
     sample = labeled_sample(data)
     rows = array_of(sample.x)
     wide = bits is not None and (rows is None or rows.ndim == 2)
     if wide and rows is not None and rows.shape[1] != bits:
         raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
-    if not wide:
-        check_column(sample.x)
-
-
-def check_labelled(data: object) -> None:
-    """ParameterError unless `data` are a LabeledSample with as many labels as rows, whatever a row is."""
-    sample = labeled_sample(data)
-    check_rows(sample.x)
+    (check_rows if wide else check_column)(sample.x)
     check_labels(sample, tally(sample.x))
 
 

@@ -1,4 +1,4 @@
-"""The four charts of a report as inline SVG. Every line differs in its dashes and every bar in its filling, so that a
+"""The five charts of a report as inline SVG. Every line differs in its dashes and every bar in its filling, so that a
 print in black and white says the same; what a chart shows is also said in words under it.
 """
 
@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from math import ceil
 from typing import assert_never
 
 from markupsafe import Markup
 
-from dpledger.decimals import add
+from dpledger.decimals import add, multiply
 from dpledger.reports import words
 from dpledger.reports.model import (
     Bar,
@@ -19,6 +20,7 @@ from dpledger.reports.model import (
     Claimed,
     Curve,
     CurveChart,
+    OddsChart,
     Picture,
     SpentChart,
 )
@@ -38,7 +40,7 @@ def drawn(picture: Picture, id_: str) -> Markup:
 
 
 def _chart(
-    chart: SpentChart | BarChart | CurveChart | ClaimChart, id_: str
+    chart: SpentChart | BarChart | CurveChart | ClaimChart | OddsChart, id_: str
 ) -> tuple[tuple[int, int], Iterator[Markup]]:
     match chart:
         case SpentChart():
@@ -49,6 +51,8 @@ def _chart(
             return (WIDTH, 420), _curves(chart, id_)
         case ClaimChart():
             return (WIDTH, 74 + ROW * len(chart.rows)), _claims(chart)
+        case OddsChart():
+            return (STEP * ACROSS + 14, TOP + STEP * (100 // ACROSS) + 8), _odds(chart, id_)
         case _:
             assert_never(chart)
 
@@ -219,3 +223,29 @@ def _claim(row: Claimed, x: Scale, top: float) -> Iterator[Markup]:
 
 def _diamond(x: float, y: float) -> str:
     return f"M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"
+
+
+# ---- odds -----------------------------------------------------------------------------------------------------------
+
+ACROSS, STEP = 20, 17  # guesses in a row, and pixels from one to the next
+TOP = 26
+
+
+def _odds(chart: OddsChart, id_: str) -> Iterator[Markup]:
+    """A hundred guesses: those that are right by luck alone, those that may be right as well, the rest."""
+    yield _hatching(id_)
+    before, after = int(multiply(chart.before, 100)), ceil(multiply(chart.after, 100))
+    yield svg.label(f"{before} by luck", 26, 12)
+    yield svg.element("circle", cx=14, cy=8, r=6, class_="luck")
+    yield svg.element("circle", cx=118, cy=8, r=6, class_="learnt", fill=f"url(#{id_}-hatch)")
+    yield svg.label(f"up to {after - before} more", 130, 12)
+    yield svg.element("circle", cx=238, cy=8, r=6, class_="wrong")
+    yield svg.label("wrong", 250, 12)
+    for place in range(100):
+        x, y = 14 + STEP * (place % ACROSS), TOP + 8 + STEP * (place // ACROSS)
+        if place < before:
+            yield svg.element("circle", cx=x, cy=y, r=6, class_="luck")
+        elif place < after:
+            yield svg.element("circle", cx=x, cy=y, r=6, class_="learnt", fill=f"url(#{id_}-hatch)")
+        else:
+            yield svg.element("circle", cx=x, cy=y, r=6, class_="wrong")

@@ -28,7 +28,7 @@ from dpledger.reports.model import (
     visible,
 )
 
-__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran"]
+__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran", "mechanisms_that_ran"]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -37,6 +37,10 @@ PROVES_NOTHING = (
     "An audit runs a mechanism many times on two neighbouring datasets and tries to refute its claim. A violation "
     "refutes it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power "
     "says what it could have found.",
+)
+ELSEWHERE = (
+    "None of these kinds ran in this ledger, so these verdicts say nothing about its releases. Planted faults, with "
+    "which one shows that the auditor finds what is wrong, stand here too.",
 )
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
@@ -62,18 +66,44 @@ def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
     return frozenset(entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved))
 
 
+def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
+    """The tags and parameters of all mechanisms that were admitted."""
+    bodies = (entry.body for entry in entries if isinstance(entry.body, Reserved))
+    return frozenset((body.mechanism.kind, repr(body.mechanism.parameters)) for body in bodies)
+
+
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
-    """The section on audits."""
-    found = grouped(audits_of(entries), exact=_all_but_place, coarse=lambda one: (_kind(one), one.body.verdict))
+    """The section on audits: those of kinds of mechanisms that ran in this ledger, and apart from them all others."""
+    ran = kinds_that_ran(entries)
+    audits = audits_of(entries)
+    here = _groups(one for one in audits if one.body.mechanism.kind in ran)
+    elsewhere = _groups(one for one in audits if one.body.mechanism.kind not in ran)
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
-        _table(found, kinds_that_ran(entries)),
+        _table(
+            "audits/results",
+            "Claims of what ran here that were tested, and what was found",
+            here,
+            mechanisms_that_ran(entries),
+        ),
         Items(items=(_never_audited(entries),)),
     ]
-    if found:
-        blocks.append(_claims_picture(found, engine))
-        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(found[:MOST_CURVES], start=1)]
-    return Section(id="audits", heading="Audits", blocks=tuple(blocks))
+    if here:
+        blocks.append(_claims_picture(here, engine))
+        blocks += [_curve_picture(number, group, engine) for number, group in enumerate(here[:MOST_CURVES], start=1)]
+    if elsewhere:
+        blocks.append(_table("audits/elsewhere", "Audits of mechanisms that never ran in this ledger", elsewhere, None))
+        blocks.append(Prose(id="audits/elsewhere_says_nothing", lines=ELSEWHERE, tone="note"))
+    return Section(
+        id="audits",
+        heading="Audits",
+        about="Whether somebody tried to refute the claims, how hard, and what came out.",
+        blocks=tuple(blocks),
+    )
+
+
+def _groups(audits: Iterable[AuditEntry]) -> tuple[Group[AuditEntry], ...]:
+    return grouped(audits, exact=_all_but_place, coarse=lambda one: (_kind(one), one.body.verdict))
 
 
 def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
@@ -102,10 +132,13 @@ def _kind(one: AuditEntry) -> str:
 # ---- the table ------------------------------------------------------------------------------------------------------
 
 
-def _table(found: tuple[Group[AuditEntry], ...], ran: frozenset[str]) -> Table:
+def _table(
+    id_: str, caption: str, found: tuple[Group[AuditEntry], ...], ran: frozenset[tuple[str, str]] | None
+) -> Table:
+    """`ran`: the mechanisms that ran here; None where none of these kinds did."""
     return Table(
-        id="audits/results",
-        caption="Claims that were tested, and what was found",
+        id=id_,
+        caption=caption,
         columns=(
             Column("Mechanism"),
             Column("Entries"),
@@ -117,11 +150,11 @@ def _table(found: tuple[Group[AuditEntry], ...], ran: frozenset[str]) -> Table:
             Column("Evidence"),
         ),
         rows=tuple(_row(group, ran) for group in found),
-        empty="No audit was recorded.",
+        empty="No audit of what ran here was recorded.",
     )
 
 
-def _row(group: Group[AuditEntry], ran: frozenset[str]) -> tuple[Cell, ...]:
+def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tuple[Cell, ...]:
     body = group.first.body
     place = Cell(indices([member.index for member in group.members]), len(group.members))
     verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
@@ -144,10 +177,11 @@ def _row(group: Group[AuditEntry], ran: frozenset[str]) -> tuple[Cell, ...]:
     )
 
 
-def _mechanism(group: Group[AuditEntry], ran: frozenset[str]) -> Cell:
+def _mechanism(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> Cell:
     note = group.first.body.mechanism
-    elsewhere = "" if note.kind in ran else "none of this kind ran in this ledger; "
-    return Cell(group.times(_kind(group.first)), note.kind, note=elsewhere + words.parameters(note.parameters))
+    other = ran is not None and (note.kind, repr(note.parameters)) not in ran
+    told = words.parameters(note.parameters) + ("; what ran here had other parameters" if other else "")
+    return Cell(group.times(_kind(group.first)), note.kind, note=told)
 
 
 def _power(body: Audited) -> Cell:

@@ -7,6 +7,7 @@ too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,13 +17,14 @@ from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, indices
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
-__all__ = ["ITEMS", "Declarations", "declared_section"]
+__all__ = ["ITEMS", "Declarations", "declared_section", "label", "trust_model"]
 
 LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "product": (
         "The product",
         {
             "product_name": "Name of the product",
+            "product_description": "What it is, in a few sentences",
             "controller_and_contact": "Controller and contact",
             "intended_use": "Intended use",
             "not_intended_for": "Uses it is not for",
@@ -94,11 +96,15 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "retention_ledger": "How long the ledger is kept",
             "retention_salts": "How long salts are kept",
             "retention_keys": "How long keys are kept",
+            "registry_authors": "Who writes an entry for a public registry",
         },
     ),
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
 """The fixed list, in the order in which it is printed: the same items as `ledger.entries.declarations.ITEMS`."""
+
+TRUST_MODELS: Mapping[str, str] = {"central": r"\bcentral", "local": r"\blocal", "shuffled": r"\bshuffl"}
+"""The models that a declaration may name, and how each is recognised."""
 
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 
@@ -164,7 +170,7 @@ class Declarations:
     def for_scope(self, item: str, scope: str) -> Item | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
         found = self._last.get((item, scope)) or self._last.get((item, ""))
-        return None if found is None else found.item(_label(item))
+        return None if found is None else found.item(label(item))
 
     def others(self) -> tuple[Declaration, ...]:
         """Those that are not on the list."""
@@ -177,8 +183,19 @@ class Declarations:
         return tuple(item for item in ITEMS if item not in declared)
 
 
-def _label(item: str) -> str:
+def label(item: str) -> str:
+    """What an item is called."""
     return next((labels[item] for _, labels in LAYERS.values() if item in labels), words.name(item))
+
+
+def trust_model(declarations: Declarations) -> tuple[str, str]:
+    """The trust model in a word, and who said so; two empty texts where the declared text names none, or several."""
+    for declaration in declarations.of("trust_model"):
+        text = declaration.body.text.lower()
+        named = [word for word, pattern in TRUST_MODELS.items() if re.search(pattern, text)]
+        if len(named) == 1:
+            return named[0], declaration.body.by
+    return "", ""
 
 
 def declared_section(declarations: Declarations) -> Section:
@@ -193,13 +210,14 @@ def declared_section(declarations: Declarations) -> Section:
     ]
     others = declarations.others()
     if others:
-        blocks: tuple[Block, ...] = (Items(items=tuple(one.item(_label(one.body.item)) for one in others)),)
+        blocks: tuple[Block, ...] = (Items(items=tuple(one.item(label(one.body.item)) for one in others)),)
         if len(others) > MOST_ROWS:
             blocks = (_other_table(others),)
         sections.append(Section(id="declared/layer/others", heading="Further declarations", blocks=blocks))
     return Section(
         id="declared",
         heading="What people declared, and what nobody has said",
+        about="What no ledger can measure: whose word each item is, or that it is missing.",
         blocks=(Prose(id="declared/word_of_people", lines=WORD_OF_PEOPLE, tone="note"),),
         sections=tuple(sections),
     )
@@ -208,13 +226,13 @@ def declared_section(declarations: Declarations) -> Section:
 def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
     found = declarations.of(item)
     if not found:
-        return (unknown(f"declared/{item}", _label(item), f"not declared (item {item})"),)
-    shown = tuple(declaration.item(_label(item)) for declaration in found[:MOST_SCOPES])
+        return (unknown(f"declared/{item}", label(item), f"not declared (item {item})"),)
+    shown = tuple(declaration.item(label(item)) for declaration in found[:MOST_SCOPES])
     rest = found[MOST_SCOPES:]
     if not rest:
         return shown
     line = f"declared for {words.count(len(rest), 'further scope')}, in entries {indices([one.index for one in rest])}"
-    return (*shown, Item(id=f"declared/{item}/more", label=_label(item), text=line, origin=Origin(status="declared")))
+    return (*shown, Item(id=f"declared/{item}/more", label=label(item), text=line, origin=Origin(status="declared")))
 
 
 def _other_table(others: tuple[Declaration, ...]) -> Table:

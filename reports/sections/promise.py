@@ -48,13 +48,16 @@ KEEP = {
 # ---- what is promised -----------------------------------------------------------------------------------------------
 
 
-def promised(account: ScopeAccount, scope: ScopeState, population: Item | None, engine: Engine, prefix: str) -> Section:
-    """The section on the guarantee. `population`: the declared public number of units, if there is one."""
+def promised(
+    account: ScopeAccount, scope: ScopeState, population: Item | None, opening: Origin, engine: Engine, prefix: str
+) -> Section:
+    """The section on the guarantee. `population`: the declared public number of units, if there is one. `opening`:
+    whose word it is what the scope was opened with."""
     items = (
         *_guarantee(account, prefix),
         _delta_meaning(account, prefix),
         _delta_against_population(account, population, prefix),
-        *_protected(account, prefix),
+        *_protected(account, opening, prefix),
         *_worst_cases(account, engine, prefix),
         *_rules(account, scope, prefix),
     )
@@ -122,21 +125,23 @@ def _delta_against_population(account: ScopeAccount, population: Item | None, pr
     )
 
 
-def _protected(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
+def _protected(account: ScopeAccount, opening: Origin, prefix: str) -> tuple[Item, ...]:
     unit = account.unit
     return (
-        Item(id=f"{prefix}/unit", label="Unit of privacy", text=f"one {unit.name}", value=unit.name),
+        Item(id=f"{prefix}/unit", label="Unit of privacy", text=f"one {unit.name}", value=unit.name, origin=opening),
         Item(
             id=f"{prefix}/relation",
             label="Neighbouring relation",
             text=words.relation(account.relation),
             value=account.relation.value,
+            origin=opening,
         ),
         Item(
             id=f"{prefix}/contribution_bound",
             label="Contribution bound",
             text=f"at most {words.count(unit.max_contributions, 'row')} of one {unit.name}",
             value=unit.max_contributions,
+            origin=opening,
         ),
     )
 

@@ -53,6 +53,7 @@ def verified_section(verified: Verified) -> Section:
     return Section(
         id="verified",
         heading="What was verified, and how to repeat it",
+        about="By which key, up to which entry, with which command; what is new since the previous report.",
         blocks=(
             Items(
                 items=(
@@ -118,6 +119,7 @@ def record_section(verified: Verified) -> Section:
     return Section(
         id="record",
         heading="The record",
+        about="Ledger, root, witness, predecessor; what was never settled.",
         blocks=(Items(items=tuple(items)), _kinds(verified.entries)),
     )
 
@@ -230,5 +232,6 @@ def limits_section() -> Section:
     return Section(
         id="limits",
         heading="What this report does not show",
+        about="The same in every report: what no ledger can prove.",
         blocks=(Prose(id="limits/not_shown", lines=NOT_SHOWN),),
     )

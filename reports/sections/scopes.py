@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
-
-from dpledger import decimals
-from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount, accounts
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
-from dpledger.reports.model import Block, Cell, Column, Fact, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.model import Block, Cell, Column, Item, Items, Prose, Section, Table, unknown
+from dpledger.reports.sections.accuracy import accuracy
 from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
 from dpledger.reports.sections.odometer import odometer
@@ -31,7 +28,7 @@ MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 
 
 class Scopes:
-    """The scopes of a verified ledger, as sections and as facts for the head."""
+    """The scopes of a verified ledger, as sections."""
 
     def __init__(self, verified: Verified, declarations: Declarations, engine: Engine) -> None:
         self._verified = verified
@@ -40,19 +37,24 @@ class Scopes:
         self.accounts = accounts(verified.entries, verified.state)
         self._histories = Histories(verified.entries, verified.state)
 
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self, shared: SamePeople) -> tuple[Section, ...]:
         """The table of all scopes, then a section for each of the first MOST_DETAILED."""
-        return (self._glance(), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
+        return (self._glance(shared), *(self._scope(account) for account in self.accounts[:MOST_DETAILED]))
 
     # ---- all of them ------------------------------------------------------------------------------------------------
 
-    def _glance(self) -> Section:
-        blocks: list[Block] = [self._table(), *people(same_people(self._verified.state))]
+    def _glance(self, shared: SamePeople) -> Section:
+        blocks: list[Block] = [self._table(), *people(shared)]
         more = len(self.accounts) - MOST_DETAILED
         if more > 0:
             line = f"The first {MOST_DETAILED} scopes have a section below; {more:,} more stand in this table alone."
             blocks.append(Prose(id="scopes/more", lines=(line,), tone="note"))
-        return Section(id="scopes", heading="Scopes at a glance", blocks=tuple(blocks))
+        return Section(
+            id="scopes",
+            heading="Scopes at a glance",
+            about="What each scope promises, how much of it the record accounts for, and what scopes come to together.",
+            blocks=tuple(blocks),
+        )
 
     def _table(self) -> Table:
         return Table(
@@ -80,12 +82,13 @@ class Scopes:
         return Section(
             id=prefix,
             heading=f"Scope {account.scope}",
+            about="Its promise, the odds, what it ran at which price, what it refused.",
             blocks=(*contradicted(account, prefix), Items(items=(self._dataset(account.scope, prefix),))),
             sections=(
-                promised(account, scope, population, self._engine, prefix),
+                promised(account, scope, population, self._histories.opening(account.scope), self._engine, prefix),
                 meaning(account, self._engine, prefix),
                 self._ran(account, prefix),
-                spending(account, self._histories, prefix),
+                spending(account, self._histories, self._engine, prefix),
                 *odometer(account, prefix),
                 Section(
                     id=f"{prefix}/stopped",
@@ -99,7 +102,12 @@ class Scopes:
         noted = self._histories.dataset(scope)
         if noted is None:
             return unknown(f"{prefix}/dataset", "Dataset", "the scope names no dataset and commits to none")
-        return Item(id=f"{prefix}/dataset", label="Dataset, as the scope names it", text=noted)
+        return Item(
+            id=f"{prefix}/dataset",
+            label="Dataset, as the scope names it",
+            text=noted,
+            origin=self._histories.opening(scope),
+        )
 
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
         picture = contributions(account, prefix)
@@ -107,47 +115,7 @@ class Scopes:
         blocks: list[Block] = [table]
         if picture is not None:
             blocks += [Prose(id=f"{prefix}/basis", lines=BASIS, tone="note"), picture]
-        return Section(id=f"{prefix}/ran", heading="What was run", blocks=tuple(blocks))
-
-    # ---- facts for the head -----------------------------------------------------------------------------------------
-
-    def facts(self) -> tuple[Fact, ...]:
-        """The promise and the reading: of the one scope, or of the one that has spent the greatest share."""
-        if not self.accounts:
-            return (
-                Fact(
-                    id="facts/promise", label="Promised", text="unknown", note="no scope was opened", status="unknown"
-                ),
-            )
-        leading = max(self.accounts, key=_share)
-        epsilon, delta = bounds_of(leading)
-        others = len(self.accounts) - 1
-        which = f"scope {leading.scope}" + (f", and {words.count(others, 'other scope')}" if others else "")
-        share = _share(leading)
-        spent = words.at_most(upper(leading))
-        return (
-            Fact(
-                id="facts/promise",
-                label="Promised",
-                text=f"ε ≤ {words.at_most(epsilon)}",
-                note=f"δ = {words.at_most(delta)}, per {leading.unit.name}, "
-                f"{words.relation_name(leading.relation)}; {which}",
-            ),
-            Fact(
-                id="facts/spent",
-                label="Spent, as a reading",
-                text=f"ε ≤ {spent}" if spent != "no bound" else "no bound",
-                note=f"δ = {words.at_most(leading.delta)}; {words.percent(share)} of the budget, which is what is "
-                "guaranteed",
-                share=share,
-            ),
-        )
-
-
-def _share(account: ScopeAccount) -> Decimal:
-    """Which part of the budget the reading is, rounded up; at most 1."""
-    spent, (budget, _) = upper(account), bounds_of(account)
-    return Decimal(1) if spent >= budget else decimals.round_up(Fraction(spent) / Fraction(budget), digits=3)
+        return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, prefix)))
 
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
@@ -156,7 +124,7 @@ def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:
     spent = words.at_most(upper(account))
     return (
         Cell(account.scope, account.scope),
-        Cell(f"one {account.unit.name}", note=words.relation_name(account.relation)),
+        Cell(f"one {account.unit.name}", status="declared", note=words.relation_name(account.relation)),
         Cell(f"ε ≤ {words.at_most(epsilon)}, δ = {words.at_most(delta)}", epsilon),
         Cell(
             spent if spent == "no bound" else f"ε ≤ {spent}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,8 +11,9 @@ from typing import TypeVar, assert_never
 from dpledger import decimals
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic.conversions import epsilon_of
-from dpledger.accounting.composition import Composition
+from dpledger.accounting.composition import Composition, Repeated, Sequence
 from dpledger.accounting.filters import Coordinates, Sums
+from dpledger.accounting.pricing.outcomes import planned
 from dpledger.decimals import ZERO
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import ScopeAccount
@@ -40,17 +42,20 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.rules.state import ScopeState, State
 from dpledger.reports import words
+from dpledger.reports.certified import Engine
 from dpledger.reports.model import (
     Cell,
     Column,
     Item,
     Items,
+    Origin,
     Picture,
     Prose,
     Section,
     Spent,
     SpentChart,
     Table,
+    unknown,
     visible,
 )
 
@@ -59,6 +64,7 @@ __all__ = ["Histories", "spending", "upper"]
 T = TypeVar("T")
 
 MOST_POINTS = 240  # steps of the line over the entries
+MOST_PLANNED = 12  # distinct runs that are composed as one plan
 MOST_PARTS = 32  # distinct parts of which the line's lower bound asks the engine
 
 NO_GUARANTEE = (
@@ -107,6 +113,7 @@ class Histories:
         self._of = {name: _History(scope, filters.opening(scope.filter)) for name, scope in state.scopes.items()}
         self._reserved: dict[str, Reserved] = {}
         self._datasets: dict[str, str] = {}
+        self._openings: dict[str, Origin] = {}
         self.size = len(entries)
         for entry in entries:
             self._read(entry)
@@ -114,6 +121,7 @@ class Histories:
     def _read(self, entry: Entry) -> None:
         match entry.body:
             case ScopeOpened(path=path, dataset=dataset):
+                self._openings[path[0].scope] = _opening(entry)
                 if dataset is not None:
                     self._datasets[path[0].scope] = visible(dataset)
             case Reserved() as body:
@@ -141,6 +149,10 @@ class Histories:
         """What the scope was opened for, in its own words, if it says."""
         return self._datasets.get(scope)
 
+    def opening(self, scope: str) -> Origin:
+        """Whose word it is what the scope was opened with: its unit, its relation, its dataset."""
+        return self._openings[scope]
+
     def chart(self, account: ScopeAccount) -> SpentChart:
         """The reading of the scope, with both bounds, at up to MOST_POINTS entries."""
         history = self._of[account.scope]
@@ -157,6 +169,16 @@ class Histories:
             refused=tuple(item for item in _thinned(history.refused)),
             last=max(self.size - 1, 1),
         )
+
+
+def _opening(entry: Entry) -> Origin:
+    return Origin(
+        status="declared",
+        by="whoever opened the scope",
+        when=entry.time or "",
+        signature="the ledger's own key",
+        entry=entry.index,
+    )
 
 
 def _by_scope(levels: tuple[LevelCharge, ...]) -> Mapping[str, Coordinates]:
@@ -196,7 +218,7 @@ class _LowerBounds:
 # ---- the section ----------------------------------------------------------------------------------------------------
 
 
-def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Section:
+def spending(account: ScopeAccount, histories: Histories, engine: Engine, prefix: str) -> Section:
     """The section on what was spent."""
     return Section(
         id=f"{prefix}/spent",
@@ -204,7 +226,7 @@ def spending(account: ScopeAccount, histories: Histories, prefix: str) -> Sectio
         blocks=(
             *contradicted(account, prefix),
             Prose(id=f"{prefix}/spent_is_no_guarantee", lines=NO_GUARANTEE, tone="note"),
-            Items(items=_reading_items(account, prefix)),
+            Items(items=(*_reading_items(account, prefix), *_other_readings(account, engine, prefix))),
             _picture(account, histories, prefix),
             _accounts(account, prefix),
         ),
@@ -229,9 +251,14 @@ def upper(account: ScopeAccount) -> Decimal:
 def _reading_items(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
     delta = words.at_most(account.delta)
     most, lower = upper(account), decimals.round_down(account.spent.lower)
-    at_most = f"no bound at δ = {delta}" if most.is_infinite() else f"ε ≤ {words.at_most(most)}, δ = {delta}"
     return (
-        Item(id=f"{prefix}/spent_upper", label="Spent at most", text=at_most, value=most),
+        Item(
+            id=f"{prefix}/spent_upper",
+            label="Spent at most",
+            text=f"{_told(most, delta)} (the answer on the first page: what came back is taken off, and parameters may "
+            "have been chosen as the runs went along)",
+            value=most,
+        ),
         Item(
             id=f"{prefix}/spent_lower",
             label="Spent at least",
@@ -239,6 +266,41 @@ def _reading_items(account: ScopeAccount, prefix: str) -> tuple[Item, ...]:
             value=lower,
         ),
     )
+
+
+def _other_readings(account: ScopeAccount, engine: Engine, prefix: str) -> tuple[Item, ...]:
+    """What the same runs come to if nothing had come back, and if all had been fixed beforehand."""
+    if account.contradiction is not None:
+        return ()
+    delta = words.at_most(account.delta)
+    ran = [one for one in account.admissions if one.status != "aborted"]
+    sums = filters.opening(account.filter)
+    for one in ran:
+        sums = filters.with_charge(account.filter, sums, one.reserved)
+    cap = filters.reading(account.filter, sums, account.delta)
+    at_cap = Item(
+        id=f"{prefix}/spent_cap",
+        label="At the caps",
+        text=f"{_told(cap, delta)} (what the same runs come to if nothing had come back to any of them)",
+        value=cap,
+    )
+    id_, label = f"{prefix}/spent_planned", "As one plan"
+    counted = Counter(planned(one.parts) for one in ran)
+    if not ran:
+        return (at_cap,)
+    if len(counted) > MOST_PLANNED:
+        return at_cap, unknown(id_, label, f"not computed for more than {MOST_PLANNED} kinds of runs")
+    tree = Sequence(tuple(Repeated(part, times=times) for part, times in counted.items()))
+    found = engine.epsilon(tree, account.relation, account.delta)
+    if found is None:
+        return at_cap, unknown(id_, label, "no theorem gives one for these runs together")
+    upper = min(decimals.round_up(found.upper), cap)  # what holds of adaptive choices holds of a plan
+    why = "what they would come to had every parameter been fixed before the first run; adaptive choices cost the rest"
+    return at_cap, Item(id=id_, label=label, text=f"{_told(upper, delta)} ({why})", value=upper)
+
+
+def _told(most: Decimal, delta: str) -> str:
+    return f"no bound at δ = {delta}" if most.is_infinite() else f"ε ≤ {words.at_most(most)}, δ = {delta}"
 
 
 def _picture(account: ScopeAccount, histories: Histories, prefix: str) -> Picture:
@@ -261,7 +323,7 @@ def _accounts(account: ScopeAccount, prefix: str) -> Table:
         held, left = account.held_by_account[name], account.left_by_account[name]
         rows.append(
             (
-                Cell(words.account(name), name),
+                Cell(words.account(name), name, note=words.account_means(name)),
                 Cell(_up(spent), spent),
                 Cell(_up(held), held),
                 Cell(words.at_least(decimals.parse(left)), left),

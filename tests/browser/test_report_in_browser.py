@@ -15,7 +15,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from report_records import report_on_hostile, report_on_sample
+from dpledger.reports import report
+from report_records import crowded, report_on_hostile, report_on_sample
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = [
@@ -64,12 +65,20 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "sample": report_on_sample().save(folder / "sample.html"),
         "hostile": report_on_hostile().save(folder / "hostile.html"),
+        "first page": report_on_sample().summary().save(folder / "first_page.html"),
+        "hostile first page": report_on_hostile().summary().save(folder / "hostile_first_page.html"),
+        "crowded first page": report(crowded().verified()).summary().save(folder / "crowded.html"),
     }
 
 
 def opened(browser: Browser, path: Path, size: tuple[int, int], scheme: Any = "light") -> Visit:
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     return Visit(context.new_page(), path)
+
+
+def unfold(visit: Visit) -> None:
+    """Open every annex."""
+    visit.measure("document.querySelectorAll('details').forEach(one => { one.open = true })")
 
 
 def keep_picture(visit: Visit, name: str) -> None:
@@ -85,6 +94,7 @@ def keep_picture(visit: Visit, name: str) -> None:
         ("sample", DESKTOP, "dark"),
         ("sample", PHONE, "light"),
         ("hostile", PHONE, "light"),
+        ("first page", PHONE, "dark"),
     ],
 )
 def test_it_opens_quietly_fits_and_is_accessible(
@@ -94,6 +104,7 @@ def test_it_opens_quietly_fits_and_is_accessible(
     keep_picture(visit, f"{name}-{size[0]}-{scheme}")
     assert visit.requests == [visit.url]
     assert visit.complaints == []
+    unfold(visit)
     wide, shown = visit.measure("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     assert wide <= shown, "the page itself scrolls sideways"
     found = Axe().run(visit.page)
@@ -103,6 +114,7 @@ def test_it_opens_quietly_fits_and_is_accessible(
 
 def test_no_table_needs_scrolling_sideways_on_a_desktop(browser: Browser, reports: dict[str, Path]) -> None:
     visit = opened(browser, reports["sample"], DESKTOP)
+    unfold(visit)
     script = "one => one.filter(({scrollWidth, clientWidth}) => scrollWidth > clientWidth).map(({id}) => id)"
     assert visit.page.eval_on_selector_all(".scroll", "found => found.length") > 5
     assert visit.page.eval_on_selector_all(".scroll", script) == []
@@ -119,6 +131,7 @@ def test_the_check_for_accessibility_sees_what_is_wrong(browser: Browser, tmp_pa
 
 def test_no_text_is_too_small_on_a_phone(browser: Browser, reports: dict[str, Path]) -> None:
     visit = opened(browser, reports["sample"], PHONE)
+    unfold(visit)
     smallest = visit.measure(
         "Math.min(...[...document.querySelectorAll('.chart text')]"
         ".map(one => one.getBoundingClientRect().height).filter(height => height > 0))"
@@ -149,14 +162,64 @@ def test_every_link_leads_to_something_on_the_page(browser: Browser, reports: di
     visit.page.context.close()
 
 
-def test_it_prints_black_on_white_without_the_contents(browser: Browser, reports: dict[str, Path]) -> None:
+def test_annexes_are_folded_on_a_screen_and_a_link_opens_its_annex(browser: Browser, reports: dict[str, Path]) -> None:
+    visit = opened(browser, reports["sample"], DESKTOP)
+    folded = visit.measure("[...document.querySelectorAll('details')].map(one => one.open)")
+    assert len(folded) > 5
+    assert not any(folded)
+    visit.page.get_by_role("link", name="each audit").click()
+    assert visit.measure("[...document.querySelectorAll('details')].filter(one => one.open).length") == 1
+    assert visit.page.get_by_text("Claims of what ran here").first.is_visible()
+    visit.page.context.close()
+
+
+def test_it_prints_black_on_white_with_every_annex_open(browser: Browser, reports: dict[str, Path]) -> None:
     visit = opened(browser, reports["sample"], DESKTOP, "dark")
+    hidden = "[...document.querySelectorAll('dd.text')].filter(one => !one.checkVisibility()).length"
+    assert visit.measure(hidden) > 50
     visit.page.emulate_media(media="print")
-    ink, paper, contents = visit.measure(
-        "[getComputedStyle(document.body).color, getComputedStyle(document.documentElement).backgroundColor,"
-        " getComputedStyle(document.querySelector('nav')).display]"
+    ink, paper = visit.measure(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.documentElement).backgroundColor]"
     )
-    assert (ink, paper, contents) == ("rgb(0, 0, 0)", "rgb(255, 255, 255)", "none")
-    pages = visit.page.pdf(format="A4")
-    assert len(re.findall(rb"/Type\s*/Page\b", pages)) > 3
+    assert (ink, paper) == ("rgb(0, 0, 0)", "rgb(255, 255, 255)")
+    assert visit.measure(hidden) == 0
+    assert pages(visit) > 5
+    visit.page.context.close()
+
+
+def pages(visit: Visit) -> int:
+    """How many sheets of A4 the page prints on."""
+    return len(re.findall(rb"/Type\s*/Page\b", visit.page.pdf(prefer_css_page_size=True)))
+
+
+@pytest.mark.parametrize("name", ["first page", "hostile first page", "crowded first page"])
+def test_the_first_page_prints_on_one_sheet(browser: Browser, reports: dict[str, Path], name: str) -> None:
+    visit = opened(browser, reports[name], DESKTOP)
+    assert pages(visit) == 1
+    visit.page.context.close()
+
+
+def test_a_print_breaks_no_word(browser: Browser, reports: dict[str, Path]) -> None:
+    """Within tables each word of up to twenty letters stays on one line."""
+    visit = opened(browser, reports["sample"], (703, 1000))  # the width of A4 within its margins, in CSS pixels
+    visit.page.emulate_media(media="print")
+    broken = visit.measure(
+        """(() => {
+          const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+          const broken = [];
+          while (walker.nextNode()) {
+            const node = walker.currentNode;
+            for (const word of node.data.matchAll(/[A-Za-zä-ü]{2,20}/g)) {
+              const range = document.createRange();
+              range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+              if (new Set([...range.getClientRects()].map(one => Math.round(one.top))).size > 1
+                  && node.parentElement.closest('table')) broken.push(word[0]);
+            }
+          }
+          return broken;
+        })()"""
+    )
+    assert broken == []
+    wide, shown = visit.measure("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert wide <= shown
     visit.page.context.close()

@@ -267,6 +267,48 @@ def test_what_is_no_whole_ledger_is_bad_input(
     assert "target.ledger" in done.stderr
 
 
+# ---- declare, report ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_declared_once_and_the_report_knows_it(run: Run, ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "said.yaml").write_text("by: A\nledger: {region: Europe}\nscopes: {patients: {population_size: 398}}\n")
+    first = run("declare", str(ledger), "said.yaml", "--json")
+    assert first.exit_code == 0
+    answer = json.loads(first.stdout)
+    assert len(answer["declared"]) == 2
+    assert not {"region", "population_size"} & set(answer["missing"])
+    again = run("declare", str(ledger), "said.yaml")
+    assert again.exit_code == 0
+    assert "nothing new" in again.stdout
+    assert run("report", str(ledger), "-o", "report.md").exit_code == 0
+    assert "Europe" in (tmp_path / "report.md").read_text()
+
+
+def test_a_file_that_cannot_be_declared_is_bad_input_and_changes_nothing(
+    run: Run, ledger: Path, tmp_path: Path
+) -> None:
+    before = ledger.read_bytes()
+    (tmp_path / "said.yaml").write_text("by: A\nledger: {regoin: Europe}\n")
+    done = run("declare", str(ledger), "said.yaml")
+    assert done.exit_code == 2
+    assert "said.yaml" in done.stderr
+    assert ledger.read_bytes() == before
+
+
+def test_the_first_page_is_written_alone(run: Run, ledger: Path, tmp_path: Path) -> None:
+    done = run("report", str(ledger), "--summary", "-o", "page.html", "-o", "page.md", "-o", "page.json")
+    assert done.exit_code == 0
+    page = json.loads((tmp_path / "page.json").read_text())
+    assert (len(page["answers"]), page["sections"]) == (8, [])
+    assert page["of"] in (tmp_path / "page.html").read_text()
+    assert run("report", str(ledger), "--summary", "-o", "entry.yaml").exit_code == 2
+
+
+def test_a_registrys_entry_is_written(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("report", str(ledger), "-o", "entry.yaml").exit_code == 0
+    assert 'status: "Draft"' in (tmp_path / "entry.yaml").read_text()
+
+
 # ---- audit ----------------------------------------------------------------------------------------------------------
 
 

@@ -159,8 +159,10 @@ def test_transcripts_follow_their_law_and_no_other(comparison: Comparison, relat
     assert math.fsum(true.values()) == pytest.approx(1, abs=1e-9)
     found = drawn(learner, OURS, DRAWS)
     assert set(found) <= set(true)
-    assert events_p_value(found, DRAWS, true) > SIGNIFICANCE
-    assert events_p_value(found, DRAWS, twice) < SIGNIFICANCE
+    counts = {place: found[path] for place, path in enumerate(true)}
+    here, there = (dict(enumerate(law[path] for path in true)) for law in (true, twice))
+    assert events_p_value(counts, DRAWS, here) > SIGNIFICANCE
+    assert events_p_value(counts, DRAWS, there) < SIGNIFICANCE
 
 
 # ---- privacy --------------------------------------------------------------------------------------------------------

@@ -108,11 +108,13 @@ def test_trade_off_curves_fall_are_convex_and_the_budget_is_the_lowest() -> None
 @pytest.mark.parametrize(("lower", "verdict", "refuted"), [("0.4", "not_refuted", False), ("0.9", "violation", True)])
 def test_an_audit_is_drawn_on_the_side_that_its_verdict_says(lower: str, verdict: str, refuted: bool) -> None:
     record = Record()
+    record.scope("patients", PureDP(1))
+    record.release("patients", Laplace(sensitivity=1, epsilon="0.5"))
     record.add(audit("laplace", PureDP("0.5"), lower, verdict))  # type: ignore[arg-type]
     model = build(record.verified())
     (claims,) = charts(model, ClaimChart)
     assert [(row.claim, row.lower) for row in claims.rows] == [(Decimal("0.5"), Decimal(lower))]
-    (curves,) = charts(model, CurveChart)
+    (curves,) = (one for one in charts(model, CurveChart) if any(curve.role == "audit" for curve in one.curves))
     claimed, audited = ({p.alpha: p.beta for p in curve.points}[Decimal("0.3")] for curve in curves.curves)
     assert (audited < claimed) is refuted
     (picture,) = (one for one in pictures(model) if one.chart == curves)

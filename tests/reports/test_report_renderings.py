@@ -14,14 +14,14 @@ from markdown_it import MarkdownIt
 from dpledger.ledger.signed import wire
 from dpledger.reports import Report
 from dpledger.reports.markdown import escaped
-from dpledger.reports.model import Items, Picture, Prose, Section, Table, blocks, visible
+from dpledger.reports.model import Items, Picture, Prose, Section, Table, blocks, pictures, visible
 from report_records import HOSTILE, report_on_hostile, report_on_sample
 
 INERT_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "a", "div", "header", "p", "h1", "h2", "h3", "bdi", "span"),
     *("ul", "li", "ol", "nav", "main", "section", "dl", "dt", "dd", "small", "strong", "table", "caption", "thead"),
     *("tbody", "tr", "th", "td", "figure", "figcaption", "footer", "svg", "rect", "path", "line", "text", "tspan"),
-    *("desc", "defs", "pattern", "polygon", "circle"),
+    *("desc", "defs", "pattern", "polygon", "circle", "details", "summary", "wbr"),
 }
 ACTIVE_TOKENS = {"link_open", "image", "html_inline", "html_block", "s_open", "em_open", "fence", "code_block"}
 
@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in {"meta", "rect", "path", "line", "circle", "polygon"}:
+        if tag not in {"meta", "rect", "path", "line", "circle", "polygon", "wbr"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -65,12 +65,14 @@ def texts(made: Report) -> Iterator[str]:
     """Every text that the model says, in reading order."""
     model = made.model
     yield model.subtitle
-    for fact in model.facts:
-        yield from (fact.label, fact.text, fact.note)
+    for answer in model.answers:
+        yield from (answer.question, answer.text, *answer.lines, *(link.label for link in answer.links))
+        if answer.picture is not None:
+            yield from (answer.picture.title, answer.picture.description)
 
     def headings(sections: tuple[Section, ...]) -> Iterator[str]:
         for section in sections:
-            yield section.heading
+            yield from (section.heading, section.about)
             yield from headings(section.sections)
 
     yield from headings(model.sections)
@@ -110,7 +112,7 @@ def test_markdown_says_everything(made: Report) -> None:
 
 def test_json_says_everything_in_the_byte_profile(made: Report) -> None:
     parsed = wire.parse(made.json().encode())
-    assert parsed["schema"] == "dpledger.report.v1"
+    assert parsed["schema"] == "dpledger.report.v2"
     found = _strings(parsed)
     assert [text for text in texts(made) if text and text not in found] == []
 
@@ -176,8 +178,7 @@ def test_every_picture_has_a_title_and_a_description(made: Report) -> None:
     elements = Page(made.html()).elements
     ids = {attributes.get("id") for _, attributes in elements}
     drawings = [attributes for tag, attributes in elements if tag == "svg" and attributes.get("role") == "img"]
-    pictures = [block for block in blocks(made.model.sections) if isinstance(block, Picture)]
-    assert len(drawings) == len(pictures) > 0
+    assert len(drawings) == len(list(pictures(made.model))) > 1
     assert all({one["aria-labelledby"], one["aria-describedby"]} <= ids for one in drawings)
 
 

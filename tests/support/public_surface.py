@@ -678,6 +678,7 @@ DOORS: dict[str, Door] = {
         {"name": "scope", "parents": "parents|scope", "budget": "budget|orders"},
     ),
     "Ledger.declare": Door(of(kept, "declare"), {"item": "accuracy", "text": "words", "by": "me"}, longest=900),
+    "Ledger.declare_file": Door(of(kept, "declare_file"), {"path": "nowhere.yaml"}, {"path": "declarations|path"}),
     "Ledger.end": Door(of(kept, "end"), {"reason": "done"}),
     "Ledger.entries": Door(lambda **given: list(kept().entries(**given)), {"stop": 1}),
     "Ledger.entry": Door(of(kept, "entry"), {"index": 0}),

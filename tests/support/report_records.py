@@ -44,7 +44,17 @@ from dpledger.mechanisms.training.dp_sgd import DPSGD
 from dpledger.relations import Relation, Unit
 from dpledger.reports import Report, report
 
-__all__ = ["HOSTILE", "Record", "audit", "hostile", "long", "report_on_hostile", "report_on_sample", "sample"]
+__all__ = [
+    "HOSTILE",
+    "Record",
+    "audit",
+    "crowded",
+    "hostile",
+    "long",
+    "report_on_hostile",
+    "report_on_sample",
+    "sample",
+]
 
 LEDGER = "clinic-" + "5a" * 16
 KEY = SigningKey.from_seed(LEDGER, bytes(range(32))).public
@@ -284,6 +294,27 @@ def hostile() -> Record:
     lost = record.ask("patients", Laplace(sensitivity=1, epsilon="0.1", justification=HOSTILE))
     record.lose("patients", lost, HOSTILE)
     record.add(audit("laplace", PureDP(1), "0.5", "not_refuted", event=HOSTILE))
+    return record
+
+
+def crowded() -> Record:
+    """As much as a first page can be asked to hold: many scopes and units, long words, refusals, gaps, every audit."""
+    record = Record()
+    long = "every visit to one of the nineteen outpatient clinics of the region between 2019 and 2026, " * 3
+    record.declare("product_name", long, long)
+    record.declare("people", long, long)
+    record.declare("trust_model", f"central: {long}", long)
+    for number in range(25):
+        name, unit = f"scope-with-a-long-name-{number:02d}", Unit(f"person-of-kind-{number}", 12)
+        record.scope(name, ApproxDP(1 + number, "1e-6"), unit=unit, dataset=f"{number} {long}")
+        record.ask(name, Laplace(sensitivity=12, epsilon="0.5", justification="one a row"))
+        record.ask(name, Laplace(sensitivity=12, epsilon=100, justification="one a row"))
+    record.scope("unnamed-one", PureDP(1))
+    record.scope("unnamed-two", PureDP(1))
+    for number in range(8):
+        record.release("unnamed-one", Laplace(sensitivity=1, epsilon="0.01"))
+        record.add(audit(f"a_mechanism_with_a_long_name_{number}", PureDP(1), "2", "violation"))
+    record.add(audit("laplace", PureDP(1), "2", "violation"))
     return record
 
 

@@ -35,14 +35,14 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
-from dpledger.mechanisms.learning.samples import LabeledSample, check_labelled, labeled_sample
+from dpledger.mechanisms.learning.samples import LabeledSample, check_labels, labeled_sample
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import rows_of, tally
+from dpledger.mechanisms.numeric.rows import check_rows, rows_of, tally
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
@@ -52,7 +52,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["StatisticalQueryOracle"]
 
-MOST_BLOCKS = 1000  # leaves of an entry
+MOST_BLOCKS = {"real": 1000, "whole": 500}  # leaves that an entry has room for
 _ONE = Decimal(1)
 _MOVED = "each value is clipped by itself, and a unit has at most so many records"
 _ASSUMES = "a query comes to one number a row, each of them a function of that row, its label and public values alone"
@@ -97,8 +97,8 @@ class StatisticalQueryOracle:
     kind: Literal["statistical_queries"] = tag(default="statistical_queries")
 
     def __post_init__(self) -> None:
-        if self.mode == "split" and self.queries > MOST_BLOCKS:
-            raise ParameterError("queries", self.queries, f"at most {MOST_BLOCKS} in mode split")
+        if self.mode == "split" and self.queries > (most := MOST_BLOCKS[self.values]):
+            raise ParameterError("queries", self.queries, f"at most {most} {self.values} ones in mode split")
         if self.mode == "split" and self.n is not None and self.n < self.queries:
             raise ParameterError("n", self.n, f"a record for each of the {self.queries} blocks")
         if self.chains is not None and self.mode != "uniform":
@@ -194,7 +194,8 @@ class StatisticalQueryOracle:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block."""
         sample = labeled_sample(data)
-        check_labelled(sample)
+        check_rows(sample.x)
+        check_labels(sample, tally(sample.x))
         Units.of((sample.x, sample.y))
         if self.n is not None and tally(sample.y) != self.n:
             raise ParameterError("data", "another number of records", f"{self.n} records, which is public")
@@ -252,8 +253,8 @@ class StatisticalQueryOracle:
 
     @property
     def _relation(self) -> Relation:
-        """Where none is fixed yet, add_remove is meant."""
-        return self.relation or Relation.ADD_REMOVE
+        """Where none is fixed yet, add_remove is meant; with a public number of records, replace_one."""
+        return self.relation or (Relation.ADD_REMOVE if self.n is None else Relation.REPLACE_ONE)
 
     @property
     def _share(self) -> Decimal:

@@ -35,6 +35,7 @@ app.command("verify")(ledgers.verify)
 app.command("export")(ledgers.export)
 app.command("backup")(ledgers.backup)
 app.command("audit")(auditing.audit)
+app.command("declare")(reporting.declare)
 app.command("report")(reporting.report)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import shutil
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,20 +37,6 @@ LEARNING_RATE = 2.0
 RATE, STEPS, NOISE, BATCH = "0.15", 99, 4, 60  # of the training run; 60: the expected batch, a declared number
 MANY = 310  # patients: the threshold of the stream of queries
 TRIALS = 200_000  # runs on each side of an audit
-DECLARED = (
-    ("product_name", "Breast cancer classifier and three statistics (a demonstration)"),
-    ("controller_and_contact", "Nobody: there is no clinic; the data ship with scikit-learn"),
-    ("intended_use", "To show what dpledger records"),
-    ("not_intended_for", "Any decision about a patient"),
-    ("kind_of_product", "One classifier, three statistics, one stream of threshold queries"),
-    ("people", "Patients of whom a breast mass was examined"),
-    ("data_categories", "Thirty measurements of cell nuclei, and the diagnosis"),
-    ("data_growth", "Static"),
-    ("parameters_chosen_without_data", "Yes: ranges, bins and hyper-parameters are constants of the demo's source"),
-    ("sampler", "The mechanism's own: each patient in each batch independently, from the ledger's entropy"),
-    ("non_dp_releases", "The accuracy of the model without privacy is printed on the terminal, for comparison"),
-    ("post_processing", "The released weights are averaged over the steps"),
-)
 
 
 class Walk:
@@ -101,12 +88,14 @@ class Walk:
             budget=BUDGET,
             dataset="scikit-learn breast cancer, the private part",
         )
-        for item, text in DECLARED:
-            self.book.declare(item, text, by="the author of the demo")
+        declarations = self.out / "declarations.yaml"
+        declarations.write_bytes(files("dpledger.cli").joinpath("demo_declarations.yaml").read_bytes())
+        declared = self.book.declare_file(declarations)
         self.voice.say(f"   ledger {self.book.id}")
         self.voice.say(
             f"   {len(self.private.raw)} patients; budget epsilon 3, delta 1e-6 per patient, add or remove one"
         )
+        self.voice.say(f"   {len(declared)} items declared, from {declarations}")
         self.result["ledger"] = self.book.id
         self._gain()
 
@@ -199,7 +188,15 @@ class Walk:
 
     def _stream(self) -> None:
         self._title("4. A stream of threshold queries; only answers above the threshold are paid for")
-        queries = dpl.SparseVector(epsilon="0.6", cutoff=3, threshold=MANY, charged="above", max_queries=len(WORST))
+        queries = dpl.SparseVector(
+            epsilon="0.6",
+            cutoff=3,
+            threshold=MANY,
+            charged="above",
+            max_queries=len(WORST),
+            sensitivity=1,
+            justification="each query counts patients: one moves it by at most 1",
+        )
         above = []
         with self.scope.open(queries, self.private.features, key="stream") as answers:
             for column in WORST:

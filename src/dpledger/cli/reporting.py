@@ -1,4 +1,4 @@
-"""`dpledger report`: the compliance report of a ledger or a bundle."""
+"""`dpledger declare, report`: what people say of a ledger, and the report of what it shows and what it does not."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ import typer
 
 from dpledger.cli.speaking import AsJson, speaking
 
-__all__ = ["report"]
+__all__ = ["declare", "report"]
 
 
 def report(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
     output: Annotated[
-        list[Path], typer.Option("--output", "-o", help="Where to write: .html, .json or .md; may be given again.")
+        list[Path],
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to write: .html, .json, .md, or .yaml for a registry's entry; may be repeated.",
+        ),
     ],
     key: Annotated[
         str | None, typer.Option(help="The public key you trust (default: the file beside the ledger, named .pub).")
     ] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
@@ -34,8 +40,28 @@ def report(
             trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
             with bar("verifying", checkpoint.verify(record.head, trusted).size) as advance:
                 verified = verification.verify(record.leaves, record.head, trusted, advance=advance)
-        made = reported(verified)
+        made = reported(verified).summary() if summary else reported(verified)
         for path in output:
             made.save(path)
             voice.say(f"wrote {path}")
         voice.give({"reports": [str(path) for path in output], "ledger": verified.head.origin})
+
+
+def declare(
+    ledger: Annotated[Path, typer.Argument(help="A ledger file; its signing key lies beside it.")],
+    file: Annotated[Path, typer.Argument(help="Declarations in YAML; examples/declarations.yaml is one to copy.")],
+    as_json: AsJson = False,
+) -> None:
+    """Declare what a file says: what no ledger can measure, and a report asks for."""
+    with speaking(as_json) as voice:
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.reports.sections.declared import Declarations
+
+        with Ledger.open(ledger) as book:
+            entries = book.declare_file(file)
+            missing = Declarations(book.entries()).missing
+        voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
+        voice.say(
+            f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
+        )
+        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing)})

@@ -1,0 +1,186 @@
+"""Whether the record is whole, what audits found of what ran here, why a request was refused last, what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.ledger.entries.bodies import Audited, Refused
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.verifying.verification import Verified
+from dpledger.reports import words
+from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
+from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran
+from dpledger.reports.sections.declared import ITEMS, Declarations, label
+
+__all__ = ["audited", "gaps", "last_refusal", "record"]
+
+MOST = 4  # gaps that are named; the others are counted
+ANNEX_OF_RECORD = (Link("what was verified, and how to repeat it", "verified"),)
+
+
+# ---- the record -----------------------------------------------------------------------------------------------------
+
+
+def record(verified: Verified) -> Answer:
+    """What was verified: by which key, since when, and what a witness has seen of it."""
+    size, seen = verified.head.size, verified.witnessed
+    key = f"key {verified.key.key_id_hex}"
+    full = verified.mode == "full"
+    checked = (
+        f"Every signature, transition and price was checked against {key}."
+        if full
+        else f"Quick: the bytes are those that {key} signed. What they say was not checked."
+    )
+    return Answer(
+        id="first_page/record",
+        question="Is the record whole?",
+        text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
+        lines=(checked, *_since(verified.entries), _seen(size, seen)),
+        status="measured" if full else "unknown",
+        links=ANNEX_OF_RECORD,
+    )
+
+
+def _since(entries: Sequence[Entry]) -> tuple[str, ...]:
+    times = [entry.time for entry in entries if entry.time]
+    return (f"From {times[0]} to {times[-1]}, by the operator's clock.",) if times else ()
+
+
+def _seen(size: int, seen: int) -> str:
+    if not seen:
+        return "No witness has seen it: whoever holds the key could still cut or rewrite all of it unseen."
+    rest = size - seen
+    after = f"; {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten unseen" if rest else ""
+    return f"A witness has seen it up to entry {seen - 1:,}{after}."
+
+
+# ---- audits ---------------------------------------------------------------------------------------------------------
+
+
+def audited(entries: Sequence[Entry]) -> Answer:
+    """The verdicts on kinds of mechanisms that ran in this ledger; those on others are counted apart."""
+    ran = kinds_that_ran(entries)
+    audits = [entry.body for entry in entries if isinstance(entry.body, Audited)]
+    here = [audit for audit in audits if audit.mechanism.kind in ran]
+    refuted = sorted({words.tag(audit.mechanism.kind) for audit in here if audit.verdict == "violation"})
+    tested = {audit.mechanism.kind for audit in here}
+    missing = sorted(words.tag(kind) for kind in ran - tested)
+    elsewhere = len(audits) - len(here)
+    exactly = mechanisms_that_ran(entries)
+    pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
+    same = {kind for kind, _ in pairs & exactly}
+    other = sorted(words.tag(kind) for kind in tested - same)
+    lines = []
+    if other:
+        lines.append(f"With other parameters than ran here: {_listed(other)}.")
+    if missing:
+        lines.append(f"Never audited: {_listed(missing)}.")
+    if elsewhere:
+        lines.append(f"{words.count(elsewhere, 'audit')} of mechanisms that never ran here: kept apart, in the annex.")
+    if here:
+        lines.append("Not refuted is not proved.")
+    return Answer(
+        id="first_page/audits",
+        question="What did audits find of what ran here?",
+        text=_verdict(ran, tested, refuted),
+        lines=tuple(lines),
+        status="unknown" if ran and not here else "measured",
+        tone="warning" if refuted else "plain",
+        links=(Link("each audit", "audits"),),
+    )
+
+
+def _verdict(ran: frozenset[str], tested: set[str], refuted: list[str]) -> str:
+    if not ran:
+        return "nothing ran"
+    if refuted:
+        return f"refuted: {_listed(refuted)}"
+    if not tested:
+        return "no audit"
+    return f"{len(tested):,} of {words.count(len(ran), 'kind')} tested, none refuted"
+
+
+def _listed(found: Sequence[str]) -> str:
+    more = len(found) - MOST
+    return ", ".join(found[:MOST]) + (f" and {more:,} more" if more > 0 else "")
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+def last_refusal(entries: Sequence[Entry]) -> Answer:
+    """The last request that a budget did not admit, and in one line why."""
+    id_, question = "first_page/refusal", "What was refused last, and why?"
+    refused = [(entry.index, entry.body) for entry in entries if isinstance(entry.body, Refused)]
+    if not refused:
+        return Answer(id=id_, question=question, text="nothing", lines=("no request was refused",))
+    index, last = refused[-1]
+    others = f"{words.count(len(refused), 'refusal')} in all; none read data or spent anything."
+    return Answer(
+        id=id_,
+        question=question,
+        text=words.tag(last.mechanism.kind),
+        lines=(f"Entry {index}, scope {last.level}: {_reason(last)}.", others),
+        links=(Link("all refusals", f"scope:{last.level}/stopped"),),
+    )
+
+
+def _reason(body: Refused) -> str:
+    """The account that came nearest to admitting it: what was asked of it, and what was left."""
+    beyond = [(_excess(body.asked[name], left), name) for name, left in body.left.items() if name in body.asked]
+    found = [(excess, name) for excess, name in beyond if excess is not None]
+    if not found:
+        return "no account has a price for it"
+    _, name = min(found, key=lambda pair: (pair[0], pair[1]))
+    asked, left = words.at_most(body.asked[name]), words.at_least(body.left[name])
+    return f"it asked for {asked} where {left} was left ({words.account(name)})"
+
+
+def _excess(asked: Decimal, left: Decimal) -> Fraction | None:
+    """How much more was asked than was left, as a share of what was asked; None where there is no price, or it fits."""
+    if asked.is_infinite() or asked <= left:
+        return None
+    return (Fraction(asked) - Fraction(left)) / Fraction(asked)
+
+
+# ---- what nobody has said -------------------------------------------------------------------------------------------
+
+
+def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
+    """What is not known: items that nobody declared, and what the record cannot show, counted and linked."""
+    missing = declarations.missing
+    places = tuple(_unknown(sections))
+    lines = [
+        f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare"
+        if missing
+        else f"All {len(ITEMS)} items that people must declare are declared.",
+        f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say"
+        if places
+        else "Nothing else is marked unknown.",
+    ]
+    shown = {place.label: place for place in reversed(places)}
+    links = [*(Link(label(item), f"declared/{item}") for item in missing[:MOST]), *list(shown.values())[::-1][:MOST]]
+    return Answer(
+        id="first_page/gaps",
+        question="What is not known?",
+        text=words.count(len(missing) + len(places), "gap") if missing or places else "no gap was found",
+        lines=(*lines, "What no record can show stands in the last annex."),
+        status="unknown" if missing or places else "measured",
+        links=tuple(links),
+    )
+
+
+def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
+    """Every place of the annexes that says unknown, but for the items that people must declare."""
+    for block in blocks(sections):
+        if isinstance(block, Items):
+            for item in block.items:
+                if item.origin.status == "unknown" and not item.id.startswith("declared/"):
+                    yield Link(item.label, item.id)
+        elif isinstance(block, Table):
+            for row in block.rows:
+                for column, cell in zip(block.columns, row, strict=True):
+                    if cell.status == "unknown":
+                        yield Link(f"{column.heading}: {row[0].text}", block.id)

@@ -1,0 +1,211 @@
+"""Whom the record protects, what is promised to them, how much of it is used, and what that means for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger import decimals
+from dpledger.ledger.accounts.people import SamePeople
+from dpledger.ledger.accounts.recomposition import ScopeAccount, attested
+from dpledger.ledger.rules.standing import ScopeState
+from dpledger.reports import explain, words
+from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
+from dpledger.reports.promises import Promise
+from dpledger.reports.sections.declared import Declarations, trust_model
+from dpledger.reports.sections.promise import bounds_of
+from dpledger.reports.sections.spending import upper
+
+__all__ = ["meaning", "promised", "protected", "share", "used"]
+
+MOST = 2  # units, datasets and promises in one answer, beside the first promise
+LONG = 90  # characters of a text that somebody typed
+HALF = Decimal("0.5")
+
+
+# ---- who ------------------------------------------------------------------------------------------------------------
+
+
+def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answer:
+    """Which unit, in which data: what was typed when a scope was opened, and what was declared of the people."""
+    id_, question = "first_page/who", "Who is protected?"
+    if not scopes:
+        return Answer(
+            id=id_, question=question, text="unknown", lines=("no scope was opened",), status="unknown", links=SCOPES
+        )
+    units = tuple(dict.fromkeys(f"one {scope.unit.name}" for scope in scopes))
+    texts = tuple(dict.fromkeys(_data(scope) for scope in scopes))
+    people = declarations.of("people")[:1]
+    return Answer(
+        id=id_,
+        question=question,
+        text=_some(units, "unit"),
+        lines=(
+            *texts[:MOST],
+            *_more(len(texts) - MOST, "further dataset"),
+            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 60)})" for one in people),
+            "The words are those of whoever opened the scope.",
+        ),
+        status="declared",
+        links=SCOPES,
+    )
+
+
+def _data(scope: ScopeState) -> str:
+    named = "in data that the scope does not name" if scope.dataset is None else f"in: {visible(scope.dataset, LONG)}"
+    bound = words.count(scope.unit.max_contributions, "row")
+    return f"{named}; at most {bound} of one {scope.unit.name}"
+
+
+# ---- what -----------------------------------------------------------------------------------------------------------
+
+
+def promised(found: Sequence[Promise], people: SamePeople, declarations: Declarations) -> Answer:
+    """The weakest promise, the others below it, and whom one must trust for it."""
+    id_, question = "first_page/promise", "What is promised?"
+    if not found:
+        return Answer(id=id_, question=question, text="unknown", lines=("no scope was opened",), status="unknown")
+    worst, rest = found[0], found[1:]
+    apart = len({name for one in people.apart for name in one.scopes})
+    lines = [f"for everything that {_named(worst)} ever {_releases(worst)} about one {worst.unit}"]
+    lines += [f"{_epsilon(one)} for one {one.unit}: {_named(one)}" for one in rest[:MOST]]
+    lines += _more(len(rest) - MOST, "further promise")
+    if apart:
+        lines.append(f"Whether {words.count(apart, 'scope')} may share people with others is unknown: not added up.")
+    elif any(len(one.scopes) > 1 for one in found):
+        lines.append("Scopes that name the same dataset are added up.")
+    lines.append(_trust(declarations))
+    unknown = worst.epsilon.is_infinite()
+    return Answer(
+        id=id_,
+        question=question,
+        text=_epsilon(worst),
+        lines=tuple(lines),
+        status="unknown" if unknown else "measured",
+        links=(Link("what each scope promises", f"scope:{worst.scopes[0]}/promise"),),
+    )
+
+
+def _epsilon(promise: Promise) -> str:
+    if promise.epsilon.is_infinite():
+        return "no bound holds"
+    return f"ε ≤ {words.at_most(promise.epsilon)}, δ = {words.at_most(promise.delta)}"
+
+
+def _named(promise: Promise) -> str:
+    shown = ", ".join(promise.scopes[:MOST])
+    more = len(promise.scopes) - MOST
+    plural = "s" if len(promise.scopes) > 1 else ""
+    return f"scope{plural} {shown}" + (f" and {more:,} more" if more > 0 else "")
+
+
+def _releases(promise: Promise) -> str:
+    return "releases" if len(promise.scopes) == 1 else "release together"
+
+
+def _trust(declarations: Declarations) -> str:
+    word, by = trust_model(declarations)
+    if not word:
+        return "Trust model: unknown, nobody has said central, local or shuffled."
+    return f"Trust model: {word} (declared by {visible(by, 60)})."
+
+
+# ---- how much -------------------------------------------------------------------------------------------------------
+
+
+def used(accounts: Sequence[ScopeAccount]) -> Answer:
+    """One number: the share of its budget that the fullest scope has used, by the reading of the record."""
+    id_, question = "first_page/used", "How much of it is used?"
+    if not accounts:
+        return Answer(id=id_, question=question, text="nothing", lines=("no scope was opened",))
+    fullest = max(accounts, key=lambda account: (upper(account).is_infinite(), share(account)))
+    part, most = share(fullest), upper(fullest)
+    budget, delta = bounds_of(fullest)
+    links = (Link("other readings, each explained", f"scope:{fullest.scope}/spent"),)
+    if most.is_infinite():
+        why = "statements in the scope contradict each other" if fullest.contradiction else "no bound holds"
+        line = f"in scope {fullest.scope}: {why}"
+        return Answer(
+            id=id_, question=question, text="unknown", lines=(line,), status="unknown", tone="warning", links=links
+        )
+    others = len(accounts) - 1
+    lines = [
+        f"ε ≤ {words.at_most(most)} of {words.at_most(budget)}, at δ = {words.at_most(delta)}, in scope "
+        f"{fullest.scope}" + (f", the fullest of {others + 1:,}" if others else ""),
+        "A reading of the record, after the fact. The promise stays the whole budget.",
+        *_open(accounts),
+        *_attested(accounts),
+    ]
+    return Answer(id=id_, question=question, text=words.percent(part), lines=tuple(lines), share=part, links=links)
+
+
+def share(account: ScopeAccount) -> Decimal:
+    """Which part of its budget the reading of a scope is, rounded up; at most 1."""
+    spent, (budget, _) = upper(account), bounds_of(account)
+    return Decimal(1) if spent >= budget else decimals.round_up(Fraction(spent) / Fraction(budget), digits=3)
+
+
+def _open(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
+    charges = {
+        one.charge for account in accounts for one in account.admissions if one.status in ("reserved", "started")
+    }
+    return (f"{words.count(len(charges), 'run')} not settled: counted at the cap.",) if charges else ()
+
+
+def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
+    """How many of the runs that count rest on somebody's word: because they happened elsewhere, or by their parts."""
+    ran = {one.charge: one for account in accounts for one in account.admissions if one.status != "aborted"}
+    known = {parts: bool(attested(parts)) for parts in {one.parts for one in ran.values()}}
+    elsewhere = [one.attested.by for one in ran.values() if one.attested is not None]
+    stated = sum(one.attested is None and known[one.parts] for one in ran.values())
+    of = f"of {words.count(len(ran), 'run')} attested"
+    by = ", ".join(visible(name, 60) for name in sorted(set(elsewhere))[:MOST])
+    more = len(set(elsewhere)) - MOST
+    lines = []
+    if elsewhere:
+        others = f" and {more:,} more" if more > 0 else ""
+        lines.append(f"{len(elsewhere):,} {of}: ran elsewhere, on the word of {by}{others}.")
+    if stated:
+        lines.append(f"{stated:,} {of}: what it lost is stated, not recomputed.")
+    return tuple(lines)
+
+
+# ---- what it means --------------------------------------------------------------------------------------------------
+
+
+def meaning(found: Sequence[Promise]) -> Answer:
+    """The odds under the weakest promise, in words and one picture."""
+    id_, question = "first_page/meaning", "What does that mean for one person?"
+    if not found or found[0].epsilon.is_infinite():
+        line = "no limit is known on what can be learnt about one person"
+        return Answer(id=id_, question=question, text="unknown", lines=(line,), status="unknown")
+    worst = found[0]
+    odds = explain.worst_case(worst.epsilon, worst.delta)
+    guess, suspicion = explain.sentences(odds, worst.relation, worst.unit, f"everything in {_named(worst)}")[:2]
+    return Answer(
+        id=id_,
+        question=f"What does that mean for one {worst.unit}?",
+        text=f"At most {words.percent(odds.guess)} of guesses are right",
+        lines=(guess, suspicion),
+        picture=Picture(
+            id="first_page/odds",
+            title="Right guesses out of a hundred",
+            description="Whether one is in the data: by luck, and at most after seeing everything.",
+            chart=OddsChart(before=HALF, after=odds.guess),
+        ),
+        links=(Link("the odds in full", f"scope:{worst.scopes[0]}/meaning"),),
+    )
+
+
+SCOPES = (Link("every scope", "scopes"),)
+
+
+def _some(found: Sequence[str], what: str) -> str:
+    shown = ", ".join(found[:MOST])
+    more = len(found) - MOST
+    return shown[:1].upper() + shown[1:] + (f", and {words.count(more, f'more {what}')}" if more > 0 else "")
+
+
+def _more(number: int, what: str) -> tuple[str, ...]:
+    return (f"and {words.count(number, what)}",) if number > 0 else ()

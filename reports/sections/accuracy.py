@@ -1,0 +1,105 @@
+"""How exact each release is: the interval that its noise leaves around the released value.
+
+The mechanism is made again from the public parameters in its entry and asked for its interval. Where it does not come
+out with the parameters that stand there, or has none that is known beforehand, the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Protocol
+
+from dpledger.decimals import Number, round_up
+from dpledger.errors import InputError
+from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
+from dpledger.mechanisms.numeric.gaussian import Gaussian
+from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
+from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.mechanisms.numeric.statistics import Count, Histogram
+from dpledger.mechanisms.protocol import Described
+from dpledger.reports import words
+from dpledger.reports.grouping import Group, grouped, indices
+from dpledger.reports.model import Cell, Column, Table
+from dpledger.reports.sections.runs import OURS
+
+__all__ = ["CONFIDENCE", "accuracy"]
+
+CONFIDENCE = Decimal("0.95")
+
+FIELDS: Mapping[str, tuple[type[Any], tuple[str, ...], str]] = {
+    "count": (Count, ("epsilon", "of", "counted"), "of the count"),
+    "histogram": (Histogram, ("epsilon", "edges", "categories", "others"), "of each count by itself"),
+    "laplace": (Laplace, ("sensitivity", "epsilon", "grid", "bound", "missing", "justification"), "of the number"),
+    "gaussian": (
+        Gaussian,
+        ("sensitivity", "noise_multiplier", "dimension", "grid", "bound", "missing", "justification"),
+        "of each number by itself",
+    ),
+    "geometric": (Geometric, ("sensitivity", "epsilon", "bound", "missing", "justification"), "of the number"),
+    "integer_gaussian": (
+        IntegerGaussian,
+        ("sigma", "sensitivity", "bound", "missing", "justification"),
+        "of the number",
+    ),
+}
+"""By kind: what is made again, from which of its parameters, and of what the interval is."""
+WITH_VALUE = {"clipped_mean": "told with the value: it depends on the noisy number of rows"}
+
+
+class _Sized(Described, Protocol):
+    """A mechanism whose noise has a half-width that is known beforehand."""
+
+    def interval(self, confidence: Number) -> float: ...
+
+
+def accuracy(account: ScopeAccount, prefix: str) -> Table:
+    """The half-width of a 95 % interval of each release, equal ones counted in one row."""
+    found = grouped(
+        (one for one in account.admissions if one.status == "committed"),
+        exact=lambda one: (one.mechanism.kind, repr(one.mechanism.parameters), one.mechanism.library),
+        coarse=lambda one: one.mechanism.kind,
+    )
+    return Table(
+        id=f"{prefix}/accuracy",
+        caption=f"How exact the releases of {account.scope} are, by their noise alone",
+        columns=(Column("Mechanism"), Column("Entries"), Column("95 % interval")),
+        rows=tuple(
+            (
+                Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
+                Cell(indices([member.index for member in group.members]), len(group.members)),
+                _interval(group, account),
+            )
+            for group in found
+        ),
+        empty="Nothing was released.",
+    )
+
+
+def _interval(group: Group[Admission], account: ScopeAccount) -> Cell:
+    kind = group.first.mechanism.kind
+    if not group.alike:
+        return Cell("differs: see the entries")
+    if kind in WITH_VALUE and group.first.mechanism.library.startswith(OURS):
+        return Cell(WITH_VALUE[kind])
+    made = _made(group.first, account)
+    if made is None:
+        return Cell("none is known beforehand", status="unknown", note="see the declared item accuracy")
+    width = round_up(made.interval(CONFIDENCE))
+    of = FIELDS[kind][2]
+    return Cell(f"± {words.at_most(width)}", width, note=f"{of}, in 95 % of runs; clipping and bias are not in it")
+
+
+def _made(one: Admission, account: ScopeAccount) -> _Sized | None:
+    """The mechanism of an entry, made again; None where that does not come out with the parameters in the entry."""
+    note = one.mechanism
+    if note.kind not in FIELDS or not note.library.startswith(OURS):
+        return None
+    make, names, _ = FIELDS[note.kind]
+    try:
+        made: _Sized = make(**{name: note.parameters[name] for name in names if name in note.parameters}).under(
+            account.relation, account.unit
+        )
+        return made if made.parameters() == note.parameters else None
+    except InputError:
+        return None

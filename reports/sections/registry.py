@@ -1,0 +1,267 @@
+"""What an entry in the public registry of deployments would say: its fields, each from the record, from a declaration,
+or missing. Nothing is invented: what is missing is listed with the item that would supply it.
+
+The names of fields and the words that a field takes are those of the registry's schema of July 2026
+(github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import assert_never
+
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
+from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.signed.checkpoint import Checkpoint
+from dpledger.reports import words
+from dpledger.reports.model import Cell, Column, Prose, Section, Table, visible
+from dpledger.reports.promises import Promise
+from dpledger.reports.sections.declared import Declarations, trust_model
+
+__all__ = ["FIELDS", "LISTS", "registry_section"]
+
+FIELDS = "registry/fields"
+"""The id of the table whose rows are the entry."""
+LISTS = ("deployment.basic.data_curators", "deployment.administrative.registry_authors")
+"""Fields that hold a list of texts; an entry of ours holds one."""
+PRODUCTS = (
+    "Summary statistics",
+    "Machine learning model",
+    "Dataset",
+    "Synthetic data",
+    "Interactive API",
+    "SQL queries",
+)
+MODELS = {"central": "Central", "local": "Local", "shuffled": "Shuffle"}
+REQUIRED = "required; "
+SECOND_TIER = frozenset(
+    {
+        *("basic.name", "basic.data_curators", "basic.description", "basic.intended_use", "basic.data_product_type"),
+        *("basic.data_product_region", "basic.publication_date", "administrative.registry_authors"),
+        *("dp_variant.variant_name", "deployment_model.model_name", "deployment_model.release_type"),
+        *("deployment_model.data_source_type", "deployment_model.access_type"),
+    }
+)
+"""What an entry of the second tier has, beside what the record always shows of a promise."""
+
+ABOUT = (
+    "`dpledger report LEDGER -o entry.yaml` writes these fields as an entry with the status Draft. What is missing "
+    "there is left out and listed; an entry without its required fields is not valid yet.",
+)
+
+
+def registry_section(
+    head: Checkpoint, found: Sequence[Promise], accounts: Sequence[ScopeAccount], declarations: Declarations
+) -> Section:
+    """The annex on the registry."""
+    fields = (*_basic(declarations), *_privacy(found, accounts), *_setting(accounts, declarations))
+    rows = (*_head(head, _tier(fields)), *fields)
+    return Section(
+        id="registry",
+        heading="For a public registry of deployments",
+        about="What an entry there would say, and what is missing for one.",
+        blocks=(
+            Prose(id="registry/about", lines=ABOUT, tone="note"),
+            Table(
+                id=FIELDS,
+                caption="Fields of an entry",
+                columns=(Column("Field"), Column("Says")),
+                rows=rows,
+                empty="",
+            ),
+        ),
+    )
+
+
+Row = tuple[Cell, Cell]
+
+
+def _row(field: str, text: str, value: Decimal | str | int | None = None) -> Row:
+    return Cell(field), Cell(text, value, status="measured")
+
+
+# ---- what people declare --------------------------------------------------------------------------------------------
+
+
+def _declared(
+    declarations: Declarations, field: str, item: str, *, required: str = "", taken: Callable[[str], str] = str
+) -> Row:
+    """A field from a declared item. `taken`: the text as the field takes it, empty where it does not."""
+    for one in declarations.of(item)[:1]:
+        text = visible(one.body.text)
+        word = taken(text)
+        if word:
+            return Cell(field), Cell(word, word, status="declared", note=f"declared by {visible(one.body.by, 200)}")
+        why = f"{required}item {item} says “{visible(one.body.text, 60)}”, which the field does not take"
+        return Cell(field), Cell("missing", status="unknown", note=why)
+    return Cell(field), Cell("missing", status="unknown", note=f"{required}declare {item}")
+
+
+def _product(text: str) -> str:
+    return next((word for word in PRODUCTS if word.lower() == text.strip().lower()), "")
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text.strip()).isoformat()
+    except ValueError:
+        return ""
+
+
+def _one_of(patterns: Mapping[str, str]) -> Callable[[str], str]:
+    """The one word of which the pattern is found in a text; empty where none is, or several are."""
+
+    def taken(text: str) -> str:
+        found = [word for word, pattern in patterns.items() if re.search(pattern, text.lower())]
+        return found[0] if len(found) == 1 else ""
+
+    return taken
+
+
+_RELEASES = _one_of({"One release": r"\bone release", "Many releases": r"\bmany releases"})
+_SOURCES = _one_of({"Static": r"\bstatic", "Dynamic": r"\b(dynamic|growing)"})
+_ACCESS = _one_of({"Non-interactive": r"\bnon-interactive", "Interactive": r"(?<!non-)\binteractive"})
+
+
+def _basic(declarations: Declarations) -> tuple[Row, ...]:
+    def field(name: str, item: str, taken: Callable[[str], str] = str) -> Row:
+        return _declared(declarations, f"deployment.basic.{name}", item, required=REQUIRED, taken=taken)
+
+    return (
+        field("name", "product_name"),
+        field("data_curators", "controller_and_contact"),
+        field("description", "product_description"),
+        field("intended_use", "intended_use"),
+        field("data_product_type", "kind_of_product", _product),
+        field("data_product_region", "region"),
+        field("publication_date", "first_published", _day),
+    )
+
+
+def _setting(accounts: Sequence[ScopeAccount], declarations: Declarations) -> tuple[Row, ...]:
+    def field(name: str, item: str, taken: Callable[[str], str] = str) -> Row:
+        return _declared(declarations, f"deployment.{name}", item, taken=taken)
+
+    return (
+        field("dp_variant.data_domain", "data_categories"),
+        field("dp_variant.unprotected_quantities", "invariants"),
+        _model(declarations),
+        field("deployment_model.model_name_details", "trust_model"),
+        field("deployment_model.actors", "output_recipients"),
+        field("deployment_model.release_type", "release_frequency", _RELEASES),
+        field("deployment_model.release_type_details", "epoch_policy"),
+        field("deployment_model.data_source_type", "data_growth", _SOURCES),
+        field("deployment_model.access_type", "query_model", _ACCESS),
+        field("deployment_model.access_type_details", "query_model"),
+        field("accounting.post_processing", "post_processing"),
+        *_rule(accounts),
+        field("implementation.preprocessing_and_hyperparameter_tuning", "parameters_chosen_without_data"),
+        *_mechanisms(accounts),
+        field("implementation.justification", "justification"),
+        _declared(declarations, "deployment.administrative.registry_authors", "registry_authors", required=REQUIRED),
+    )
+
+
+def _model(declarations: Declarations) -> Row:
+    word, by = trust_model(declarations)
+    field = Cell("deployment.deployment_model.model_name")
+    if not word:
+        why = "declare trust_model, and name one of central, local, shuffled"
+        return field, Cell("missing", status="unknown", note=why)
+    said = MODELS[word]
+    return field, Cell(said, said, status="declared", note=f"declared by {visible(by, 200)}")
+
+
+# ---- what the record shows ------------------------------------------------------------------------------------------
+
+
+def _tier(fields: Sequence[Row]) -> int:
+    """How complete the entry is, in the registry's three steps."""
+    missing = {field.text.removeprefix("deployment.") for field, said in fields if said.status == "unknown"}
+    if not missing:
+        return 3
+    return 1 if missing & SECOND_TIER else 2
+
+
+def _head(head: Checkpoint, tier: int) -> tuple[Row, ...]:
+    slug = re.sub(r"[^a-z0-9]+", "_", head.origin.lower())
+    return (
+        _row("url_slug", slug, slug),
+        _row("status", "Draft", "Draft"),
+        _row("tier", str(tier), tier),
+        _row(
+            "deployment.administrative.notes",
+            f"From the signed ledger {head.origin}, {head.size:,} entries, root {head.root.hex()}",
+        ),
+    )
+
+
+def _privacy(found: Sequence[Promise], accounts: Sequence[ScopeAccount]) -> Iterator[Row]:
+    """The weakest promise, in the registry's words."""
+    if not found or found[0].guarantee is None:
+        yield Cell("deployment.dp_variant.variant_name"), Cell("missing", status="unknown", note="no promise holds")
+        return
+    worst, guarantee = found[0], found[0].guarantee
+    (bound, *_) = (one.unit.max_contributions for one in accounts if one.scope in worst.scopes)
+    loss = "deployment.privacy_loss"
+    variant = _variant(guarantee)
+    yield _row("deployment.dp_variant.variant_name", variant, variant)
+    yield _row(f"{loss}.privacy_unit", worst.unit, worst.unit)
+    yield _row(
+        f"{loss}.privacy_unit_details",
+        f"{words.relation(worst.relation)}; at most {words.count(bound, 'row')} of one {worst.unit}",
+    )
+    if isinstance(guarantee, ZCDP):
+        yield _row(f"{loss}.privacy_parameters.rho", words.at_most(guarantee.rho), guarantee.rho)
+    if not isinstance(guarantee, PureDP):
+        yield _row(f"{loss}.privacy_parameters.delta", words.at_most(worst.delta), worst.delta)
+    yield _row(f"{loss}.privacy_parameters.epsilon", words.at_most(worst.epsilon), worst.epsilon)
+    yield _row(
+        f"{loss}.privacy_parameters_details",
+        f"{words.guarantee(guarantee)} ({words.variant(guarantee)}), for everything that is ever released in "
+        f"{words.count(len(worst.scopes), 'scope')} of the ledger",
+    )
+
+
+def _variant(guarantee: Guarantee) -> str:
+    match guarantee:
+        case PureDP():
+            return "Pure DP"
+        case ApproxDP():
+            return "Approximate DP"
+        case ZCDP():
+            return "Zero-concentrated DP"
+        case RDP():
+            return "Renyi DP"
+        case GDP() | BoundedRange() | PrivacyCurve():
+            return "Custom"
+        case _:
+            assert_never(guarantee)
+
+
+def _rule(accounts: Sequence[ScopeAccount]) -> Iterator[Row]:
+    rules = dict.fromkeys(words.filter_rule(account.filter) for account in accounts)
+    if rules:
+        yield _row("deployment.accounting.composition", _some(list(rules)))
+
+
+def _mechanisms(accounts: Sequence[ScopeAccount]) -> Iterator[Row]:
+    ran = dict.fromkeys(
+        f"{words.tag(one.mechanism.kind)} ({visible(one.mechanism.library, 100)})"
+        for account in accounts
+        for one in account.admissions
+        if one.status != "aborted"
+    )
+    if ran:
+        yield _row("deployment.implementation.mechanisms", _some(sorted(ran)))
+
+
+MOST = 12  # mechanisms, or rules of composition, in one field
+
+
+def _some(found: Sequence[str]) -> str:
+    more = len(found) - MOST
+    return "; ".join(found[:MOST]) + (f"; and {more:,} more" if more > 0 else "")

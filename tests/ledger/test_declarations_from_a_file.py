@@ -1,0 +1,158 @@
+"""Declarations from a file: text as it is written, all or nothing, and nothing twice."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, strategies as st
+
+import dpledger as dpl
+from dpledger.errors import ParameterError, ScopeError
+from dpledger.ledger.entries.bodies import Declared
+from dpledger.ledger.entries.declarations import ITEMS
+from dpledger.ledger.entries.declared_files import LARGEST, Statement, parsed, read
+
+ROOT = Path(__file__).parents[2]
+DEMO = Path(str(files("dpledger.cli").joinpath("demo_declarations.yaml")))
+EXAMPLE = ROOT / "examples" / "declarations.yaml"
+
+
+@pytest.fixture
+def book() -> dpl.Ledger:
+    book = dpl.Ledger.in_memory()
+    for name in ("patients-2026", "staff"):
+        book.scope(name, unit="patient", relation="add_remove", budget=dpl.PureDP(1), dataset=name)
+    return book
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "declarations.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# ---- what a file says -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", [DEMO, EXAMPLE], ids=["demo", "example"])
+def test_the_files_that_people_copy_declare_every_item_once(file: Path) -> None:
+    items = [one.item for one in read(file)]
+    assert sorted(items) == sorted(ITEMS)
+
+
+@pytest.mark.parametrize("scalar", ["no", "null", "~", "2026-01-01", "1_000", "1e3", "0x10", ".inf", "12:30:00"])
+def test_a_scalar_is_text_as_it_is_written(scalar: str) -> None:
+    (only,) = parsed(f"by: A\nledger: {{region: {scalar}}}".encode())
+    assert only == Statement(scope="", item="region", text=scalar, by="A")
+
+
+words = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), min_size=1).filter(str.strip)
+contents = st.fixed_dictionaries(
+    {"by": words},
+    optional={
+        "ledger": st.dictionaries(st.sampled_from(sorted(ITEMS)), words, max_size=4),
+        "scopes": st.dictionaries(
+            st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from(sorted(ITEMS)), words, max_size=4)
+        ),
+    },
+)
+
+
+@given(contents)
+def test_what_a_library_writes_is_read_back(content: dict[str, Any]) -> None:
+    found = parsed(yaml.safe_dump(content, default_style='"', allow_unicode=True).encode())
+    scopes = {"": content.get("ledger", {}), **content.get("scopes", {})}
+    assert {(one.scope, one.item, one.text) for one in found} == {
+        (scope, item, text) for scope, items in scopes.items() for item, text in items.items()
+    }
+    assert {one.by for one in found} <= {content["by"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("by: A\nledger: {region: x, region: y}", "each key once"),
+        ("by: &a A\nledger: {region: *a}", "anchor"),
+        ("by: !!python/object/apply:os.getcwd []", "tag"),
+        ("ledger: {region: x}", "white space"),
+        ("by: A\nledger: {region: }", "white space"),
+        ("by: A\nledger: {region: [x]}", "`by` and `text`"),
+        ("by: A\nledger: {region: {text: x}}", "`by` and `text`"),
+        ("by: A\nledgers: {region: x}", "`by`, `ledger` and `scopes`"),
+        ("by: A\nledger: {? [x] : y}", "no text"),
+        ("by: A\n---\nby: B", "another document"),
+        ("- by", "mapping"),
+        ("", "mapping"),
+        ("{", "line 1"),
+        ("[" * 4000, "levels"),
+    ],
+)
+def test_what_is_not_of_the_form_is_refused(tmp_path: Path, source: str, told: str) -> None:
+    file = written(tmp_path, source)
+    with pytest.raises(ParameterError, match=told) as refusal:
+        read(file)
+    assert "declarations.yaml" in str(refusal.value)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
+    with contextlib.suppress(ParameterError):
+        assert all(isinstance(one, Statement) for one in parsed(data))
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="1,048,576"):
+        read(written(tmp_path, "#" * (LARGEST + 1)))
+
+
+# ---- what a ledger makes of it --------------------------------------------------------------------------------------
+
+
+def test_a_file_is_declared_and_the_ledger_verifies(book: dpl.Ledger) -> None:
+    entries = book.declare_file(EXAMPLE)
+    assert len(entries) == len(ITEMS)
+    said = {entry.body.item: entry.body for entry in entries if isinstance(entry.body, Declared)}
+    assert said["decision_owner"].by == "M. Okafor"
+    assert [step.scope for step in said["population_size"].path] == ["patients-2026"]
+    assert book.verify().head.size == len(book)
+
+
+def test_the_second_time_only_what_changed_is_declared(book: dpl.Ledger, tmp_path: Path) -> None:
+    book.declare_file(
+        written(tmp_path, "by: A\nledger: {region: Europe, people: All}\nscopes: {staff: {region: Here}}")
+    )
+    again = book.declare_file(
+        written(tmp_path, "by: A\nledger: {region: Europe, people: Most}\nscopes: {staff: {region: Here}}")
+    )
+    assert [(entry.body.item, entry.body.text) for entry in again if isinstance(entry.body, Declared)] == [
+        ("people", "Most")
+    ]
+    assert book.declare_file(tmp_path / "declarations.yaml") == ()
+    other = book.declare_file(written(tmp_path, "by: B\nledger: {region: Europe}"))
+    assert len(other) == 1  # somebody else's word is another declaration
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("by: A\nledger: {region: Europe, regoin: Europe}", ParameterError),
+        ("by: A\nledger: {region: Europe}\nscopes: {nobody: {region: x}}", ScopeError),
+    ],
+)
+def test_it_is_all_or_nothing(book: dpl.Ledger, tmp_path: Path, source: str, error: type[Exception]) -> None:
+    size = len(book)
+    with pytest.raises(error):
+        book.declare_file(written(tmp_path, source))
+    assert len(book) == size
+
+
+def test_many_declarations_of_one_scope_take_places_one_after_another(book: dpl.Ledger, tmp_path: Path) -> None:
+    entries = book.declare_file(written(tmp_path, "by: A\nscopes: {staff: {region: x, people: y, limits: z}}"))
+    places = [entry.body.path[0].index for entry in entries if isinstance(entry.body, Declared)]
+    assert places == [places[0], places[0] + 1, places[0] + 2]
+    book.verify()

@@ -1,0 +1,367 @@
+"""The first page: eight questions, each answered in words by what the record shows, what people said, and what is not
+known."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import mpmath
+import pytest
+from hypothesis import given, strategies as st
+
+import dpledger as dpl
+from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.decimals import round_up
+from dpledger.ledger.accounts.people import same_people
+from dpledger.ledger.accounts.recomposition import accounts
+from dpledger.ledger.signed import wire
+from dpledger.mechanisms.numeric.gaussian import Gaussian
+from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
+from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.mechanisms.numeric.statistics import Count, Histogram
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
+from dpledger.relations import Relation, Unit
+from dpledger.reports import Report
+from dpledger.reports.build import build
+from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
+from dpledger.reports.promises import promises
+from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
+
+QUESTIONS = ["who", "promise", "used", "meaning", "record", "audits", "refusal", "gaps"]
+
+
+def page(record: Record) -> dict[str, Answer]:
+    return {answer.id.removeprefix("first_page/"): answer for answer in build(record.verified()).answers}
+
+
+def said(answer: Answer) -> str:
+    return " ".join((answer.text, *answer.lines))
+
+
+def one_scope(*epsilons: str, budget: Guarantee | None = None) -> Record:
+    record = Record()
+    record.scope("patients", budget or PureDP(1), dataset="visits")
+    for epsilon in epsilons:
+        record.release("patients", Laplace(sensitivity=1, epsilon=epsilon))
+    return record
+
+
+# ---- every first page -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("record", [Record, sample, hostile])
+def test_the_same_questions_are_asked_in_the_same_order(record: type[Record]) -> None:
+    assert list(page(record())) == QUESTIONS
+
+
+def test_links_lead_into_the_annexes() -> None:
+    for made in (report_on_sample().model, report_on_hostile().model):
+
+        def ids(sections: tuple[Section, ...]) -> set[str]:
+            return {one.id for one in sections}.union(*(ids(one.sections) for one in sections))
+
+        found = ids(made.sections) | {block.id for block in blocks(made.sections) if isinstance(block, Table)}
+        found |= {item.id for block in blocks(made.sections) if isinstance(block, Items) for item in block.items}
+        assert {link.to for answer in made.answers for link in answer.links} <= found
+
+
+def test_what_people_typed_is_never_called_measured() -> None:
+    model = report_on_sample().model
+    items = {item.id: item for block in blocks(model.sections) if isinstance(block, Items) for item in block.items}
+    for name in ("unit", "relation", "contribution_bound", "dataset"):
+        origin = items[f"scope:patients-2026/{name}"].origin
+        assert (origin.status, origin.by, origin.entry) == ("declared", "whoever opened the scope", 4)
+    assert model.answers[0].status == "declared"
+
+
+# ---- who, and what is promised --------------------------------------------------------------------------------------
+
+
+def test_who_is_protected_is_told_in_the_words_of_the_scope() -> None:
+    found = page(sample())["who"]
+    assert found.text == "One patient, one household"
+    assert "in: screening visits of 2026, one row a patient; at most 1 row of one patient" in found.lines
+
+
+def test_scopes_that_share_people_are_added_up_and_the_weakest_promise_comes_first() -> None:
+    record = Record()
+    record.scope("survey", PureDP("0.5"), dataset="staff", unit=Unit("employee", 1))
+    for name in ("a", "b"):
+        record.scope(name, ApproxDP(1, "1e-6"), dataset="visits")
+    found = page(record)["promise"]
+    assert found.text == "ε ≤ 2, δ = 2e-6"
+    assert found.lines[0] == "for everything that scopes a, b ever release together about one patient"
+    assert "ε ≤ 0.5, δ = 0 for one employee: scope survey" in found.lines
+    assert "Scopes that name the same dataset are added up." in found.lines
+
+
+def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> None:
+    record = Record()
+    for name in ("a", "b"):
+        record.scope(name, PureDP(1))
+    assert "Whether 2 scopes may share people with others is unknown: not added up." in page(record)["promise"].lines
+
+
+def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
+    with dpl.Ledger.in_memory() as book:
+        book.scope("all", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        book.scope("part", unit="patient", relation="add_remove", budget=PureDP(1), parents=["all"])
+        verified = book.verify()
+    found = accounts(verified.entries, verified.state)
+    (only,) = promises(found, same_people(verified.state), verified.state.scopes)
+    assert only.scopes == ("all",)
+    assert only.epsilon == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("Central: the clinic holds the data", "central"),
+        ("Local, on each phone", "local"),
+        ("A shuffler in between", "shuffled"),
+        ("local or central, we shall see", "unknown"),
+        ("everybody trusts us", "unknown"),
+    ],
+)
+def test_the_trust_model_is_one_word_of_a_declaration_that_names_one(text: str, word: str) -> None:
+    record = one_scope()
+    assert "Trust model: unknown, nobody has said central, local or shuffled." in page(record)["promise"].lines
+    record.declare("trust_model", text, "A. Lindqvist")
+    (line,) = (line for line in page(record)["promise"].lines if line.startswith("Trust model"))
+    assert line.startswith(f"Trust model: {word}")
+
+
+# ---- how much, and what it means ------------------------------------------------------------------------------------
+
+
+def test_how_much_is_used_is_one_number() -> None:
+    found = page(one_scope("0.25", "0.375"))["used"]
+    assert (found.text, found.share) == ("62.5 %", Decimal("0.625"))
+    assert found.lines[0] == "ε ≤ 0.625 of 1, at δ = 0, in scope patients"
+
+
+def test_of_many_scopes_the_fullest_counts() -> None:
+    record = one_scope("0.25")
+    record.scope("other", PureDP(1), dataset="visits")
+    record.release("other", Laplace(sensitivity=1, epsilon="0.5"))
+    assert page(record)["used"].lines[0].endswith("in scope other, the fullest of 2")
+
+
+def test_a_run_that_is_not_settled_counts_at_its_cap_and_is_told() -> None:
+    record = one_scope()
+    record.ask("patients", Laplace(sensitivity=1, epsilon="0.5"))
+    found = page(record)["used"]
+    assert found.text == "50 %"
+    assert "1 run not settled: counted at the cap." in found.lines
+
+
+def test_a_run_on_somebodys_word_is_told() -> None:
+    class Trusted(Laplace):  # its parts are a promise, as those of a run elsewhere
+        def parts(self) -> PureDP:
+            return PureDP(1)
+
+    record = one_scope("0.25", budget=PureDP(2))
+    record.release("patients", Trusted(sensitivity=1, epsilon=1))
+    assert "1 of 2 runs attested: what it lost is stated, not recomputed." in page(record)["used"].lines
+
+
+def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
+        for by in ("B. Mbeki", "A. Lindqvist"):
+            scope.charge(PureDP("0.25"), by=by, reason="a survey of 2024")
+        answers = {answer.id: answer for answer in build(book.verify()).answers}
+    assert (
+        "2 of 3 runs attested: ran elsewhere, on the word of A. Lindqvist, B. Mbeki."
+        in answers["first_page/used"].lines
+    )
+
+
+@given(st.decimals("0.01", "9", places=2), st.sampled_from(["0", "0.000001", "0.001"]))
+def test_the_odds_are_those_of_the_promise_and_the_picture_shows_no_less(epsilon: Decimal, delta: str) -> None:
+    budget = PureDP(epsilon) if delta == "0" else ApproxDP(epsilon, delta)
+    chart = page(one_scope(budget=budget))["meaning"].picture
+    assert chart is not None
+    assert isinstance(chart.chart, OddsChart)
+    with mpmath.workdps(50):
+        raised = mpmath.exp(mpmath.mpf(str(epsilon)))
+        truth = (1 + (raised - 1 + 2 * mpmath.mpf(delta)) / (raised + 1)) / 2
+        assert 0 <= mpmath.mpf(str(chart.chart.after)) - truth < mpmath.mpf("1e-9")
+    assert chart.chart.before == Decimal("0.5")
+
+
+@pytest.mark.parametrize(("epsilon", "marks"), [("1", 74), ("4", 99), ("0.01", 51)])
+def test_the_picture_rounds_its_guesses_up(epsilon: str, marks: int) -> None:
+    source = Report(build(one_scope(budget=PureDP(epsilon)).verified())).html()
+    assert source.count('class="luck"') == 50 + 1  # and one in the legend
+    assert source.count('class="learnt"') == marks - 50 + 1
+    assert source.count('class="wrong"') == 100 - marks + 1
+
+
+# ---- the record, audits, refusals, gaps -----------------------------------------------------------------------------
+
+
+def test_the_record_says_key_time_and_witness() -> None:
+    found = page(sample())["record"]
+    assert "verified in full" in found.text
+    assert "From 2026-11-21T10:00:00Z to 2026-11-21T10:00:00Z, by the operator's clock." in found.lines
+    assert found.lines[-1].startswith("No witness has seen it")
+    watched = build(sample().verified(witnessed=5)).answers[4]
+    assert watched.lines[-1].startswith("A witness has seen it up to entry 4; ")
+
+
+@pytest.mark.parametrize(
+    ("refuted", "text", "tone"),
+    [
+        ((), "1 of 1 kind tested, none refuted", "plain"),
+        (("laplace",), "refuted: laplace", "warning"),
+        (("twin",), "1 of 1 kind tested, none refuted", "plain"),
+        (("laplace", "twin"), "refuted: laplace", "warning"),
+    ],
+)
+def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], text: str, tone: str) -> None:
+    record = one_scope("0.5")
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    for kind in refuted:
+        record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
+    found = page(record)["audits"]
+    assert (found.text, found.tone) == (text, tone)
+    assert ("1 audit of mechanisms that never ran here" in said(found)) == ("twin" in refuted)
+
+
+def test_an_audit_of_other_parameters_says_so() -> None:
+    record = one_scope("0.5")
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    assert "With other parameters than ran here: laplace." in page(record)["audits"].lines
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.release(dpl.Count(epsilon="0.5"), [1, 2])
+        book.record(dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1).body())
+        answers = {answer.id: answer for answer in build(book.verify()).answers}
+    assert answers["first_page/audits"].lines == ("Not refuted is not proved.",)
+
+
+def test_what_was_never_audited_is_named() -> None:
+    found = page(one_scope("0.5"))["audits"]
+    assert (found.text, found.status) == ("no audit", "unknown")
+    assert found.lines == ("Never audited: laplace.",)
+
+
+def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
+    record = one_scope("0.75")
+    assert page(record)["refusal"].text == "nothing"
+    record.release("patients", Laplace(sensitivity=1, epsilon="0.9"))
+    record.release("patients", Laplace(sensitivity=1, epsilon="0.5"))
+    found = page(record)["refusal"]
+    assert found.text == "laplace"
+    assert found.lines == (
+        "Entry 5, scope patients: it asked for 0.5 where 0.25 was left (sum of epsilons).",
+        "2 refusals in all; none read data or spent anything.",
+    )
+
+
+def test_gaps_are_counted_and_linked() -> None:
+    found = page(sample())["gaps"]
+    declared, shown = (int(line.split()[0]) for line in found.lines[:2])
+    assert found.text == f"{declared + shown} gaps"
+    assert "declared/product_description" in {link.to for link in found.links}
+    assert found.status == "unknown"
+
+
+# ---- alone ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_page_alone_says_what_the_report_says_first_and_names_it() -> None:
+    whole = report_on_sample()
+    alone = whole.summary()
+    assert alone.model.answers == whole.model.answers
+    assert alone.model.sections == ()
+    assert alone.summary() is alone
+    assert wire.parse(alone.json().encode())["of"] == whole.digest
+    for form in (alone.html(), alone.markdown()):
+        assert whole.digest in form
+        assert alone.digest in form
+    assert "<details" not in alone.html()
+
+
+def test_a_long_record_has_a_first_page_of_the_same_length() -> None:
+    lines = sum(len(answer.lines) for answer in build(long(700, distinct=True).verified()).answers)
+    assert lines <= 24
+
+
+# ---- readings and accuracy in the annexes ---------------------------------------------------------------------------
+
+
+def items_of(record: Record) -> dict[str, Item]:
+    found = blocks(build(record.verified()).sections)
+    return {item.id: item for block in found if isinstance(block, Items) for item in block.items}
+
+
+def test_the_readings_stand_in_their_order() -> None:
+    """At the caps at least as much as realised; as one plan at most as much as adaptive, for these pure runs."""
+    record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    items = items_of(record)
+    found = [items[f"scope:patients/spent_{name}"].value for name in ("lower", "upper", "cap", "planned")]
+    lower, upper, cap, plan = (value for value in found if isinstance(value, Decimal))
+    assert lower <= plan <= cap
+    assert lower < upper < cap
+    assert 0 <= Decimal("0.65") - cap < Decimal("1e-5")
+
+
+def test_what_no_theorem_composes_as_a_plan_is_unknown() -> None:
+    record = one_scope(*(f"0.00{number}" for number in range(10, 24)))
+    assert items_of(record)["scope:patients/spent_planned"].origin.status == "unknown"
+
+
+def intervals(record: Record) -> dict[str, Cell]:
+    (table,) = (
+        block
+        for block in blocks(build(record.verified()).sections)
+        if isinstance(block, Table) and block.id == "scope:patients/accuracy"
+    )
+    return {row[0].text: row[2] for row in table.rows}
+
+
+def test_an_interval_is_that_of_the_mechanism_itself() -> None:
+    record = one_scope("0.25", budget=ApproxDP(30, "1e-6"))
+    unit = Unit("patient", 1)
+    for mechanism in (
+        Count(epsilon="0.1"),
+        Histogram(epsilon="0.2", edges=(0, 1, 2)),
+        Gaussian(sensitivity=1, noise_multiplier=4),
+        Geometric(epsilon="0.5"),
+        IntegerGaussian(sigma=3),
+    ):
+        record.release("patients", mechanism)
+        (found,) = (cell for name, cell in intervals(record).items() if name == mechanism.kind)
+        ready = mechanism.under(Relation.ADD_REMOVE, unit)
+        assert found.value == round_up(ready.interval("0.95"))
+        assert found.text.startswith("± ")
+
+
+def test_half_of_the_laplace_mass_is_where_the_closed_form_says() -> None:
+    """The 95 % interval of Laplace noise of scale b is b log 20, and a rounding to the grid."""
+    found = intervals(one_scope("0.25"))["laplace"].value
+    assert isinstance(found, Decimal)
+    assert 0 < float(found) - 4 * math.log(20) < 0.01
+
+
+@pytest.mark.parametrize("library", ["survey-tools 2.3", "notdpledger 1"])
+def test_of_other_peoples_code_no_interval_is_made_up(library: str) -> None:
+    record = one_scope()
+    record.release("patients", Laplace(sensitivity=1, epsilon="0.25"), library=library)
+    assert intervals(record)["laplace"].status == "unknown"
+
+
+def test_parameters_that_do_not_come_out_again_have_no_interval() -> None:
+    class Finer(Laplace):
+        def parameters(self) -> dict[str, Any]:
+            return {**super().parameters(), "scale": "0.001"}
+
+    record = one_scope()
+    record.release("patients", Finer(sensitivity=1, epsilon="0.25"))
+    assert intervals(record)["laplace"].status == "unknown"
