@@ -88,4 +88,10 @@ def state_of(optimizer: Any) -> bytes | None:
 
 
 def _of_default_generator(device: Any) -> Any:
-    return torch.get_rng_state() if device.type == "cpu" else torch.get_device_module(device).get_rng_state(device)
+    match device.type:
+        case "cpu":
+            return torch.get_rng_state()
+        case "mps":  # of which there is one
+            return torch.mps.get_rng_state()
+        case _:
+            return torch.get_device_module(device).get_rng_state(device)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
+import forking
 import opacus
 import pytest
 import torch
@@ -534,6 +535,41 @@ def test_another_hook_detaches_nothing() -> None:
     assert run.epsilons(DELTA).opacus is None
 
 
+def test_who_replaces_the_noise_gets_no_update() -> None:
+    """Nor another run, whose guard would stand beside it."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        study.optimizer.add_noise = DPOptimizer.add_noise.__get__(study.optimizer)
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "no noise")
+    assert run.taken == 1
+    with pytest.raises(ParameterError, match="replaced"):
+        study.charging(scope, steps_before=2)
+
+
+def test_an_optimizer_that_is_made_private_again_is_charged_anew() -> None:
+    """The new guard stands in for the old one, which refuses the updates of an optimizer that nobody charged."""
+    _, scope = scope_of()
+    study = Study()
+
+    def make_private() -> None:
+        study.model, study.optimizer, _ = study.engine.make_private(
+            module=study.model, optimizer=study.optimizer, data_loader=study.loader, noise_multiplier=2.0,
+            max_grad_norm=1.0,
+        )  # fmt: skip
+
+    with study.charging(scope):
+        study.train(3)
+        make_private()
+        with pytest.raises(ParameterError, match="share its steps"):
+            study.charging(scope, steps_before=3)
+    study.keeps_its_weights_when(lambda: study.train(1), Halted, "no noise")
+    with study.charging(scope, steps=3, steps_before=4) as run:
+        study.train(3)
+    assert run.taken == 3
+
+
 def test_an_accountant_that_was_set_back_ends_the_run_at_its_full_charge() -> None:
     book, scope = scope_of()
     study = Study()
@@ -587,6 +623,19 @@ def test_it_stays_in_its_process_and_is_short() -> None:
             _ = run.receipt
         run.close()
     assert run.receipt.entry.body.rule == "cap"
+
+
+@forking.ignores_fork_warnings
+def test_a_fork_draws_nothing_under_the_steps_of_its_parent() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        study.optimizer.zero_grad()
+        study.backward(next(iter(study.loader)))
+        assert "ForkedProcess" in forking.in_child(study.optimizer.step)
+        study.optimizer.step()
+    assert run.taken == 2
 
 
 def test_threads_take_turns() -> None:
