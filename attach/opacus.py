@@ -51,6 +51,7 @@ from typing import Any, NoReturn, Self
 import opacus
 import torch
 from opacus.optimizers import DPOptimizer
+from torch.utils.hooks import RemovableHandle
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
@@ -201,6 +202,7 @@ class OpacusRun:
         self._clipped_to = 0.0
         self._is_noised = False
         self._drawn_from: set[bytes | None] = set()
+        self._handles: tuple[RemovableHandle, ...] = ()
         self._home = Home("a run of Opacus")
         self._turn = Turn("a run of Opacus")
         self._attach()

@@ -11,7 +11,6 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-import forking
 import opacus
 import pytest
 import torch
@@ -23,6 +22,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager, wrap_data_load
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler
 from torch.utils.data import DataLoader, TensorDataset
 
+import forking
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.attach.opacus import OpacusRun, charging
