@@ -55,7 +55,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.attach.opacus_objects import counted, rate_of, require_flat, sampler_of, state_of
+from dpledger.attach.opacus_objects import WholeBatches, counted, rate_of, require_flat, sampler_of, state_of
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError
 from dpledger.ledger.attempts import Receipt
@@ -284,6 +284,7 @@ class OpacusRun:
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
+        WholeBatches.watch(self._sampler, optimizer)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (
