@@ -40,7 +40,8 @@ from dpledger.accounting.reading import Ingredients, read_both_ways, read_losses
 from dpledger.decimals import Number, float_down, float_up, read, text, whole
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, one_of, plain
+from dpledger.schema import one_of, plain
+from dpledger.strict_json import JsonValue
 
 __all__ = ["Accountant"]
 

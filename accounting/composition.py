@@ -49,7 +49,8 @@ from dpledger.accounting.leaves import (
 from dpledger.errors import ParameterError
 from dpledger.number_fields import Rate, Whole
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue, complete, given, naming, read_json_file, record, tag, validated
+from dpledger.schema import complete, given, naming, record, tag, validated
+from dpledger.strict_json import JsonValue, read_json_file
 
 __all__ = [
     "AllowanceFilter",

@@ -189,11 +189,10 @@ def memory(report: Report) -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """Milliseconds and relative widths of many random pieces of work; `loose`: relative and absolute above 1e-3."""
+    """Milliseconds and relative widths of many random pieces of work."""
 
     milliseconds: tuple[float, ...]
     widths: tuple[float, ...]
-    loose: float
 
     @property
     def median(self) -> float:
@@ -212,14 +211,14 @@ class Sample:
 
 
 def sampled(works: Iterator[Work], size: int) -> Sample:
-    milliseconds, widths, loose = [], [], 0
+    milliseconds: list[float] = []
+    widths: list[float] = []
     for work in itertools.islice(works, size):
         taken = repeated(lambda _, work=work: ours(work), 0, 0.0)
         lower, upper = taken.result
         milliseconds.append(taken.median * 1e3)
         widths.append((upper - lower) / upper if upper > 0 else 0.0)
-        loose += widths[-1] > 1e-3 and upper - lower > 1e-3
-    return Sample(tuple(milliseconds), tuple(widths), loose / size)
+    return Sample(tuple(milliseconds), tuple(widths))
 
 
 def samples(report: Report, quick: bool) -> None:
@@ -239,11 +238,11 @@ def samples(report: Report, quick: bool) -> None:
         met,
     )
     some = sampled(few_runs(3), size)
-    met = some.median <= 3 and some.ninetieth <= 10 and some.loose <= 0.03
+    sharp = sum(width <= 1e-6 for width in some.widths) / size
     report.verdict(
-        "T in 2..63: <= 3 ms median, <= 10 ms p90, width <= 1e-3 in 97 %",
-        f"T in 2..63: {some.words()}; {some.loose:.1%} wider than 1e-3, relative and absolute",
-        met,
+        "T in 2..63: <= 30 ms median, width <= 1e-6 in 95 %, <= 1e-5 in all",
+        f"T in 2..63: {some.words()}; {sharp:.1%} within 1e-6, {max(some.widths):.0e} at most",
+        some.median <= 30 and sharp >= 0.95 and max(some.widths) <= 1e-5,
     )
 
 

@@ -126,6 +126,6 @@ def steps(mechanism: Described) -> int | None:
 
 
 def _form(mechanism: Described) -> Form:
-    if isinstance(mechanism, Steps):
+    if steps(mechanism) is not None:
         return "training"
     return "interaction" if isinstance(mechanism, Interactive) else "release"

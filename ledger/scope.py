@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
@@ -61,6 +61,14 @@ class Scope(TakesDeclaredRuns):
     def __repr__(self) -> str:
         state = self._scope
         return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, {state.budget}>"
+
+    def __copy__(self) -> Self:
+        """This handle itself: what is copied with it spends here."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """As `__copy__`."""
+        return self
 
     @property
     def _scope(self) -> ScopeState:

@@ -12,9 +12,10 @@ from dpledger.errors import ParameterError
 
 __all__ = ["THIRD", "Plan", "Status", "open_unit", "ratio"]
 
-Status: TypeAlias = Literal["proved", "exact", "conservative", "order"]
-"""proved: a theorem with these constants; exact: no smaller number will do; conservative: proved, with constants that
-are known to be far too large; order: constants left out."""
+Status: TypeAlias = Literal["proved", "exact", "certified", "conservative", "order"]
+"""proved: a theorem with these constants; exact: no smaller number will do; certified: a theorem, but for an
+inequality that was tried on a dense grid; conservative: proved, with constants that are known to be far too large;
+order: constants left out."""
 
 THIRD = Fraction(1, 3)
 

@@ -158,8 +158,8 @@ class Steps(Protocol):
     """An interactive mechanism whose asks are steps of a plan: the scope grants them in blocks before they run. It says
     so by this method, which nothing else is called: a parameter named `steps` says nothing."""
 
-    def steps_to_grant(self) -> int:
-        """How many steps are planned."""
+    def steps_to_grant(self) -> int | None:
+        """How many steps are planned; None where, as its parameters are, nothing is run step by step."""
         ...
 
 

@@ -18,6 +18,7 @@ PAGES = (
     "docs/ex_post.md",
     "docs/prediction.md",
     "docs/stable_values.md",
+    "docs/runs_elsewhere.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

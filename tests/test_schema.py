@@ -10,7 +10,8 @@ from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner
 from dpledger.mechanisms.stability.voting import PrivateClassifier
-from dpledger.schema import plain, read_json
+from dpledger.schema import plain
+from dpledger.strict_json import read_json
 
 JSON = st.recursive(
     st.booleans() | st.integers(-(10**15), 10**15) | st.text(max_size=8) | st.none(),

@@ -17,7 +17,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.accounting.pricing.costs import priced
 from dpledger.accounting.profile import kept_profile
-from dpledger.decimals import round_up
+from dpledger.decimals import multiply, round_up
 from dpledger.errors import CannotCertify, ClaimTooSmall, ParameterError
 from dpledger.relations import Relation
 
@@ -30,14 +30,14 @@ ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 
 
 def promise(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee:
-    """What planned `tree` promises: itself, if it is a guarantee; else the sum of epsilons, of rho, of Renyi
-    divergences, whichever of these has a price first; else approx_dp at `delta`, by the certified profile.
+    """What planned `tree` promises: itself, if it is a guarantee; else the sum of epsilons, of Renyi divergences or of
+    rho, whichever has a price first; else approx_dp at `delta`, by the certified profile.
 
     Claim: the tree keeps it: it is held against `rules.check`. Source: that of `rules.check`. Raises CannotCertify
     where no theorem gives the tree any of them."""
     if isinstance(tree, GUARANTEES):
         return tree
-    for way in (_by_sums, _by_orders, _by_profile):
+    for way in (_by_epsilons, _by_orders, _by_rho, _by_profile):
         try:
             found = way(tree, relation, delta)
             if found is not None:
@@ -55,20 +55,27 @@ def require_guarantee(claim: object) -> Guarantee:
     return claim
 
 
-def _by_sums(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
+def _by_epsilons(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
     price = priced(tree, relation, ())
-    if price.pure is not None and price.pure.is_finite():
-        epsilon = round_up(price.pure)
-        return ApproxDP(epsilon, price.delta) if price.delta else PureDP(epsilon)
-    if price.rho is not None and price.rho.is_finite():
-        return ZCDP(round_up(price.rho), price.delta)
-    return None
+    if price.pure is None or not price.pure.is_finite():
+        return None
+    epsilon = round_up(price.pure)
+    return ApproxDP(epsilon, price.delta) if price.delta else PureDP(epsilon)
 
 
 def _by_orders(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
-    found = rules.cost(tree, relation, orders=ORDERS).rdp
-    known = {order: price for order, price in found.items() if price is not None and price.is_finite()}
-    return RDP(tuple(known), tuple(known.values())) if known else None
+    """Where it says more than rho does: as of sampled noise, whose rho is that of the noise alone."""
+    price = rules.cost(tree, relation, orders=ORDERS)
+    known = {order: one for order, one in price.rdp.items() if one is not None and one.is_finite()}
+    least = known.get(ORDERS[0])
+    if not known or (price.rho is not None and (least is None or least >= multiply(price.rho, ORDERS[0]))):
+        return None
+    return RDP(tuple(known), tuple(known.values()))
+
+
+def _by_rho(tree: Composition, relation: Relation, _: Decimal) -> Guarantee | None:
+    price = priced(tree, relation, ())
+    return None if price.rho is None or not price.rho.is_finite() else ZCDP(round_up(price.rho), price.delta)
 
 
 def _by_profile(tree: Composition, relation: Relation, delta: Decimal) -> Guarantee | None:

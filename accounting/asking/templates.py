@@ -29,7 +29,7 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import EVERY_KIND
 from dpledger.decimals import text
 from dpledger.errors import ParameterError
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 
 __all__ = ["FREE", "Template", "read_template"]
 

@@ -7,8 +7,10 @@
     one Laplace, bounded range, or sampled loss        its closed form (`direct`, `closed_forms`)
     finite losses with few outcomes                    counting them (`direct`, `enumeration`)
     a direction that is not the larger one             upper bounds without a contour (`modulus`), first
-    few runs, some of them sampled                     the lattice (`lattice`); where that is wide, as everything else;
-                                                       beside noise that smooths them, the contour first
+    few runs, some of them sampled                     the lattice (`lattice`), which may show that the other direction
+                                                       is larger; where it is not sharp, a contour of few nodes,
+                                                       `jumps`, and a finer lattice; then as everything else; beside
+                                                       noise that smooths them, the contour first
     everything else                                    the contour (`solve`); where that is wide, contours after
                                                        smooth cuts, with few large losses apart from the many small
                                                        ones (`jumps`): the latter first where large losses are seen to
@@ -73,7 +75,7 @@ from dpledger.decimals import float_down, float_up
 __all__ = ["LARGEST_EPSILON", "delta_interval", "epsilon_interval", "few"]
 
 NOTHING = Interval(0.0, 0.0)
-SHARP_AFTER_A_CUT = 1e-6  # that above which sampled Gaussians are asked for after a cut as well
+SHARP = 1e-6  # relative width above which sampled losses are asked for by another method as well
 TRIED_NODES = 200  # of a contour that is tried where large losses are seen to rule
 NARROW_ENOUGH = 1e-3  # relative width above which the next method is asked too
 FEW = 63  # runs up to here: the transform of a sampled loss decays slowly, if at all
@@ -158,29 +160,46 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
     room = SMALL if few(composed) else 0.0
-    for method in _methods(composed, down, floor):
+    for enough, method in _methods(composed, down, floor):
         found = found.meet(method(composed, down, up))
         if found.upper <= floor:
             break
-        if found.upper < math.inf and found.upper - found.lower <= NARROW_ENOUGH * max(found.upper, room):
+        if found.upper < math.inf and found.upper - found.lower <= enough * max(found.upper, room):
             break
     return found
 
 
-def _methods(composed: Composed, down: float, floor: float) -> Iterator[Method]:
-    """Those worth asking, the most promising first."""
+def _methods(composed: Composed, down: float, floor: float) -> Iterator[tuple[float, Method]]:
+    """Those worth asking, the most promising first, each with the width that is narrow enough after it."""
     lattice, contour = functools.partial(lattice_epsilon, floor=floor), functools.partial(_contour, floor=floor)
     if floor > 0:
-        yield lambda composed, down, _: upper_epsilon(composed, _logs(down, down)[0], floor)
-    if not few(composed):
-        yield from (_apart,) if two_scales(composed, _logs(down, down)[0]) else (contour, jumps_epsilon)
-        yield from (cut_epsilon, _many_outcomes, lattice)
-    else:
-        yield from (contour, lattice) if _smoothed(composed) else (lattice, contour)
-        yield jumps_epsilon
-    yield moment_epsilon
+        yield NARROW_ENOUGH, lambda composed, down, _: upper_epsilon(composed, _logs(down, down)[0], floor)
+    sharp: tuple[Method, ...] = ()
+    others: tuple[Method, ...] = (contour, jumps_epsilon, cut_epsilon, _many_outcomes, lattice)
+    if few(composed):
+        others = (contour, jumps_epsilon)
+        if _smoothed(composed):
+            others = (contour, lattice, jumps_epsilon)
+        else:
+            sharp = (lattice, _tried, jumps_epsilon, functools.partial(lattice, width=SHARP / 2))
+    elif two_scales(composed, _logs(down, down)[0]):
+        sharp = (_tried, jumps_epsilon)
+        others = (_any_contour, cut_epsilon, _many_outcomes, lattice)
+    for method in sharp:
+        yield SHARP, method
+    for method in (*others, moment_epsilon):
+        yield NARROW_ENOUGH, method
     if len(composed.parts) <= FEW_PARTS:
-        yield _part_by_part
+        yield NARROW_ENOUGH, _part_by_part
+
+
+def _tried(composed: Composed, down: float, up: float) -> Interval:
+    """A contour, if it takes but a few nodes."""
+    return finite_epsilon(composed, *_logs(down, up), most=TRIED_NODES)
+
+
+def _any_contour(composed: Composed, down: float, up: float) -> Interval:
+    return finite_epsilon(composed, *_logs(down, up))
 
 
 def _many_outcomes(composed: Composed, down: float, up: float) -> Interval:
@@ -207,19 +226,10 @@ def _smoothed(composed: Composed) -> bool:
 def _contour(composed: Composed, down: float, up: float, floor: float) -> Interval:
     """Where digits are lost, with large losses apart as well."""
     found = finite_epsilon(composed, *_logs(down, up), floor)
-    sharp = found.relative_width() <= SHARP_AFTER_A_CUT or found.upper <= floor
+    sharp = found.relative_width() <= SHARP or found.upper <= floor
     if sharp or found.relative_width() > NARROW_ENOUGH or len(composed.parts) > FEW_PARTS or not can_jump(composed):
         return found
     return found.meet(jumps_epsilon(composed, down, up))
-
-
-def _apart(composed: Composed, down: float, up: float) -> Interval:
-    """Large losses apart, unless a contour of all takes but a few nodes and is sharp; where neither is, any contour."""
-    logs = _logs(down, up)
-    found = finite_epsilon(composed, *logs, most=TRIED_NODES)
-    if found.relative_width() > SHARP_AFTER_A_CUT:
-        found = found.meet(jumps_epsilon(composed, down, up))
-    return found if found.relative_width() <= SHARP_AFTER_A_CUT else found.meet(finite_epsilon(composed, *logs))
 
 
 def _part_by_part(composed: Composed, down: float, up: float) -> Interval:

@@ -69,17 +69,19 @@ def profiles_of(composed: Composed) -> list[Part] | None:
     return parts
 
 
-def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> Interval:
+def lattice_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0, width: float = WIDTH) -> Interval:
     """Bounds of the least epsilon >= 0 with d(epsilon) <= delta, d the profile of the finite loss; where that is not
-    above `floor`, however wide.
+    above `floor`, however wide. `width`: relative, aimed at.
 
     Claim: the upper bound holds for every delta >= down, the lower for every delta <= up. Source:
     docs/proofs/lattice.md, section 6.
     """
-    return planned_epsilon(composed, down, up, floor)[0]
+    return planned_epsilon(composed, down, up, floor, width)[0]
 
 
-def planned_epsilon(composed: Composed, down: float, up: float, floor: float = 0.0) -> tuple[Interval, Plan | None]:
+def planned_epsilon(
+    composed: Composed, down: float, up: float, floor: float = 0.0, width: float = WIDTH
+) -> tuple[Interval, Plan | None]:
     """`lattice_epsilon`, and the last plan that was tried, if any."""
     found, plan = Interval(0.0, composed.largest), None
     parts = profiles_of(composed)
@@ -88,19 +90,19 @@ def planned_epsilon(composed: Composed, down: float, up: float, floor: float = 0
     require_error_function()
     try:
         log_delta = math.log(down)
-        sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2))
+        sketch = sketched(parts, log_delta, _log_share(parts, -log_delta / 2, width))
         tilt, epsilon = sketch.saddle_for_delta(log_delta)
         if epsilon < floor:
             found = found.meet(Interval(0.0, _chernoff(composed, tilt, log_delta)))
         if found.upper <= floor:
             return found, plan
-        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta)
+        plan = _plan(sketch, tilt, min(found.upper, max(epsilon, 1e-12)), log_delta, width)
         for tries in range(1, PASSES + 1):
             above = _steps(plan, parts, upper_steps)
             found = found.meet(_bounds(plan, parts, above, down, up, found))
-            if found.upper < math.inf and found.upper - found.lower <= 2 * WIDTH * max(found.upper, SMALL):
+            if found.upper < math.inf and found.upper - found.lower <= 2 * width * max(found.upper, SMALL):
                 break
-            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, tries))
+            plan = _refined(plan, _plan(sketch, tilt, min(found.upper, 2 * plan.epsilon), log_delta, width, tries))
     except WorkLimit:
         pass
     return found, plan
@@ -142,10 +144,11 @@ def _lattices(composed: Composed, epsilon: float) -> Iterator[Lattice]:
     require_error_function()
     single = max(float(law.above(np.array([epsilon]))[0]) for law, _ in parts)
     log_delta = math.log(max(single, TINY))  # of one run: at most that of all
-    sketch = sketched(parts, log_delta, _log_share(parts, 1.0))
+    sketch = sketched(parts, log_delta, _log_share(parts, 1.0, WIDTH))
     tilt, chernoff = sketch.saddle_for_epsilon(epsilon)
     log_delta = max(log_delta, min(chernoff, 0.0) - LOOSE)
-    plan = _plan_at(sketch, epsilon, sketch.tilt_and_window(tilt, epsilon, log_delta), 1 / tilt)
+    where = sketch.tilt_and_window(tilt, epsilon, log_delta)
+    plan = _plan_at(sketch, epsilon, where, WIDTH / tilt, math.log(WIDTH / sketch.runs))
     found = Interval(0.0, 1.0)
     for _ in range(PASSES):
         lattice = _lattice(plan, parts)
@@ -185,17 +188,18 @@ class Plan:
         return length
 
 
-def _log_share(parts: Sequence[Part], steepness: float) -> float:
+def _log_share(parts: Sequence[Part], steepness: float, width: float) -> float:
     """log of the share of delta that a loss may lose at its upper end: a small part of the width aimed at."""
     runs = sum(count for _, count in parts)
-    return math.log(0.02 * WIDTH * max(1.0, steepness) / runs)
+    return math.log(0.02 * width * max(1.0, steepness) / runs)
 
 
-def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, tries: int = 0) -> Plan:
-    """For a width of WIDTH times epsilon, or a little more than epsilon where that is small. Each try that was too wide
-    leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its share."""
+def _plan(sketch: Sketch, tilt: float, epsilon: float, log_delta: float, width: float, tries: int = 0) -> Plan:
+    """For a width of `width` times epsilon, or a little more than epsilon where that is small. Each try that was too
+    wide leaves less of the losses out: at a steep tilt what is moved to the lower end counts for more than its
+    share."""
     where = sketch.tilt_and_window(tilt, epsilon, log_delta)
-    return _plan_at(sketch, epsilon, where, max(epsilon, SMALL), tries)
+    return _plan_at(sketch, epsilon, where, width * max(epsilon, SMALL), math.log(width / sketch.runs) - tries * LESS)
 
 
 def _refined(last: Plan, wanted: Plan) -> Plan:
@@ -210,12 +214,12 @@ def range_for(law: Profiled, runs: int, log_delta: float, c: float) -> tuple[flo
 
 
 def _plan_at(
-    sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, tries: int = 0
+    sketch: Sketch, epsilon: float, tilt_and_window: tuple[float, float], wanted: float, log_share: float
 ) -> Plan:
+    """For a width of `wanted`; each loss may lose a share of e^log_share."""
     c, window = tilt_and_window
-    log_share = math.log(WIDTH / sketch.runs) - tries * LESS
     ranges = tuple(part.range(c, log_share) for part in sketch.parts)
-    spacing = math.sqrt(8 * WIDTH * wanted / (sketch.runs * (c + 1)))
+    spacing = math.sqrt(8 * wanted / (sketch.runs * (c + 1)))
     finest = max(window / LONGEST_TRANSFORM, *((high - low) / MOST_CELLS for low, high in ranges))
     return Plan(c, window, max(spacing, _ROOM * finest), epsilon, ranges)
 

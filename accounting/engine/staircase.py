@@ -26,7 +26,7 @@ from dpledger.errors import WorkLimit
 
 __all__ = ["Mesh", "Steps", "lower_steps", "upper_steps"]
 
-MOST_CELLS = 1 << 14
+MOST_CELLS = 1 << 15
 _ROUNDS = 40
 _WIDEST = 600.0  # losses up to here: e^l stays a float
 

@@ -17,9 +17,12 @@ from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning_median import MEDIANS
 from dpledger.audit.zoo.learning_parity import PARITIES
+from dpledger.audit.zoo.learning_queries import QUERIED
 from dpledger.audit.zoo.learning_surrogates import SURROGATES
 from dpledger.audit.zoo.learning_tables import BOOSTED
+from dpledger.audit.zoo.learning_users import LEARNED_FROM_USERS
 from dpledger.audit.zoo.selection import SELECTED
 from dpledger.audit.zoo.stability import CHARGED, STABLE
 from dpledger.audit.zoo.voted import VOTED
@@ -38,8 +41,11 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **LABELLED,
         **LEARNED_CLASSES,
         **PARITIES,
+        **QUERIED,
         **SURROGATES,
+        **MEDIANS,
         **BOOSTED,
+        **LEARNED_FROM_USERS,
     }
 )
 """Exhibits by name."""

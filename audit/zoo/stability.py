@@ -28,15 +28,16 @@ def _tests(
     scales: tuple[str, str] = ("2", "4"),
     cutoff: int = 1,
     redraw: Redraw = "charge",
+    threshold: str = "0",
     claim: PureDP | ApproxDP = ONE,
     long: bool = False,
 ) -> Exhibit:
-    """Tests against 0, with the noise of one charged answer at epsilon 1 unless said."""
+    """Tests with the noise of one charged answer at epsilon 1 unless said."""
     threshold_scale, query_scale = map(Decimal, scales)
     return Exhibit(
         about=about,
         mechanism=ChargedTests(
-            threshold_scale, query_scale, cutoff, Decimal(0), redraw, "charges" if long else "answers"
+            threshold_scale, query_scale, cutoff, Decimal(threshold), redraw, "charges" if long else "answers"
         ),
         left=left,
         right=right,
@@ -119,7 +120,13 @@ def _release(
 
 
 def _values(
-    about: str, *, threshold: str, scales: tuple[str, str] = ("4", "8"), cutoff: int = 2, filled: bool = False
+    about: str,
+    true_epsilon: float = math.inf,
+    *,
+    threshold: str,
+    scales: tuple[str, str] = ("4", "8"),
+    cutoff: int = 2,
+    filled: bool = False,
 ) -> Exhibit:
     """Fifty queries to which neighbours have different values, at distance 0: (1, 0.05), of two unstable answers."""
     threshold_scale, query_scale = map(Decimal, scales)
@@ -129,7 +136,7 @@ def _values(
         left=(1.0, (0.0,) * 50),
         right=(-1.0, (0.0,) * 50),
         claim=ApproxDP(1, "0.05"),
-        true_epsilon=math.inf,
+        true_epsilon=true_epsilon,
     )
 
 
@@ -200,6 +207,22 @@ STABLE: Mapping[str, Exhibit] = MappingProxyType(
             right=(10.0, 0.0),
             claim=ApproxDP(2, "0.01"),
             true_epsilon=9.9798993283,
+        ),
+        "stable_values": _values(
+            "the least threshold for two unstable answers: delta 0.05, and no epsilon beside it, as claimed",
+            0.0,
+            threshold="26.0883188928",
+        ),
+        "stable_values_published": _values("the published threshold: delta 0.00067", 0.0, threshold="60.8072196763"),
+        "stable_values_one_more": _tests(
+            "which of twelve queries, of one value each, are stable: halts at the second that is not, with the noise "
+            "of one; at worst 2",
+            ((54.0,) * 5 + (52.0,)) * 2,
+            (53.0,) * 12,
+            1.7447531181,
+            cutoff=2,
+            threshold="54",
+            claim=_MILLIONTH,
         ),
         "stable_values_one_charge": _values(
             "a threshold for one unstable answer, of two: delta 0.0647", threshold="23.965858188"

@@ -68,7 +68,7 @@ class HalfNoiseLaplace:
 
     def release(self, data: object, *, entropy: Entropy) -> Release[float]:
         """`data` with half the noise, under the parts of the original."""
-        return Release(value=self._real.release(data, entropy=entropy).value, parts=self.parts())
+        return Release(value=float(self._real.release(data, entropy=entropy).value), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` such releases."""

@@ -22,7 +22,7 @@ that whoever stole the key wrote another history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NoReturn, assert_never
@@ -50,6 +50,7 @@ from dpledger.ledger.entries.bodies import (
     Started,
 )
 from dpledger.ledger.entries.entry import Entry, parse_entry
+from dpledger.ledger.entries.members import Attestation
 from dpledger.ledger.heads import FIRST_PREVIOUS
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.standing import EMPTY, State
@@ -84,12 +85,11 @@ class Verified:
         return self.head.size - self.witnessed
 
     @property
-    def attested(self) -> tuple[Entry, ...]:
-        """The entries that charge what ran elsewhere: that each is priced and settled by the rules is verified; that it
-        ran as its parts say is the word of whoever it names. Empty in quick."""
-        return tuple(
-            entry for entry in self.entries if isinstance(entry.body, Reserved) and entry.body.attested is not None
-        )
+    def attested(self) -> Mapping[int, Attestation]:
+        """By the index of the entry that charges it, what ran elsewhere: that each is priced and settled by the rules
+        is verified; that it ran as its parts say is the word of whoever it names. Empty in quick."""
+        said = ((entry.index, entry.body.attested) for entry in self.entries if isinstance(entry.body, Reserved))
+        return {index: attestation for index, attestation in said if attestation is not None}
 
 
 def verify_quick(

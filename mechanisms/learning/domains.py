@@ -1,6 +1,7 @@
 """The rows that a learner takes: numbered points, rows of bits, or the columns of a table that have bins.
 
-Every learner of rows and labels says which by its property `domain`; so a table can be made into what it takes.
+Every learner of rows and labels says which by its property `domain`, every learner of users by `user_domain`; so a
+table can be made into what it takes.
 
 >>> from dpledger.mechanisms.learning.tables.binning import Binning
 >>> bins = Binning({0: [10, 20]}, {1: ["a"]}, source="made up")
@@ -18,12 +19,30 @@ from typing import Any, Protocol, TypeAlias, assert_never, runtime_checkable
 import numpy as np
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.samples import check_labels, check_sample, labeled_sample
+from dpledger.mechanisms.learning.samples import (
+    LabeledSample,
+    are_bits,
+    are_points,
+    check_labels,
+    check_sample,
+    labeled_sample,
+)
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.numeric.rows import numbers
 
-__all__ = ["Domain", "LearnsRows", "NumberedPoints", "RowsOfBits", "check_rows_of", "domain_of", "rows_for"]
+__all__ = [
+    "Domain",
+    "LearnsRows",
+    "LearnsUsers",
+    "NumberedPoints",
+    "RowsOfBits",
+    "are_all_inside",
+    "check_rows_of",
+    "domain_of",
+    "rows_for",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,16 @@ class LearnsRows(Protocol):
         ...
 
 
+@runtime_checkable
+class LearnsUsers(Protocol):
+    """A learner whose data are a UserSample."""
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are."""
+        ...
+
+
 def domain_of(concepts: AnyClass) -> Domain:
     """What the concepts of a class are functions of."""
     match concepts:
@@ -77,6 +106,21 @@ def check_rows_of(domain: Domain, data: object) -> None:
         case Binning():
             sample = labeled_sample(data)
             check_labels(sample, domain.rows(sample.x))
+        case _:
+            assert_never(domain)
+
+
+def are_all_inside(domain: Domain, sample: LabeledSample) -> bool:
+    """Whether every row is one of the domain as it stands (of a table: each entry in a bin) and every label 0 or 1."""
+    if not np.isin(numbers(sample.y, missing=np.nan), (0.0, 1.0)).all():
+        return False
+    match domain:
+        case NumberedPoints(points=points):
+            return are_points(sample.x, points)
+        case RowsOfBits(width=width):
+            return are_bits(sample.x, width)
+        case Binning():
+            return bool((domain.read(sample.x).places > 0).all())
         case _:
             assert_never(domain)
 

@@ -27,9 +27,8 @@ from dpledger.mechanisms.learning.theory.concepts import (
     PointClass,
     ThresholdClass,
 )
-from dpledger.relations import Relation
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts", "moves_one_way"]
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -67,6 +66,13 @@ class ErrorCounts:
         before = int(self.counts[:segment].sum()) + rank - (int(passed[which - 1]) if which else 0)
         return self.place(before)
 
+    def ranked(self, totals: npt.NDArray[Any], rank: int) -> int:
+        """The place in the class of concept number `rank` of all, those with the fewest errors first; `totals`: what
+        `by_errors` says."""
+        passed = np.cumsum(totals)
+        more = int(np.searchsorted(passed, rank, side="right"))
+        return self.member(self.least + more, rank - (int(passed[more - 1]) if more else 0))
+
     def place(self, found: int) -> int:
         """The place in the class of the concept that is number `found` of all segments in a row."""
         if self.first is None:
@@ -99,17 +105,6 @@ def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
             return _of_stumps(concepts, sample)
         case _:
             assert_never(concepts)
-
-
-def moves_one_way(relation: Relation | None) -> bool:
-    """Whether between neighbours all such counts move in one direction; while none is fixed, not."""
-    match relation:
-        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
-            return True
-        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
-            return False
-        case _:
-            assert_never(relation)
 
 
 def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.uint8]]:

@@ -31,19 +31,19 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import Domain, check_rows_of, domain_of
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts, moves_one_way
+from dpledger.mechanisms.learning.domains import Domain, domain_of
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
 from dpledger.mechanisms.learning.hypotheses import Concept
+from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
 from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, flag, given, plain, record, tag
 
 __all__ = ["ExponentialPPACLearner"]
@@ -52,13 +52,13 @@ _MOVED = "one record changes the errors of each concept by at most one, and a un
 
 
 @record
-class ExponentialPPACLearner(OneShot):
+class ExponentialPPACLearner(RowLearner):
     """Learn a concept of a class, realizable or agnostic. McSherry-Talwar 2007; Kasiviswanathan et al. 2011.
 
     `concept_class` exists before the data: candidates that come from the sample have no finite epsilon. The exponent is
     epsilon/2 an error. Under add_remove and zero_out errors move in one direction, so that this is epsilon/2-DP; with
     `monotone` the exponent is epsilon there, and the other relations are refused. Under label_flip the points are
-    public, and the guarantee is that of replace_one.
+    public, and the guarantee is that of replace_one. `strict`: see `RowLearner`.
 
     Of the published sample sizes: max(1/eps^2, 1/(alpha eps)) needs no 1/eps^2 where the sample is realizable, and has
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
@@ -67,6 +67,7 @@ class ExponentialPPACLearner(OneShot):
     concept_class: OneClass
     epsilon: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["exponential_ppac_learner"] = tag(default="exponential_ppac_learner")
@@ -75,7 +76,7 @@ class ExponentialPPACLearner(OneShot):
         if isinstance(self.concept_class, ParityClass) and self.concept_class.dimension > MOST_PARITY_BITS:
             expected = f"parities of at most {MOST_PARITY_BITS} bits: every one of them is weighed"
             raise ParameterError("concept_class", f"{self.concept_class.dimension} bits", expected)
-        if self.monotone and self.relation is not None and not moves_one_way(self.relation):
+        if self.monotone and self.relation is not None and not one_way(self.relation):
             raise RelationError(
                 f"monotone: under {self.relation.value} the errors of two concepts move in opposite directions, and "
                 "epsilon would be twice the claim"
@@ -98,7 +99,7 @@ class ExponentialPPACLearner(OneShot):
         Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_pac.md, "Privacy"."""
         if self.concept_class.size == 1:
             return BoundedRange(0)
-        if moves_one_way(self.relation) and not self.monotone:
+        if one_way(self.relation) and not self.monotone:
             return BoundedRange(round_up(Fraction(self.epsilon) / 2))
         return BoundedRange(self.epsilon)
 
@@ -115,27 +116,22 @@ class ExponentialPPACLearner(OneShot):
                 "epsilon": self.epsilon,
                 "exponent": self.exponent,
                 "monotone": self.monotone,
+                "strict": self.strict,
                 "sensitivity": rows_of(self.unit),
                 "justification": _MOVED,
             }
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of this domain's shape."""
-        check_rows_of(self.domain, data)
-
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        self.inspect(data)
-        counted = error_counts(self.concept_class, data)
+        counted = error_counts(self.concept_class, self._taken(data))
         place = self._drawn(counted, counted.by_errors(), entropy)
         return Release(value=Concept(self.concept_class, place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
-        self.inspect(data)
-        counted = error_counts(self.concept_class, data)
+        counted = error_counts(self.concept_class, self._taken(data))
         totals = counted.by_errors()
         found = [self._drawn(counted, totals, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
@@ -152,6 +148,4 @@ class ExponentialPPACLearner(OneShot):
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
         scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
         rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
-        passed = np.cumsum(totals)
-        more = int(np.searchsorted(passed, rank, side="right"))
-        return counted.member(counted.least + more, rank - (int(passed[more - 1]) if more else 0))
+        return counted.ranked(totals, rank)

@@ -16,7 +16,7 @@ list does).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,6 +33,8 @@ __all__ = [
     "Points",
     "UserSample",
     "Words",
+    "are_bits",
+    "are_points",
     "bits_of",
     "check_labels",
     "check_sample",
@@ -94,7 +96,14 @@ def check_sample(data: object, *, bits: int | None = None) -> None:
     wide = bits is not None and (rows is None or rows.ndim == 2)
     if wide and rows is not None and rows.shape[1] != bits:
         raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
-    (check_rows if wide else check_column)(sample.x)
+    if not wide:
+        check_column(sample.x)
+
+
+def check_labelled(data: object) -> None:
+    """ParameterError unless `data` are a LabeledSample with as many labels as rows, whatever a row is."""
+    sample = labeled_sample(data)
+    check_rows(sample.x)
     check_labels(sample, tally(sample.x))
 
 
@@ -138,6 +147,30 @@ def points_of(x: object, points: int) -> Points:
     plain = np.asarray(rows)
     low = plain.astype(np.uint64) if plain.dtype.kind in "bu" else np.maximum(plain, 0).astype(np.uint64)
     return Points(np.minimum(low, last), np.ones(len(low), dtype=bool))
+
+
+def are_points(x: object, points: int) -> bool:
+    """Whether each row is a whole number of {0..points-1}, as it stands."""
+    rows = array_of(x)
+    if rows is None or rows.dtype.kind not in "biuf":
+        return all(
+            _is_point(row, points) for row in (x if isinstance(x, Sequence) else list(rows if rows is not None else ()))
+        )
+    found = points_of(rows, points)
+    same = rows == found.points.astype(rows.dtype) if rows.dtype.kind == "f" else (rows >= 0) & (rows <= points - 1)
+    return bool((found.known & same).all())
+
+
+def are_bits(x: object, width: int) -> bool:
+    """Whether each row is `width` zeros and ones, or a number of so many digits (up to 64)."""
+    rows = array_of(x)
+    if rows is not None and rows.ndim == 2 and rows.dtype.kind in "biuf":
+        return bool(np.isin(rows, (0, 1)).all())
+    if rows is not None and rows.ndim == 1 and rows.dtype.kind in "biuf":
+        return are_points(rows, 1 << min(width, WORD_BITS))
+    return all(
+        _are_bits(row, width) for row in (x if isinstance(x, Sequence) else list(rows if rows is not None else ()))
+    )
 
 
 def labels_of(y: object) -> Labels:
@@ -201,3 +234,19 @@ def _point(row: object, points: int) -> int | None:
     if value >= points - 1:
         return points - 1
     return round(value) if value > 0 else 0
+
+
+def _walked(x: object) -> Iterable[object]:
+    """The rows one by one."""
+    return x if isinstance(x, Iterable) else ()
+
+
+def _is_point(row: object, points: int) -> bool:
+    value = numbers([row], missing=np.nan)[0]
+    return not isinstance(row, (str, bytes)) and value == np.floor(value) and _point(row, points) == row
+
+
+def _are_bits(row: object, width: int) -> bool:
+    if isinstance(row, (list, tuple, np.ndarray)):
+        return len(row) == width and bool(np.isin(numbers(row, missing=np.nan), (0.0, 1.0)).all())
+    return _is_point(row, 1 << min(width, WORD_BITS))

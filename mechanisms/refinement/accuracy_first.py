@@ -41,9 +41,9 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
-from dpledger.mechanisms.refinement.doubling import named
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
 from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
+from dpledger.mechanisms.refinement.judged import named
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, theories
 from dpledger.mechanisms.threshold.epochs import SMALL

@@ -13,58 +13,37 @@ checks. A chain that stops at the same level pays for its last answer alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
-import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.composition import Composition, LaplaceLaw, Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import add, multiply, read, text, total
-from dpledger.errors import ContractViolation, ParameterError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity, draw
 from dpledger.mechanisms.numeric import Laplace
-from dpledger.mechanisms.numeric.grid import (
-    TotalMap,
-    check_map,
-    check_number,
-    check_vector,
-    to_floats,
-    to_steps,
-    vector_to_steps,
-)
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched
-from dpledger.mechanisms.protocol import UNSAID, Release, check_declared
+from dpledger.mechanisms.numeric.grid import to_floats
+from dpledger.mechanisms.numeric.one_shot import ShortText
+from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.mechanisms.refinement.judged import Judged, Search, error_of, named
 from dpledger.mechanisms.refinement.laplace import LaplacePlan, laplace_plan
 from dpledger.mechanisms.refinement.run import Answer
-from dpledger.mechanisms.threshold.run import Number, Outcome
+from dpledger.mechanisms.threshold.run import Outcome
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["Doubled", "Doubling", "Judged", "error_of", "named"]
+__all__ = ["Doubled", "Doubling"]
 
-_FROM_WHICH = "a number from which follows"
 _WORST = Decimal(2**53)  # the error that is no number counts as
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What a search runs on: a statistic, and how wrong a published answer is, on the same data.
-
-    `error`: of every fixed published answer its sensitivity is declared by the mechanism; it must not tell anybody
-    anything on its own."""
-
-    value: object
-    error: Callable[[Any], Number]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +58,7 @@ class Doubled:
 
 
 @record
-class Doubling(Vouched):
+class Doubling(Search):
     """Answer with fresh Laplace noise of epsilon `first`, 2 `first`, 4 `first`, ..., until a noisy check accepts.
     Ligett-Neel-Roth-Waggoner-Wu 2017, section 4.
 
@@ -115,20 +94,10 @@ class Doubling(Vouched):
             plan, levels = self._plan, self._levels()
             for epsilon in levels:
                 plan.noise(epsilon)
-        check_map(plan.grid, self.bound, self.missing)
         if self.share is not None and self.check == "laplace":
             raise ParameterError("share", text(self.share), "None: each check has noise of its own and no threshold")
-        if self.share is not None and not self.share < 1:
-            raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
-        with named("check_epsilon", self.check_epsilon):
-            self._checks()
+        self._require_checks()
         self.claim()
-
-    def under(self, relation: Relation, unit: Unit) -> Self:
-        """As `Vouched.under`, for both sensitivities."""
-        placed = Vouched.under(self, relation, unit)  # the decorator makes another class, which super() does not know
-        check_declared(self.error_sensitivity, self.justification, unit)
-        return placed
 
     def _levels(self) -> tuple[Decimal, ...]:
         """The epsilon of each round."""
@@ -159,27 +128,10 @@ class Doubling(Vouched):
             "rounds": self.rounds,
             "accepts": self.accepts,
             "check": self.check,
-            "share": self.share,
-            "checks": self._checks().parameters(),
-            "sensitivity": self.sensitivity,
-            "error_sensitivity": self.error_sensitivity,
-            "dimension": self.dimension,
-            "grid": self._plan.grid,
-            "bound": self.bound,
-            "missing": self.missing,
-            "justification": self.justification,
+            **self._stated(),
         }
         result: dict[str, Plain] = plain(values)
         return result
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a `Judged` of one number or, where the dimension is above 1, of a vector."""
-        if not isinstance(data, Judged):
-            raise ParameterError("data", type(data).__name__, "Judged(value, error)")
-        if self.dimension == 1:
-            check_number(data.value)
-        else:
-            check_vector(data.value, self.dimension)
 
     def release(self, data: Judged, *, entropy: Entropy) -> Release[Doubled]:
         """The first answer that is accepted, or the last. ContractViolation if the error of an answer raises or is no
@@ -187,16 +139,16 @@ class Doubling(Vouched):
         self.inspect(data)
         steps, checks = self._steps(data.value), self._checks()
         tests = checks.open(None, entropy=entropy) if isinstance(checks, SparseVector) else None
-        accepted, done, value = False, 0, self._answer(steps, self.first, entropy)
+        accepted, done, value = False, 0, self._published(steps, self.first, entropy)
         while True:
             done, error = done + 1, error_of(data, value)
             if tests is not None:
                 accepted = tests.ask(error) is Outcome.BELOW
             elif isinstance(checks, Laplace):
-                accepted = Fraction(checks.release(error, entropy=entropy).value) <= Fraction(self.accepts)
+                accepted = Fraction(float(checks.release(error, entropy=entropy).value)) <= Fraction(self.accepts)
             if accepted or done == self.rounds:
                 break
-            value = self._answer(steps, _doubled(self.first, done), entropy)
+            value = self._published(steps, _doubled(self.first, done), entropy)
         found = Doubled(value=value, accepted=accepted, rounds=done, epsilon=_doubled(self.first, done - 1))
         return Release(value=found, parts=self._ran(done, tests.close().parts if tests is not None else None))
 
@@ -211,72 +163,34 @@ class Doubling(Vouched):
             tests = replace(checks, done=done)
         return Sequence((tests, replace(answers, done=done)))
 
-    def _answer(self, steps: npt.NDArray[Any], epsilon: Decimal, entropy: Entropy) -> Answer:
+    def _published(self, steps: npt.NDArray[Any], epsilon: Decimal, entropy: Entropy) -> Answer:
         moved = Sensitivity(self._plan.sensitivity, "l1", self.justification)
         noisy = draw(self._plan.noise(epsilon), steps, sensitivity=moved, entropy=entropy)
-        answer = to_floats(noisy, self._plan.grid)
-        return float(answer[0]) if self.dimension == 1 else answer
-
-    def _steps(self, value: object) -> npt.NDArray[Any]:
-        how = TotalMap(grid=self._plan.grid, bound=self.bound, missing=self.missing)
-        if self.dimension == 1:
-            return np.array([to_steps(value, how)])
-        return vector_to_steps(value, how, self.dimension)
+        return self._answer(to_floats(noisy, self._plan.grid))
 
     @property
     def _plan(self) -> LaplacePlan:
         last = _doubled(self.first, self.rounds - 1)
         return laplace_plan(last, self.sensitivity, self.dimension, False, self.grid)
 
+    @property
+    def _grid(self) -> Decimal:
+        return self._plan.grid
+
     def _checks(self) -> SparseVector | Laplace:
-        """What tests the errors: below the threshold is the one answer that is charged, and ends the search."""
-        given_to_both: dict[str, Any] = {
-            "epsilon": self.check_epsilon,
-            "sensitivity": self.error_sensitivity,
-            "justification": self.justification,
-        }
         match self.check:
             case "above_threshold":
-                return SparseVector(
-                    **given_to_both,
-                    cutoff=1,
-                    threshold=self.accepts,
-                    mode="single_threshold",
-                    max_queries=self.rounds,
-                    share=self.share,
-                    missing="above",
-                )
+                return self._tests(self.rounds)
             case "laplace":
-                return Laplace(**given_to_both, missing=_WORST)
+                return Laplace(
+                    epsilon=self.check_epsilon,
+                    sensitivity=self.error_sensitivity,
+                    justification=self.justification,
+                    missing=_WORST,
+                )
             case other:
                 assert_never(other)
-
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._plan.grid}
-
-
-@contextmanager
-def named(field: str, value: Decimal) -> Iterator[None]:
-    """What is refused in here is refused by the name of this parameter."""
-    try:
-        yield
-    except ParameterError as error:
-        expected = f"{_FROM_WHICH} {error.expected.removeprefix(_FROM_WHICH).lstrip()}"
-        raise ParameterError(field, text(value), expected) from None
 
 
 def _doubled(first: Decimal, times: int) -> Decimal:
     return read(multiply(first, 2**times), field="rounds")
-
-
-def error_of(data: Judged, published: Answer) -> Number:
-    """The error of a published answer. What went wrong is not told: it may depend on a unit."""
-    try:
-        error = data.error(published.copy() if isinstance(published, np.ndarray) else published)
-        check_number(error)
-    except Exception:
-        raise ContractViolation(
-            "the error of an answer raised or is no number: the search is charged in full. "
-            "Try it on public or made-up data to see why"
-        ) from None
-    return error

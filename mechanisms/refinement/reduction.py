@@ -17,29 +17,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Failure, PureDP
-from dpledger.decimals import text
-from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.numeric.grid import (
-    TotalMap,
-    check_map,
-    check_number,
-    check_vector,
-    to_steps,
-    vector_to_steps,
-)
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched
-from dpledger.mechanisms.protocol import UNSAID, Release, check_declared
-from dpledger.mechanisms.refinement.doubling import Judged, error_of, named
+from dpledger.mechanisms.numeric.one_shot import ShortText
+from dpledger.mechanisms.protocol import UNSAID, Release
+from dpledger.mechanisms.refinement.judged import Judged, Search, error_of, named
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.refinement.run import Answer
 from dpledger.mechanisms.threshold.run import Outcome
@@ -65,7 +53,7 @@ class Reduced:
 
 
 @record
-class NoiseReduction(Vouched):
+class NoiseReduction(Search):
     """Answer with ever less noise, from level `least` to level `most` in equal ratios, until a noisy check accepts.
     Ligett-Neel-Roth-Waggoner-Wu 2017; Whitehouse-Ramdas-Wu-Rogers 2022.
 
@@ -100,30 +88,20 @@ class NoiseReduction(Vouched):
     def __post_init__(self) -> None:
         walk = self._walk
         with named("most", self.most):
-            plan, _ = walk.plan, walk.law(self.levels)
-        check_map(plan.grid, self.bound, self.missing)
+            _ = walk.plan, walk.law(self.levels)
         with named("least", self.least):
             walk.require_noise()
-        if self.share is not None and not self.share < 1:
-            raise ParameterError("share", text(self.share), "a part of check_epsilon, in (0, 1)")
-        with named("check_epsilon", self.check_epsilon):
-            self._tests()
+        self._require_checks()
         with named("most", self.most):
             self.claim()
 
-    def under(self, relation: Relation, unit: Unit) -> Self:
-        """As `Vouched.under`, for both sensitivities."""
-        placed = Vouched.under(self, relation, unit)  # the decorator makes another class, which super() does not know
-        check_declared(self.error_sensitivity, self.justification, unit)
-        return placed
-
     def claim(self) -> PureDP | ApproxDP | ZCDP:
         """The tests and the finest level."""
-        return self._walk.claim(self._tests().parts(), self.levels)
+        return self._walk.claim(self._checks().parts(), self.levels)
 
     def parts(self) -> Composition:
         """The tests beside one chain."""
-        return Sequence((self._tests().parts(), self._walk.chain(self.levels)))
+        return Sequence((self._checks().parts(), self._walk.chain(self.levels)))
 
     def failures(self) -> tuple[Failure, ...]:
         """That of the boundary."""
@@ -138,49 +116,25 @@ class NoiseReduction(Vouched):
             "accepts": self.accepts,
             "noise": self.noise,
             "boundary": self.boundary,
-            "share": self.share,
-            "checks": self._tests().parameters(),
-            "sensitivity": self.sensitivity,
-            "error_sensitivity": self.error_sensitivity,
-            "dimension": self.dimension,
-            "grid": self._walk.plan.grid,
-            "bound": self.bound,
-            "missing": self.missing,
-            "justification": self.justification,
+            **self._stated(),
         }
         result: dict[str, Plain] = plain(values)
         return result
-
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a `Judged` of one number or, where the dimension is above 1, of a vector."""
-        if not isinstance(data, Judged):
-            raise ParameterError("data", type(data).__name__, "Judged(value, error)")
-        if self.dimension == 1:
-            check_number(data.value)
-        else:
-            check_vector(data.value, self.dimension)
 
     def release(self, data: Judged, *, entropy: Entropy) -> Release[Reduced]:
         """The first answer that is accepted, or the finest. ContractViolation if the error of an answer raises or is no
         number: what that tells of the data is not covered, and the full plan is charged."""
         self.inspect(data)
-        walk, tests = self._walk, self._tests().open(None, entropy=entropy)
+        walk, tests = self._walk, self._checks().open(None, entropy=entropy)
         answers = walk.published(self.levels, self._steps(data.value), why=self.justification, entropy=entropy)
         k, accepted = 0, False
         while k < self.levels and not accepted:
             k += 1
-            published = answers(k)
-            value: Answer = float(published[0]) if self.dimension == 1 else published
+            value = self._answer(answers(k))
             accepted = tests.ask(error_of(data, value)) is Outcome.BELOW
         mu = walk.number(k) if walk.measure == "mu" else None
         found = Reduced(value=value, accepted=accepted, level=k, epsilon=walk.epsilon(k), mu=mu)
         return Release(value=found, parts=Sequence((tests.close().parts, walk.chain(self.levels, reached=k))))
-
-    def _steps(self, value: object) -> npt.NDArray[Any]:
-        how = TotalMap(grid=self._walk.plan.grid, bound=self.bound, missing=self.missing)
-        if self.dimension == 1:
-            return np.array([to_steps(value, how)])
-        return vector_to_steps(value, how, self.dimension)
 
     @property
     def _walk(self) -> Levels:
@@ -196,19 +150,9 @@ class NoiseReduction(Vouched):
             relation=self.relation or Relation.ADD_REMOVE,
         )
 
-    def _tests(self) -> SparseVector:
-        """What tests the errors: below the threshold is the one answer that is charged, and ends the search."""
-        return SparseVector(
-            epsilon=self.check_epsilon,
-            cutoff=1,
-            threshold=self.accepts,
-            mode="single_threshold",
-            max_queries=self.levels,
-            share=self.share,
-            sensitivity=self.error_sensitivity,
-            justification=self.justification,
-            missing="above",
-        )
+    @property
+    def _grid(self) -> Decimal:
+        return self._walk.plan.grid
 
-    def _automatic(self) -> dict[str, Any]:
-        return {"grid": self._walk.plan.grid}
+    def _checks(self) -> SparseVector:
+        return self._tests(self.levels)

@@ -127,7 +127,7 @@ class ProposeTestRelease:
         number, distance = data
         if self._test.release((True, distance), entropy=entropy).value is UNSTABLE:
             return Release(value=UNSTABLE, parts=self.parts())
-        return Release(value=self._number.release(number, entropy=entropy).value, parts=self.parts())
+        return Release(value=float(self._number.release(number, entropy=entropy).value), parts=self.parts())
 
     def sample(self, data: tuple[Any, Any], size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """So many independent releases."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition
 from dpledger.errors import ContractViolation, Halted
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
@@ -148,15 +149,9 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
 
     def _kept(self, read: Callable[[], Read]) -> Read:
         """What the caller's code comes to, if it keeps its contract. What went wrong is not told."""
-        found: list[Read] = []
-        try:
-            found.append(read())
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise  # nothing of the query: somebody ends the program
-        except BaseException:  # what some libraries raise when they break is no Exception
-            found.clear()
+        found = came_to(read)
         self._home.require()  # the query may have forked
-        if not found:
+        if found is None:
             with self._turn:
                 self._close(self._tests.planned, outside_guarantee=True)
             raise ContractViolation(

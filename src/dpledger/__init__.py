@@ -108,11 +108,32 @@ if TYPE_CHECKING:
         Scope as Scope,
         Session as Session,
     )
+    from dpledger.mechanisms.learning.booster import (
+        PrivateStumpBooster as PrivateStumpBooster,
+    )
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.queries.conjunctions import (
+        PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.oracle import (
+        StatisticalQueryOracle as StatisticalQueryOracle,
+    )
+    from dpledger.mechanisms.learning.queries.run import (
+        JointQuery as JointQuery,
+    )
+    from dpledger.mechanisms.learning.queries.thresholds import (
+        PrivateSQThresholdLearner as PrivateSQThresholdLearner,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+    )
+    from dpledger.mechanisms.learning.tables.binning import (
+        Binning as Binning,
+    )
+    from dpledger.mechanisms.learning.tables.stumps import (
+        StumpClass as StumpClass,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -124,6 +145,15 @@ if TYPE_CHECKING:
         AgnosticContract as AgnosticContract,
         PACContract as PACContract,
         PPACContract as PPACContract,
+    )
+    from dpledger.mechanisms.learning.theory.query_sizes import (
+        query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.users.median import (
+        UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.thresholds import (
+        UserLevelThresholdLearner as UserLevelThresholdLearner,
     )
     from dpledger.mechanisms.numeric import (
         ClippedMean as ClippedMean,
@@ -139,10 +169,12 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.refinement.doubling import (
         Doubling as Doubling,
-        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.gaussian import (
         GradualGaussian as GradualGaussian,
+    )
+    from dpledger.mechanisms.refinement.judged import (
+        Judged as Judged,
     )
     from dpledger.mechanisms.refinement.laplace import (
         GradualRelease as GradualRelease,
@@ -356,7 +388,14 @@ _HOME = {
         "Session",
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
+    "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
+    "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
+    "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
     "dpledger.mechanisms.learning.samples": ("LabeledSample",),
+    "dpledger.mechanisms.learning.tables.binning": ("Binning",),
+    "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
+    "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -368,6 +407,9 @@ _HOME = {
         "PACContract",
         "PPACContract",
     ),
+    "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
+    "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",
@@ -378,11 +420,9 @@ _HOME = {
         "Laplace",
     ),
     "dpledger.mechanisms.refinement.accuracy_first": ("AccuracyFirst",),
-    "dpledger.mechanisms.refinement.doubling": (
-        "Doubling",
-        "Judged",
-    ),
+    "dpledger.mechanisms.refinement.doubling": ("Doubling",),
     "dpledger.mechanisms.refinement.gaussian": ("GradualGaussian",),
+    "dpledger.mechanisms.refinement.judged": ("Judged",),
     "dpledger.mechanisms.refinement.mean": ("GradualMean",),
     "dpledger.mechanisms.refinement.laplace": ("GradualRelease",),
     "dpledger.mechanisms.refinement.reduction": ("NoiseReduction",),

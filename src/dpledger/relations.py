@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, EnumType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, assert_never
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError
 
-__all__ = ["Relation", "Unit"]
+__all__ = ["Relation", "Unit", "one_way"]
 
 
 class _Named(EnumType):
@@ -52,6 +52,17 @@ class Relation(Enum, metaclass=_Named):
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         raise ParameterError("relation", value, "one of " + ", ".join(cls.__members__).lower())
+
+
+def one_way(relation: Relation | None) -> bool:
+    """Whether between neighbours all counts of units move in one direction; not, while no relation is fixed."""
+    match relation:
+        case Relation.ADD_REMOVE | Relation.ZERO_OUT:
+            return True
+        case Relation.REPLACE_ONE | Relation.LABEL_FLIP | None:
+            return False
+        case _:
+            assert_never(relation)
 
 
 @dataclass(frozen=True, slots=True)

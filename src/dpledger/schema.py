@@ -1,23 +1,18 @@
-"""How public records are declared, read and written: frozen pydantic dataclasses, a strict JSON reader, one writer.
+"""How public records are declared and written: frozen pydantic dataclasses, and one writer.
 
 `record` makes a class frozen, slotted and strict, with positional arguments; what does not fit raises ParameterError
-with the field and the value. `read_json` reads JSON text exactly (no duplicate keys, no NaN, numbers as decimals) and
-`plain` writes a record back as values of the ledger's byte profile: no float, no null, decimals as their one text.
+with the field and the value. `plain` writes a record back as values of the ledger's byte profile: no float, no null,
+decimals as their one text. `strict_json` reads them.
 
 >>> from dpledger.accounting.guarantees import ApproxDP
 >>> plain(ApproxDP(epsilon=0.5, delta="1e-9"))
 {'epsilon': '0.5', 'delta': '0.000000001', 'kind': 'approx_dp'}
->>> read_json('{"a": 1, "a": 2}')
-Traceback (most recent call last):
-...
-dpledger.errors.ParameterError: a: expected each key once, got a second 'a'
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import re
 import sys
@@ -33,11 +28,10 @@ from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 import pydantic
 from pydantic import Field, TypeAdapter
 
-from dpledger import decimals, files
-from dpledger.errors import ParameterError, UnknownWord, shortened, shown
+from dpledger import decimals
+from dpledger.errors import ParameterError, UnknownWord, shown
 
 __all__ = [
-    "JsonValue",
     "Plain",
     "complete",
     "flag",
@@ -47,8 +41,6 @@ __all__ = [
     "one_of",
     "one_text",
     "plain",
-    "read_json",
-    "read_json_file",
     "record",
     "tag",
     "validated",
@@ -59,12 +51,8 @@ T = TypeVar("T")
 
 Plain: TypeAlias = "str | int | bool | list[Plain] | dict[str, Plain]"
 """A value of the ledger's byte profile: no float, no null."""
-JsonValue: TypeAlias = "str | int | bool | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
-"""What `read_json` returns: numbers with a point or an exponent come as exact decimals."""
 
 _UNORDERED = (Set, Iterator)  # what pydantic would make a tuple of, although it is not the list that was meant
-LARGEST_FILE = 64 * 2**20  # bytes of a JSON file
-DEEPEST = 32  # levels of nesting that a document may have, as in the ledger's byte profile
 _CONFIG = pydantic.ConfigDict(extra="forbid", strict=False, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
@@ -320,35 +308,6 @@ def plain(value: object) -> Any:
     raise ParameterError("record", type(value).__name__, "text, whole numbers, decimals, lists and records")
 
 
-def read_json(source: str | bytes) -> JsonValue:
-    """The value of a JSON text, read strictly: UTF-8 (with a byte order mark or without), each key once, no NaN or
-    infinity, nested at most 32 deep.
-
-    Raises ParameterError that says where the text stops being JSON.
-    """
-    try:
-        text = source.decode("utf-8") if isinstance(source, bytes) else source
-        text = text.removeprefix("\ufeff")  # what some editors write before UTF-8
-        value: JsonValue = json.loads(
-            text, object_pairs_hook=_each_key_once, parse_float=_exactly, parse_int=_whole, parse_constant=_no_constant
-        )
-    except UnicodeDecodeError as error:
-        raise ParameterError("document", f"byte {error.start}", "UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise ParameterError("document", f"{error.msg} at character {error.pos}", "JSON") from None
-    except RecursionError:
-        raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels") from None
-    _check(value, "document", DEEPEST)
-    return value
-
-
-def read_json_file(path: str | os.PathLike[str]) -> JsonValue:
-    """The value of a JSON file of at most 64 MiB, as `read_json`; ParameterError names the file."""
-    data = files.read_whole(path, limit=LARGEST_FILE, field="document")
-    with naming(path):
-        return read_json(data)
-
-
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """What is wrong with what a file says is told with the name of the file."""
@@ -356,46 +315,3 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except ParameterError as error:
         raise ParameterError(f"{os.fsdecode(path)}: {error.field}", error.value, error.expected) from None
-
-
-def _each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    result: dict[str, JsonValue] = {}
-    for key, value in pairs:
-        if key in result:
-            raise ParameterError(key, f"a second {key!r}", "each key once")
-        result[key] = value
-    return result
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Refused:
-    """What stands for a number that cannot be kept, until the walk over the document finds where it is."""
-
-    value: str
-    expected: str
-
-
-def _exactly(number: str) -> Any:
-    try:
-        return decimals.read(number, signed=True)
-    except ParameterError as error:
-        return _Refused(number, error.expected)
-
-
-def _whole(number: str) -> Any:
-    return int(number) if len(number) <= 20 else _Refused(number, "a whole number below 10^18")
-
-
-def _no_constant(word: str) -> Any:
-    return _Refused(word, "a finite number")
-
-
-def _check(value: object, field: str, left: int) -> None:
-    if isinstance(value, _Refused):
-        raise ParameterError(field, shortened(value.value), value.expected)
-    if not isinstance(value, (list, dict)):
-        return
-    if left == 0:
-        raise ParameterError("document", "deeper nesting", f"at most {DEEPEST} levels")
-    for step, item in enumerate(value) if isinstance(value, list) else value.items():
-        _check(item, f"{field}.{step}", left - 1)

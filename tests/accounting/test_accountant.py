@@ -25,7 +25,7 @@ from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, DpledgerError, ParameterError, RelationError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 from engine_oracles import gaussian_delta, real
 from threads import Meeting, together
 

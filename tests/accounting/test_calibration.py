@@ -15,7 +15,7 @@ from dpledger.accounting.asking.templates import read_template
 from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.errors import CannotCertify, ImplausiblePromise, InfeasiblePlan, ParameterError
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 
 
 def sampled(noise: object, rate: object, steps: int) -> Composition:

@@ -11,7 +11,7 @@ from dpledger.accounting.asking.templates import Template, read_template
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 
 GAUSSIAN: JsonValue = {"kind": "gaussian", "noise_multiplier": "free"}
 

@@ -28,7 +28,7 @@ from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRang
 from dpledger.accounting.profile import compose
 from dpledger.errors import CannotCertify, ParameterError
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 
 ADD = Relation.ADD_REMOVE
 GAUSSIAN: dict[str, JsonValue] = {"kind": "gaussian", "noise_multiplier": "5"}

@@ -30,7 +30,8 @@ from dpledger.accounting.composition import (
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ParameterError
-from dpledger.schema import JsonValue, plain, read_json
+from dpledger.schema import plain
+from dpledger.strict_json import JsonValue, read_json
 
 WRITTEN: list[tuple[str, Composition]] = [
     ('{"kind": "randomized_response", "epsilon": "1.5"}', RandomizedResponseLaw("1.5")),

@@ -9,7 +9,7 @@ import pytest
 
 from dpledger.accounting.composition import Composition, parse_document
 from dpledger.accounting.profile import compose
-from dpledger.schema import read_json
+from dpledger.strict_json import read_json
 
 PATH = Path(__file__).parent.parent / "data" / "composition_vectors.json"
 VECTORS: list[Any] = read_json(PATH.read_bytes())["vectors"]  # type: ignore[index, call-overload, assignment]

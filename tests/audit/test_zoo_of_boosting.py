@@ -10,8 +10,8 @@ import pytest
 from dpledger.audit import audit_mechanism
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.learning_tables import BOOSTED
+from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.tables.binning import Binning
-from dpledger.mechanisms.learning.tables.booster import STEPS, PrivateStumpBooster
 
 
 @pytest.mark.parametrize("name", BOOSTED)

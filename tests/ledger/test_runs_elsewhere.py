@@ -263,6 +263,14 @@ def test_what_parts_promise_by_themselves_is_what_they_keep(parts: list[Composit
     rules.check(promise(tree, Relation.ADD_REMOVE, Decimal("0.00001")), tree, Relation.ADD_REMOVE)
 
 
+def test_sampled_noise_promises_more_than_its_noise_does() -> None:
+    noise = GaussianLaw(1)
+    sampled = promise(Repeated(PoissonSampled(noise, rate="0.01"), times=100), Relation.ADD_REMOVE, Decimal("0.00001"))
+    assert isinstance(sampled, RDP)
+    assert sampled.epsilons[0] < 1
+    assert promise(Repeated(noise, times=100), Relation.ADD_REMOVE, Decimal("0.00001")) == ZCDP(50)
+
+
 def test_a_guarantee_promises_itself_and_what_only_the_engine_certifies_an_epsilon() -> None:
     curve = PrivacyCurve(("0", "1"), ("0.1", "0.001"))
     assert promise(curve, Relation.ADD_REMOVE, Decimal("0.01")) == curve

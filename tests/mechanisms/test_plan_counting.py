@@ -13,13 +13,12 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.mechanisms.binomial_tails import tail_above, tail_up_to
 from dpledger.mechanisms.stability.plans.counting import (
     divided,
     fewest_votes,
     least_chunk,
     quantile,
-    tail_above,
-    tail_up_to,
     wrong_beyond,
 )
 from dpledger.mechanisms.stability.plans.sample_sizes import (

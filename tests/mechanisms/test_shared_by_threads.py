@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dpledger.errors import Halted, PolicyError
-from dpledger.mechanisms.entropy import Words, seeded, system
+from dpledger.mechanisms.entropy import seeded, system
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPSGD, StepsTaken
-from threads import Interrupted, Meeting, together
+from threads import Interrupted, Meeting, Slow, together
 
 PLAN: dict[str, Any] = {
     "rate": "0.5",
@@ -51,17 +51,6 @@ def test_threads_that_share_a_source_release_without_a_failure() -> None:
 
 
 # ---- open runs ------------------------------------------------------------------------------------------------------
-
-
-class Slow:
-    """A noise source that lets another thread catch up before it answers."""
-
-    def __init__(self) -> None:
-        self.source, self.meeting = seeded(5), Meeting()
-
-    def words(self, count: int, /) -> Words:
-        self.meeting.wait()
-        return self.source.words(count)
 
 
 def test_a_sparse_vector_of_one_answer_gives_two_threads_one() -> None:

@@ -32,23 +32,12 @@ from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
 from soft_oracle import SoftLaw
 from sparse_vector_oracle import Noise
+from voting_models import scoring
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 RECORD = Unit("record")
 Floats = npt.NDArray[np.float64]
 few_chunks = pytest.mark.filterwarnings("ignore:.*even they are not sure:dpledger.errors.ImplausiblePromise")
-
-
-def speaking(table: Any, chunker: Any = "slots", **given: Any) -> Ensemble:
-    """An ensemble whose models score as a table says: a row a model; query j is the number j."""
-    scores = np.asarray(table, dtype=float)
-
-    def learner(rows: Any, labels: Any) -> Any:
-        own = scores[int(np.asarray(rows)[0])]
-        return lambda asked: own[np.asarray(asked).reshape(-1).astype(int)]
-
-    units = (np.arange(len(scores)), np.zeros(len(scores)))
-    return Ensemble.fit(learner, units, len(scores), chunker, classes=None, progress=False, **given)
 
 
 def agreeing(models: int, *queries: tuple[int, float, float]) -> Floats:
@@ -153,8 +142,8 @@ class TestPartitions:
 # ---- conformance ----------------------------------------------------------------------------------------------------
 
 TABLE = agreeing(61, (61, 0.95, 0), (31, 0.4, 0.6), (50, 0.05, 0.9), (45, 0.3, 0.8), (40, 0.65, 0.35), (36, 0.1, 0.9))
-EVERYBODY = {relation: speaking(TABLE) for relation in Relation} | {
-    ADD: speaking(TABLE, "random", unsafe_entropy=seeded(1))
+EVERYBODY = {relation: scoring(TABLE) for relation in Relation} | {
+    ADD: scoring(TABLE, "random", unsafe_entropy=seeded(1))
 }
 
 
@@ -174,7 +163,7 @@ class _Conformance(MechanismConformance):
     bad_containers: ClassVar[tuple[object, ...]] = (
         None,
         np.zeros((4, 2)),
-        speaking(TABLE[:5]),
+        scoring(TABLE[:5]),
         Ensemble.fit(lambda X, y: lambda q: [0] * len(q), (np.zeros(61), np.zeros(61)), 61, "slots", progress=False),
     )
     changes: ClassVar[dict[str, Any]] = {}
@@ -259,7 +248,7 @@ class TestExactLaw:
         mechanism = SoftLabels(2, "0.3", 25, failed_tests=3, mode="basic", bins=2).under(REPLACE, RECORD)
         table = agreeing(25, (25, 0.1, 0.9), (13, 0.4, 0.6), (20, 0.1, 0.9), (24, 0.4, 0.6))
         expected = SoftLaw.of(mechanism.parts()).published(*statistics(table, 2, "halved"))
-        ensemble, entropy = speaking(table), seeded(5)
+        ensemble, entropy = scoring(table), seeded(5)
         seen: dict[Any, int] = defaultdict(int)
         for _ in range(2000):
             run = mechanism.open(ensemble, entropy=entropy)
@@ -286,7 +275,7 @@ class TestExactLaw:
 
 def opened(table: Any, seed: int = 1, **given: Any) -> Any:
     changes = {"epsilon": 50, "delta": "1e-6", "failed_tests": 2, "bins": 4, **given}
-    return SoftLabels(chunks=len(table), **changes).under(REPLACE, RECORD).open(speaking(table), entropy=seeded(seed))
+    return SoftLabels(chunks=len(table), **changes).under(REPLACE, RECORD).open(scoring(table), entropy=seeded(seed))
 
 
 SURE = (101, 0.3, 0.3)  # all in one plain bin of four
@@ -470,7 +459,7 @@ class TestInALedger:
             "rows", unit="record", relation="replace_one", budget=dpl.ApproxDP(60, "1e-3")
         )
         mechanism = SoftLabels(50, "1e-6", 101, failed_tests=4, bins=4)
-        with scope.open(mechanism, speaking(agreeing(101, SURE, EDGE))) as session:
+        with scope.open(mechanism, scoring(agreeing(101, SURE, EDGE))) as session:
             assert session.ask(0) == 0.375
             assert session.ask_many([0, 1, 0]) == (0.375, 0.5, 0.375)
         committed: Any = session.receipt.entry.body

@@ -18,12 +18,13 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import ContractViolation
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning import booster as boosting
+from dpledger.mechanisms.learning.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.tables import booster as boosting
 from dpledger.mechanisms.learning.tables.binning import Binning
-from dpledger.mechanisms.learning.tables.booster import STEPS, PrivateStumpBooster
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.noise import choose
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels
@@ -93,7 +94,7 @@ def test_scores_are_the_weights_of_the_rows_that_a_stump_gets_right(
 def law_of(booster: PrivateStumpBooster, data: list[Any]) -> dict[tuple[int, ...], float]:
     """The law of the places of all rounds, path by path."""
     rows, y = ONE.read([x for x, _ in data]), np.array([y for _, y in data], dtype=np.uint8)
-    law = {(): 1.0}
+    law: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(booster.rounds):
         further: dict[tuple[int, ...], float] = {}
         for before, chance in law.items():
@@ -163,12 +164,11 @@ def test_a_booster_that_raises_midway_leaves_its_full_charge(monkeypatch: pytest
     drawn: list[int] = []
 
     def fails(*args: Any, **named: Any) -> int:
-        drawn.append(chosen(*args, **named))
+        drawn.append(choose(*args, **named))
         if len(drawn) == 2:
             raise RuntimeError("of one record")
         return drawn[-1]
 
-    chosen = boosting.choose
     monkeypatch.setattr(boosting, "choose", fails)
     book = Ledger.in_memory()
     scope = book.scope("rows", unit="record", relation="replace_one", budget=PureDP(2))

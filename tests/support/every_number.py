@@ -73,47 +73,38 @@ from dpledger.ledger.accounts import readings
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.verifying import bundle
-from dpledger.mechanisms import noise
+from dpledger.mechanisms import binomial_tails
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.queries.run import JointQuery
+from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
 from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
-from dpledger.mechanisms.numeric import ClippedMean, Gaussian, Laplace
-from dpledger.mechanisms.refinement import (
-    AccuracyFirst,
-    Doubling,
-    GradualGaussian,
-    GradualMean,
-    GradualRelease,
-    Judged,
-    NoiseReduction,
-)
-from dpledger.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, RandomizedResponse, Segments
-from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
-from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
-from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner, Lesson
-from dpledger.mechanisms.stability.labels.partitions import bins_of_width
-from dpledger.mechanisms.stability.labels.soft import SoftLabels
-from dpledger.mechanisms.stability.plans import counting, sgd_stability
+from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.mechanisms.numeric import Laplace
+from dpledger.mechanisms.stability.plans import sgd_stability
 from dpledger.mechanisms.stability.plans.classifier import binclas_plan, binclas_required_n
 from dpledger.mechanisms.stability.plans.label_private import label_private_plan
 from dpledger.mechanisms.stability.plans.soft import soft_plan
 from dpledger.mechanisms.stability.plans.subsample import subsample_plan
-from dpledger.mechanisms.stability.propose_test_release import ProposeTestRelease
-from dpledger.mechanisms.stability.stable_release import StableRelease
-from dpledger.mechanisms.stability.voting import PrivateClassifier
-from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports.build import build
 from dpledger.reports.document import Report
+from every_release import ADD, REPLACE, SMALL, THIRD, Answer, releases
 
-ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
-THIRD = Decimal("0.333333333333333333333333333333")
-SMALL = Decimal("1e-6")
 ORDERS = (Decimal("1.25"), Decimal(2), Decimal("64.000000000001"))
 DOCUMENT = {
     "relation": "add_remove",
@@ -121,7 +112,6 @@ DOCUMENT = {
 }
 FREE = {**DOCUMENT, "entries": [{"count": 7, "mechanism": {"kind": "laplace", "epsilon": "free"}}]}
 MASSES = (("0.7", "0.2999999999999999999", "0.0000000000000000001"), ("0.2", "0.3", "0.5"))
-Answer = Callable[[], object]
 
 
 def fresh() -> None:
@@ -338,7 +328,70 @@ def _learned_classes() -> dict[str, Answer]:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
 
-    return {"sizes of learners": sizes, "deviations": helpers, "learners of classes": learners}
+    def tables() -> object:
+        bins = Binning.equal({"a": ("-0.1", THIRD)}, bins=7, source="made up")
+        one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+
+    def halving() -> object:
+        plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
+        plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
+        found = plan(resolution="0.03", margin="0.07")
+        learner = partial(UserLevelThresholdLearner, ThresholdClass(1000), epsilon=THIRD, alpha="0.3")
+        one = learner(resolution="0.03", margin="0.07")
+        placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
+        medians = UserLevelMedian(points=1000, epsilon=THIRD, mass="0.3")
+        told = [(each.claim(), each.parts(), each.parameters()) for each in placed]
+        return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
+
+    return {
+        "tables": tables,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+        "halving by users": halving,
+        **_queried(),
+    }
+
+
+def _queried() -> dict[str, Answer]:
+    def sizes() -> object:
+        plans = [
+            query_size(7, THIRD, "0.07", epsilon=THIRD, in_steps=in_steps, sharp=True, width="1.7")
+            for in_steps in (False, True)
+        ]
+        return [(plan, plan.words()) for plan in (*plans, conjunction_size(7, THIRD, "0.07", scale="3.7"))]
+
+    def oracles() -> object:
+        asked: dict[str, Any] = {"epsilon": THIRD, "queries": 7}
+        several = JointQuery([_labels, _labels], l1=THIRD, justification="two")
+        found = []
+        for relation in Relation:
+            for values in ("real", "whole"):
+                one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
+                run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+        return found
+
+    def learners() -> object:
+        rows = LabeledSample([1, 2, 3], [1, 0, 1])
+        found = (
+            PrivateConjunctionLearner(5, epsilon=THIRD),
+            PrivateSQThresholdLearner(2**64, epsilon=THIRD, alpha=THIRD),
+        )
+        return [
+            (one.parts(), one.parameters(), one.failures(), one.release(rows, entropy=seeded(9)).value)
+            for relation in Relation
+            for one in (learner.under(relation, Unit("user", 3)) for learner in found)
+        ]
+
+    return {"sizes of queries": sizes, "statistical queries": oracles, "learners by queries": learners}
+
+
+def _labels(_: object, y: Any) -> Any:
+    return y
 
 
 def _stability_plans() -> dict[str, Answer]:
@@ -358,7 +411,7 @@ def _stability_plans() -> dict[str, Answer]:
         "plan of soft labels": lambda: soft_plan(
             10**8, lambda size: 1 / size, "0.07", max_queries=70, uncertain=5, **asked
         ),
-        "tails": lambda: [counting.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
+        "tails": lambda: [binomial_tails.tail_above(10**6, THIRD, count) for count in (333_000, 340_000, 900_000)],
         "stability of descent": lambda: [
             sgd_stability.convex_first_moment(loss, 7, constant),
             sgd_stability.convex_mean_square(loss, 7, constant),
@@ -416,136 +469,6 @@ def _searches() -> dict[str, Answer]:
         "command calibrate in words": lambda: command(FREE, "calibrate", "-", "--rho", "0.1"),
         "command compose": lambda: command(DOCUMENT, "compose", "-", "--delta", "1e-6"),
         "command profile": lambda: command(DOCUMENT, "profile", "-", "--json"),
-    }
-
-
-def voted() -> object:
-    """Classes by the votes of an ensemble, and the claim where a unit may change two chunks."""
-    ids = np.arange(400)
-    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, Hashed("salt"), ids=ids, progress=False)
-    mechanism = PrivateClassifier(
-        epsilon="6.6", delta="0.0001", chunks=41, cutoff=2, max_queries=3, chunker=Hashed("salt")
-    ).under(Relation.REPLACE_ONE, Unit("record"))
-    answers = mechanism.open(ensemble, entropy=seeded(5)).ask_many([0.5, 30.25, 55.5])
-    return str(answers), mechanism.claim(), mechanism.failures(), str(mechanism.parameters())
-
-
-def labelled() -> object:
-    """Labels of public rows by votes, and scores of an ensemble in bins."""
-    ids, under = np.arange(400), (Relation.REPLACE_ONE, Unit("record"))
-    ensemble = Ensemble.fit(first_label, (ids / 7, ids > 200), 41, "slots", progress=False)
-    teacher = LabelPrivateLearner(epsilon="6.6", delta="0.0001", chunks=41, cutoff=2).under(*under)
-    labels = teacher.release(Lesson(ensemble, [0.5, 30.25, 55.5]), entropy=seeded(5)).value.labels.tolist()
-    scoring = Ensemble.fit(mean_label, (ids / 7, ids / 400), 41, "slots", classes=None, progress=False)
-    soft = SoftLabels(epsilon="6.6", delta="0.0001", chunks=41, failed_tests=2, bins=7).under(*under)
-    answers = soft.open(scoring, entropy=seeded(5)).ask_many([0.5, 1.25, 1.5])
-    return str(labels), str(answers), str(soft.parameters()), str(teacher.parameters()), bins_of_width("0.07")
-
-
-def mean_label(rows: Any, labels: Any) -> Any:
-    """The mean label of the chunk, times the query."""
-    return lambda asked: labels.mean() * asked
-
-
-def first_label(rows: Any, labels: Any) -> Any:
-    """Below the mean of the chunk the class of its first row, else the other one."""
-    middle, first = rows.mean(), int(labels[0])
-    return lambda asked: np.where(asked < middle, first, 1 - first)
-
-
-def _mechanisms() -> dict[str, Answer]:
-    rows = [0.1 * index for index in range(50)]
-    row = Unit("row", 1)
-
-    def released(mechanism: Any, data: object) -> object:
-        ready = mechanism.under(REPLACE, row)
-        found = ready.release(data, entropy=seeded(3)).value
-        return found if isinstance(found, float | int) else float(found)
-
-    def asked() -> object:
-        run = SparseVector(epsilon="0.7", cutoff=3, threshold="3.3").under(ADD, row).open(rows, entropy=seeded(5))
-        answers = [run.ask(float(k)).value for k in range(3)]
-        return [*answers, run.close().parts]
-
-    def refined(mechanism: Any, data: object = 33.3) -> object:
-        run = mechanism.under(REPLACE, row).open(data, entropy=seeded(4))
-        return [*(run.ask(level) for level in ("0.1", THIRD, 1)), run.close().parts]
-
-    def accurate() -> object:
-        """Levels in equal ratios, sensitivities, the check, and what a run publishes of them."""
-        mechanism = AccuracyFirst("0.4", "ridge", 50, 1, "0.3", levels=20).under(REPLACE, row)
-        found = mechanism.release(([[one] for one in rows], rows), entropy=seeded(3))
-        cut = mechanism.within(decimals.add(found.value.epsilon, mechanism.plan().check_epsilon))
-        curve = MixtureBoundary(1, SMALL)
-        same: dict[str, Any] = {"rows": 50, "dimension": 1, "regularisation": "0.3", "levels": 20, "noise": "gaussian"}
-        others = [
-            AccuracyFirst("0.4", "ridge", **same).under(ADD, row),
-            AccuracyFirst("0.4", "logistic", **same, boundary=curve).under(ADD, row),
-        ]
-        ran = [other.release(([[one] for one in rows], rows), entropy=seeded(3)).parts for other in others]
-        return [dict(mechanism.parameters()), found.parts, cut.claim(), *ran, *(other.claim() for other in others)]
-
-    def chosen() -> object:
-        makes = (ExponentialMechanism, PermuteAndFlip)
-        ready = [make(candidates=9, epsilon=THIRD, sensitivity="0.3").under(REPLACE, row) for make in makes]
-        asked = RandomizedResponse(answers=("a", "b", "c"), epsilon=THIRD)
-        data = Segments([33.3, "0.1", 34], [3, 2, 3])
-        answers = asked.release(["a", "c", None], entropy=seeded(3)).value
-        return [
-            *((dict(one.parameters()), one.release(data, entropy=seeded(3)).value, one.loss(THIRD)) for one in ready),
-            answers,
-        ]
-
-    def doors() -> object:
-        """What the doors of noise answer where decimals decide: irrational coins, ties of a race, levels of a chain."""
-        one = noise.Sensitivity(1, "l1", "a number")
-        fine = noise.chain(noise.RoundedLaplace(1, "1e-15"), 0, sensitivity=one, entropy=seeded(7))
-        whole = noise.chain(noise.DiscreteLaplace("0.1"), 0, sensitivity=one, entropy=seeded(8))
-        class_of = [2**70, 2**1000, 3]
-        return [
-            noise.exponent_for(THIRD, sensitivity=3),
-            noise.sampled(noise.ExpMinus(THIRD), 50, entropy=seeded(6)).tolist(),
-            noise.respond(noise.RandomizedResponse(THIRD, k=7), 3, entropy=seeded(6)),
-            *(
-                noise.choose(law(THIRD), [3, 0, 3], sensitivity=one, entropy=seeded(9), counts=class_of)
-                for law in (noise.ExponentialWeights, noise.PermuteAndFlip)
-            ),
-            *(fine.refine(scale) for scale in (30, 3, 1)),
-            *(whole.refine(scale) for scale in ("0.3", "0.1")),
-        ]
-
-    return {
-        "doors of noise": doors,
-        "choices": chosen,
-        "laplace": lambda: released(Laplace(epsilon=THIRD, sensitivity=1), 3.3),
-        "gaussian": lambda: released(Gaussian(sigma="3.7", sensitivity=1), 3.3),
-        "clipped mean": lambda: released(ClippedMean(epsilon=THIRD, lower="-0.1", upper="3.7"), rows),
-        "sparse vector run": asked,
-        "propose, test, release": lambda: said(
-            ProposeTestRelease(epsilon=THIRD, delta=SMALL, local_sensitivity=THIRD)
-            .under(REPLACE, row)
-            .release((33.3, 10**9), entropy=seeded(3))
-        ),
-        "stable release drawn": lambda: str(
-            StableRelease(epsilon=THIRD, delta=SMALL).under(REPLACE, row).release(("a", 30), entropy=seeded(3)).value
-        ),
-        "private classes": voted,
-        "private labels and scores": labelled,
-        "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
-        "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), rows),
-        "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
-        "doubling": lambda: (
-            Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)
-            .under(ADD, row)
-            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
-        ),
-        "noise reduction": lambda: (
-            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
-            .under(ADD, row)
-            .release(Judged(33.3, lambda published: abs(published - 33.3)), entropy=seeded(4))
-        ),
-        "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
-        "accuracy first": accurate,
     }
 
 
@@ -613,7 +536,7 @@ def quick() -> dict[str, str]:
 def whole() -> dict[str, str]:
     """All of it."""
     return quick() | _told(
-        {**_certified(), **_stability_plans(), **_profiles(), **_searches(), **_mechanisms(), **_ledgers()}
+        {**_certified(), **_stability_plans(), **_profiles(), **_searches(), **releases(), **_ledgers()}
     )
 
 

@@ -58,7 +58,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Interactive, Release
 from dpledger.relations import Relation
-from dpledger.schema import JsonValue
+from dpledger.strict_json import JsonValue
 from ledger_mechanisms import Once, Refining, Stream, Training, stream
 
 LAPLACE: dict[str, JsonValue] = {"kind": "laplace", "epsilon": "0.25"}

@@ -387,6 +387,41 @@ DOORS: dict[str, Door] = {
         of(lambda: dpl.ExponentialPPACLearner(dpl.ThresholdClass(8), 1), "plan"),
         {"alpha": "0.1", "beta": "0.1", "agnostic": False},
     ),
+    "Binning": Door(dpl.Binning, {"edges": {"age": [18, 65]}, "categories": {"colour": ["red"]}, "source": "a form"}),
+    "Binning.equal": Door(dpl.Binning.equal, {"ranges": {"age": (0, 100)}, "bins": 4, "source": "a form"}),
+    "StumpClass": Door(dpl.StumpClass, {"binning": dpl.Binning({0: [1]}, source="a form")}),
+    "StumpClass.predict": Door(
+        of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "predict"),
+        {"place": 0, "x": [[1]]},
+        left=ROWS,
+    ),
+    "StumpClass.words": Door(of(lambda: dpl.StumpClass(dpl.Binning({0: [1]}, source="a form")), "words"), {"place": 0}),
+    "PrivateStumpBooster": Door(
+        dpl.PrivateStumpBooster,
+        {"binning": dpl.Binning({0: [1]}, source="a form"), "epsilon": 1, "rounds": 5, "gamma": "0.2"},
+    ),
+    "UserLevelMedian": Door(
+        dpl.UserLevelMedian, {"points": 8, "epsilon": 1, "low": 0, "high": 8, "mass": 1}, {"low": "low|high"}
+    ),
+    "UserLevelMedian.plan": Door(of(lambda: dpl.UserLevelMedian(8, 1), "plan"), {"beta": "0.1"}),
+    "UserLevelThresholdLearner": Door(
+        dpl.UserLevelThresholdLearner,
+        {
+            "concept_class": dpl.ThresholdClass(8),
+            "epsilon": 1,
+            "alpha": "0.5",
+            "beta": "0.1",
+            "comparison": "sharp",
+            "estimate_share": "0.25",
+            "median_share": "0.25",
+            "resolution": "0.05",
+            "margin": "0.1",
+        },
+        {"alpha": "alpha|margin", "estimate_share": "estimate_share|median_share", "resolution": "resolution|margin"},
+    ),
+    "UserLevelThresholdLearner.plan": Door(
+        of(lambda: dpl.UserLevelThresholdLearner(dpl.ThresholdClass(8), 1, "0.5"), "plan"), {"beta": None}
+    ),
     "FiniteClass": Door(dpl.FiniteClass, {"matrix": [[0, 1]]}),
     "FiniteClass.predict": Door(of(lambda: dpl.FiniteClass([[0, 1]]), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ParityClass": Door(dpl.ParityClass, {"dimension": 3}),
@@ -395,6 +430,46 @@ DOORS: dict[str, Door] = {
     "PointClass.predict": Door(of(lambda: dpl.PointClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
     "ThresholdClass": Door(dpl.ThresholdClass, {"points": 3}),
     "ThresholdClass.predict": Door(of(lambda: dpl.ThresholdClass(3), "predict"), {"place": 0, "x": [1]}, left=ROWS),
+    "StatisticalQueryOracle": Door(
+        dpl.StatisticalQueryOracle,
+        {
+            "epsilon": 1,
+            "queries": 3,
+            "mode": "uniform",
+            "values": "real",
+            "low": 0,
+            "high": 1,
+            "n": 20_000,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "chains": 2,
+        },
+    ),
+    "StatisticalQueryOracle.plan": Door(
+        of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
+    ),
+    "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
+    "query_size": Door(
+        dpl.query_size,
+        {
+            "queries": 3,
+            "tolerance": "0.1",
+            "beta": "0.1",
+            "epsilon": 1,
+            "mode": "fixed",
+            "chains": None,
+            "in_steps": False,
+            "width": 1,
+            "moved": 1,
+            "sharp": False,
+        },
+    ),
+    "PrivateConjunctionLearner": Door(
+        dpl.PrivateConjunctionLearner, {"variables": 3, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
+    "PrivateSQThresholdLearner": Door(
+        dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
+    ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
@@ -568,6 +643,8 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(
         ("Ledger.draw", "Ledger.transact", "Ledger.kept", "Ledger.seal"), "between the rooms of the ledger"
     ),
+    **dict.fromkeys(("Binning.read", "Binning.rows", "Binning.numbered", "Binning.tests"), "rows are data"),
+    **dict.fromkeys(("StumpClass.labels", "StumpClass.sums", "PrivateStumpBooster.scores"), "of rows in their bins"),
     **dict.fromkeys(("SideBySide.first", "SideBySide.count", "SideBySide.index"), "of a sequence that its run reads"),
     **dict.fromkeys(
         (f"{name}Contract.accepts" for name in ("PAC", "PPAC", "Agnostic")), "exact fractions, of an audit's own"

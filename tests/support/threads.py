@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from dpledger.mechanisms.entropy import Words, seeded
 
-__all__ = ["Interrupted", "Meeting", "together"]
+__all__ = ["Interrupted", "Meeting", "Slow", "together"]
 
 MEETING = 0.2  # seconds; where a lock keeps threads apart, nobody comes to the meeting
 
@@ -16,12 +16,12 @@ MEETING = 0.2  # seconds; where a lock keeps threads apart, nobody comes to the 
 class Meeting:
     """A place where `count` threads wait for each other, but not for long: behind a lock only one arrives."""
 
-    def __init__(self, count: int = 2) -> None:
-        self._barrier = threading.Barrier(count)
+    def __init__(self, count: int = 2, patience: float = MEETING) -> None:
+        self._barrier, self._patience = threading.Barrier(count), patience
 
     def wait(self) -> None:
         with suppress(threading.BrokenBarrierError):
-            self._barrier.wait(MEETING)
+            self._barrier.wait(self._patience)
 
 
 def together(*works: Callable[[], object]) -> list[object]:
@@ -42,6 +42,19 @@ def together(*works: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.join()
     return results
+
+
+class Slow:
+    """A noise source that lets another thread catch up before it first answers one."""
+
+    def __init__(self, patience: float = MEETING) -> None:
+        self._source, self._meeting, self._met = seeded(5), Meeting(patience=patience), threading.local()
+
+    def words(self, count: int, /) -> Words:
+        if not hasattr(self._met, "here"):
+            self._met.here = True
+            self._meeting.wait()
+        return self._source.words(count)
 
 
 class Interrupted:

@@ -10,7 +10,7 @@ import numpy as np
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble
 
-__all__ = ["speaking", "spread", "threshold"]
+__all__ = ["scoring", "speaking", "spread", "threshold"]
 
 
 def threshold(rows: Any, labels: Any) -> Any:
@@ -36,3 +36,15 @@ def speaking(table: Sequence[Sequence[int]], classes: int) -> Ensemble:
 
     units = (np.arange(len(table)), np.zeros(len(table)))
     return Ensemble.fit(learner, units, len(table), "slots", classes=classes, progress=False)
+
+
+def scoring(table: Any, chunker: Any = "slots", **given: Any) -> Ensemble:
+    """An ensemble whose models score as a table says: a row a model; query j is the number j."""
+    scores = np.asarray(table, dtype=float)
+
+    def learner(rows: Any, labels: Any) -> Any:
+        own = scores[int(np.asarray(rows)[0])]
+        return lambda asked: own[np.asarray(asked).reshape(-1).astype(int)]
+
+    units = (np.arange(len(scores)), np.zeros(len(scores)))
+    return Ensemble.fit(learner, units, len(scores), chunker, classes=None, progress=False, **given)

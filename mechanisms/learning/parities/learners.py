@@ -36,14 +36,16 @@ from dpledger.accounting.learning.parity import capped_delta, first_of_runs, gre
 from dpledger.decimals import Number, multiply, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import RowsOfBits
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.parities.runs import Found, ParityRuns
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ParityClass
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_size, stays_failed
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import happens
-from dpledger.mechanisms.numeric.one_shot import OneShot, exactly_one
+from dpledger.mechanisms.numeric.one_shot import exactly_one
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, OptionalPositive, Whole
@@ -81,7 +83,7 @@ FAIL: Final = Failed.FAIL
 ParityAnswer: TypeAlias = Concept | Literal[Failed.FAIL]
 
 
-class _Parity(OneShot):
+class _Parity(RowLearner):
     """Base of records with the fields `dimension`, `epsilon`, `sampling_rate` and `fail_probability`."""
 
     __slots__ = ()
@@ -91,9 +93,10 @@ class _Parity(OneShot):
     sampling_rate: OptionalPositive
     fail_probability: OpenProbability
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless the data are a LabeledSample whose rows are numbers or `dimension` bits each."""
-        check_sample(data, bits=self.dimension)
+    @property
+    def domain(self) -> RowsOfBits:
+        """The rows that it learns from."""
+        return RowsOfBits(self.dimension)
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of so many independent releases; -1 of FAIL."""
@@ -103,8 +106,7 @@ class _Parity(OneShot):
         return places
 
     def _on(self, data: LabeledSample) -> ParityRuns:
-        self.inspect(data)
-        return ParityRuns.on(data, self.dimension, self._rate, self.fail_probability)
+        return ParityRuns.on(self._taken(data), self.dimension, self._rate, self.fail_probability)
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many records are enough for an error of at most alpha where a parity fits all, but with probability beta,
@@ -149,6 +151,7 @@ class _Parity(OneShot):
             "epsilon": self.epsilon,
             "sampling_rate": self._rate,
             "fail_probability": self.fail_probability,
+            "strict": self.strict,
             **more,
         }
         result: dict[str, Plain] = plain(values)
@@ -162,13 +165,14 @@ class PrivateParityLearner(_Parity):
     `dimension`: bits of a row. Exactly one of `epsilon` and `sampling_rate`, in (0, 1), is given: the rate that follows
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
     nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
-    rows are bits (or numbers, bit j of a number being bit j of a row).
+    rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
     """
 
     dimension: Dimension
     epsilon: OptionalPositive = given(default=None)
     sampling_rate: OptionalPositive = given(default=None)
     fail_probability: OpenProbability = given(default=Decimal("0.5"))
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_parity"] = tag(default="private_parity")
@@ -212,6 +216,7 @@ class RepeatedParity(_Parity):
     runs: Runs | None = given(default=None)
     stop_probability: OptionalPositive = given(default=None)
     max_runs: Runs | None = given(default=None)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["repeated_parity"] = tag(default="repeated_parity")

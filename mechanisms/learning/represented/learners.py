@@ -12,36 +12,45 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.error_counts import error_counts, moves_one_way
+from dpledger.mechanisms.learning.domains import NumberedPoints
+from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
 from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
-from dpledger.mechanisms.learning.samples import LabeledSample, check_sample, labels_of
+from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = ["RealizableRepresentationLearner", "Representation", "SurrogateAgnosticLearner"]
+__all__ = [
+    "RealizableRepresentationLearner",
+    "Representation",
+    "SurrogateAgnosticLearner",
+    "hypothesis_at",
+    "require_fit",
+    "told",
+]
 
 Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 """Hypotheses that are there before the data: drawn for a class, or any at all, as the rows of a matrix."""
@@ -49,7 +58,7 @@ Representation: TypeAlias = HashedPointRepresentation | FiniteClass
 Scores: TypeAlias = npt.NDArray[np.int64]
 
 
-class _ByScores(OneShot, ABC):
+class _ByScores(RowLearner):
     """Base of records with the fields `representation` and `epsilon`: draws a hypothesis with probability proportional
     to e^(-exponent score). `_why` says how far one row moves a score."""
 
@@ -63,7 +72,7 @@ class _ByScores(OneShot, ABC):
     def exponent(self) -> Decimal:
         """How much less likely, as a logarithm, one more step of score makes a hypothesis. Where the scores move in one
         direction only (add_remove, zero_out) twice as much."""
-        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=moves_one_way(self.relation))
+        return exponent_for(self.epsilon, sensitivity=self._moved, monotone=one_way(self.relation))
 
     def claim(self) -> BoundedRange:
         """A range of epsilon.
@@ -75,20 +84,25 @@ class _ByScores(OneShot, ABC):
         """The one choice. The representation is drawn without the data, and is no part."""
         return self.claim()
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of points."""
-        check_sample(data)
+    @property
+    def domain(self) -> NumberedPoints:
+        """The rows that it learns from."""
+        match self.representation:
+            case HashedPointRepresentation(dimension=dimension):
+                return NumberedPoints(1 << dimension)
+            case FiniteClass(points=points):
+                return NumberedPoints(points)
+            case _:
+                assert_never(self.representation)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        self.inspect(data)
-        place = self._drawn(self._scores(data), entropy)
+        place = self._drawn(self._scores(self._taken(data)), entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
-        self.inspect(data)
-        scores = self._scores(data)
+        scores = self._scores(self._taken(data))
         return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
 
     def _drawn(self, scores: Scores, entropy: Entropy) -> int:
@@ -96,15 +110,7 @@ class _ByScores(OneShot, ABC):
         return choose(ExponentialWeights(self.exponent), -scores, sensitivity=moved, entropy=entropy)
 
     def _hypothesis(self, place: int) -> Hypothesis:
-        match self.representation:
-            case HashedPointRepresentation():
-                return HashedPoint(self.representation, place)
-            case FiniteClass():
-                row = self.representation.matrix[place]
-                known = self._concepts is not None and bool((self._concepts.matrix == row).all(axis=1).any())
-                return Represented(self.representation, place, known)
-            case _:
-                assert_never(self.representation)
+        return hypothesis_at(self.representation, place, self._concepts)
 
     @property
     def _concepts(self) -> FiniteClass | None:
@@ -122,11 +128,12 @@ class _ByScores(OneShot, ABC):
 
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
-            "representation": _told(self.representation),
+            "representation": told(self.representation),
             "epsilon": self.epsilon,
             "exponent": self.exponent,
             "sensitivity": self._moved,
             "justification": self._why,
+            "strict": self.strict,
             **more,
         }
         result: dict[str, Plain] = plain(values)
@@ -137,12 +144,14 @@ class _ByScores(OneShot, ABC):
 class RealizableRepresentationLearner(_ByScores):
     """Learn from examples that some concept fits: a hypothesis by its errors. Beimel-Nissim-Stemmer 2019.
 
-    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow.
+    `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow. `strict`:
+    see `RowLearner`.
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
     representation: Representation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["realizable_representation_learner"] = tag(default="realizable_representation_learner")
@@ -183,6 +192,7 @@ class SurrogateAgnosticLearner(_ByScores):
     """Learn from any examples: a hypothesis by how well some concept near it does. Li-Wang-Ye 2024, theorem 3.4.
 
     `concept_class`: what the hypothesis shall come near to; `representation`: hypotheses for it, fixed before the data.
+    `strict`: see `RowLearner`.
     Of published statements: the score there is divided by the number of records and the neighbours add or remove one;
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
     """
@@ -191,22 +201,13 @@ class SurrogateAgnosticLearner(_ByScores):
     concept_class: PointClass | FiniteClass
     representation: Representation
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["surrogate_agnostic_learner"] = tag(default="surrogate_agnostic_learner")
 
     def __post_init__(self) -> None:
-        match self.concept_class, self.representation:
-            case PointClass(points=points), HashedPointRepresentation(dimension=dimension) if points == 1 << dimension:
-                return
-            case FiniteClass(points=points), FiniteClass(points=others) if points == others:
-                return
-            case _:
-                raise ParameterError(
-                    "representation",
-                    type(self.representation).__name__,
-                    "hashed points for a class of as many points, or a matrix on the points of a matrix",
-                )
+        require_fit(self.concept_class, self.representation)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
@@ -239,7 +240,36 @@ class SurrogateAgnosticLearner(_ByScores):
         return (1 if self.relation is Relation.LABEL_FLIP else 2) * rows_of(self.unit)
 
 
-def _told(representation: Representation) -> Mapping[str, Plain]:
+def require_fit(concepts: object, representation: Representation) -> None:
+    """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
+    match concepts, representation:
+        case PointClass(points=points), HashedPointRepresentation(dimension=dimension) if points == 1 << dimension:
+            return
+        case FiniteClass(points=points), FiniteClass(points=others) if points == others:
+            return
+        case _:
+            raise ParameterError(
+                "representation",
+                type(representation).__name__,
+                "hashed points for a class of as many points, or a matrix on the points of a matrix",
+            )
+
+
+def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Hypothesis:
+    """The hypothesis at that place. `concepts`: the class to be learned, where it is known and a matrix."""
+    match representation:
+        case HashedPointRepresentation():
+            return HashedPoint(representation, place)
+        case FiniteClass():
+            row = representation.matrix[place]
+            known = concepts is not None and bool((concepts.matrix == row).all(axis=1).any())
+            return Represented(representation, place, known)
+        case _:
+            assert_never(representation)
+
+
+def told(representation: Representation) -> Mapping[str, Plain]:
+    """The representation as the record keeps it."""
     match representation:
         case HashedPointRepresentation():
             return representation.parameters()

@@ -1,1 +1,1 @@
-"""Tables in place of numbered points: bins that are public, stumps over them, and votes of stumps."""
+"""Tables in place of numbered points: bins that are public, and stumps over them."""

@@ -19,7 +19,7 @@ import hashlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -102,8 +102,8 @@ class Binning:
     of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
     the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound."""
 
-    features: tuple[Feature, ...]
-    source: str
+    features: tuple[Feature, ...] = field(init=False)
+    source: str = field(init=False)
 
     def __init__(
         self,
@@ -138,6 +138,8 @@ class Binning:
         """
         many = whole(bins, field="bins", least=2, most=MOST_BINS_OF_ONE)
         edges = {name: _between(pair, many) for name, pair in _items(ranges, "ranges")}
+        if not edges:
+            raise ParameterError("ranges", "none", "a range (low, high) of at least one column")
         return cls(edges, source=source)
 
     @property

@@ -24,8 +24,9 @@ from typing import Literal, TypeAlias, assert_never
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, read, round_up, text, whole
 from dpledger.errors import CannotCertify, InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.plan import THIRD, open_unit, ratio
-from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, divided, quantile, wrong_beyond
+from dpledger.mechanisms.stability.plans.counting import divided, quantile, wrong_beyond
 from dpledger.mechanisms.stability.plans.promises import (
     Budget,
     PlanOfTests,

@@ -1,7 +1,6 @@
-"""How many of independent trials succeed: exact binomial tails, from above, and the counts that keep a failure.
+"""How many of independent trials succeed: the counts that keep a failure, by exact binomial tails.
 
-A tail is its largest term, in wide decimals, times a sum of ratios of neighbouring terms in doubles, whose rounding is
-added. No normal approximation takes part; a guess in doubles only says where a search begins.
+No normal approximation takes part; a guess in doubles only says where a search begins.
 
 >>> from decimal import Decimal
 >>> quantile(100, Decimal("0.1"), Decimal("0.05"))
@@ -16,91 +15,25 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import ZERO, in_own_context, own_context, subtract
-from dpledger.errors import InfeasiblePlan, WorkLimit
+from dpledger.decimals import own_context
+from dpledger.errors import InfeasiblePlan
+from dpledger.mechanisms.binomial_tails import tail_above
 from dpledger.mechanisms.stability.ensembles.ensemble import MOST_CHUNKS
 
-__all__ = ["divided", "fewest_votes", "least_chunk", "quantile", "tail_above", "tail_up_to", "wrong_beyond"]
+__all__ = ["divided", "fewest_votes", "least_chunk", "quantile", "wrong_beyond"]
 
-Array: TypeAlias = npt.NDArray[np.float64]
-
-MOST_TRIALS = 10**12
-ROUNDING_UNIT = Decimal.from_float(2.0**-53)
-REST = 1e-14  # relative: what is left out of a sum is bounded by a geometric one when it is below this
-BLOCK = 256  # terms that are summed at first; each further block is four times as long
 CHUNK = 1 << 16  # numbers of votes that are guessed at once
 RIGHT = Fraction(3, 4)  # how likely a model of a fresh chunk votes for the label that the query has
-ONE = Decimal(1)
 
 
 def divided(failure: Decimal, parts: int) -> Decimal:
     """failure / parts, from below; of any size, so that no share of a failure becomes 0."""
     return own_context(40, ROUND_FLOOR).divide(failure, Decimal(parts))
-
-
-@lru_cache(maxsize=4096)
-def tail_above(trials: int, chance: Decimal, count: int) -> Decimal:
-    """P(Bin(trials, chance) > count), from above, by less than one part in 10^7.
-
-    Claim: at least that probability. Source: docs/proofs/stability_utility.md, "Tails". Raises WorkLimit above 10^12
-    trials."""
-    if trials > MOST_TRIALS:
-        raise WorkLimit(f"a binomial tail of {trials} trials is beyond the limit of {MOST_TRIALS}")
-    if count >= trials or not chance:
-        return ZERO if count >= 0 or trials == 0 else ONE
-    if count < 0 or chance >= 1:
-        return ONE
-    first, p = count + 1, float(chance)
-    odds = p / float(subtract(ONE, chance))
-    peak = min(max(first, math.floor((trials + 1) * p)), trials)
-    up, ups = _run(lambda k: (trials - peak - k) / (peak + k + 1) * odds, trials - peak)
-    down, downs = _run(lambda k: (peak - k) / (trials - peak + k + 1) / odds, peak - first)
-    with localcontext(outward.context(Decimal(trials), chance, subtract(ONE, chance))):
-        slack = 1 + (16 * (ups + downs) + 128) * ROUNDING_UNIT
-        relative = 1 + Decimal.from_float(up) + Decimal.from_float(down)
-        return min(ONE, _kept(relative * slack * _mass(trials, chance, peak)))
-
-
-@in_own_context
-def _kept(value: Decimal) -> Decimal:
-    """The value with the outward margin, of any size: `outward.above` keeps 60 places, and a tail may be less."""
-    return value * (1 + outward.MARGIN)
-
-
-def tail_up_to(trials: int, chance: Decimal, count: int) -> Decimal:
-    """P(Bin(trials, chance) <= count), from above."""
-    return tail_above(trials, subtract(ONE, chance), trials - count - 1)
-
-
-@in_own_context
-def _mass(n: int, chance: Decimal, hits: int) -> Decimal:
-    """Bin(n, chance)(hits), with a relative error below 1e-20."""
-    ways = outward.ln_factorial(n) - outward.ln_factorial(hits) - outward.ln_factorial(n - hits)
-    return outward.exp(ways + hits * outward.ln(chance) + (n - hits) * outward.ln1p(-chance))
-
-
-def _run(ratio: Callable[[Array], Array], length: int) -> tuple[float, int]:
-    """The sum over j = 1..length of ratio(0) ... ratio(j-1), for ratios that fall and are at most about 1, from above
-    but for rounding; and how many terms were added."""
-    total, term, start, block = 0.0, 1.0, 0, BLOCK
-    while start < length:
-        places = np.arange(start, min(start + block, length), dtype=np.float64)
-        ratios = ratio(places)
-        products = term * np.cumprod(ratios)
-        total += float(products.sum())
-        term, last = float(products[-1]), float(ratios[-1])
-        start, block = start + len(places), 4 * block
-        if last < 1 and term * last <= REST * (1 + total) * (1 - last):
-            return total + term * last / (1 - last), start
-    return total, start
 
 
 def quantile(trials: int, chance: Decimal, failure: Decimal) -> int:

@@ -22,9 +22,10 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.plan import THIRD, open_unit
 from dpledger.mechanisms.stability.on_average import radius
-from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, fewest_votes
+from dpledger.mechanisms.stability.plans.counting import fewest_votes
 from dpledger.mechanisms.stability.plans.promises import PlanOfTests, distance_of, planned_tests, read_budget, read_mode
 from dpledger.mechanisms.stability.plans.subsample import chunks_for
 from dpledger.mechanisms.stability.stable_tests import StableMode

@@ -16,9 +16,10 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.plan import THIRD, open_unit, ratio
 from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS
-from dpledger.mechanisms.stability.plans.counting import MOST_TRIALS, fewest_votes
+from dpledger.mechanisms.stability.plans.counting import fewest_votes
 from dpledger.mechanisms.stability.plans.promises import (
     PlanOfTests,
     compared,

@@ -15,7 +15,7 @@ from dpledger.errors import ParameterError
 if TYPE_CHECKING:
     from dpledger.accounting.composition import Document
     from dpledger.accounting.profile import Bounds
-    from dpledger.schema import JsonValue
+    from dpledger.strict_json import JsonValue
 
 __all__ = ["compose", "composition_in", "document_in"]
 
@@ -79,7 +79,7 @@ def _about(bounds: Bounds, notes: tuple[str, ...]) -> Iterator[str]:
 
 def document_in(file: Path) -> JsonValue:
     """What a JSON document says; - is standard input. ParameterError for what cannot be read, or is too large."""
-    from dpledger.schema import LARGEST_FILE, read_json, read_json_file
+    from dpledger.strict_json import LARGEST_FILE, read_json, read_json_file
 
     if str(file) != "-":
         return read_json_file(file)

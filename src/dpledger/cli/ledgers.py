@@ -169,7 +169,7 @@ def verify(
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
         if found.attested:
-            words = [entry.body.attested.by for entry in found.attested if entry.body.attested is not None]
+            words = [said.by for said in found.attested.values()]
             voice.say(f"  {_elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
             voice.say(f"  {_names(words)}, and nothing here can verify it")
         if found.mode == "quick":
@@ -181,7 +181,7 @@ def verify(
                 "size": found.head.size,
                 "root": found.head.root.hex(),
                 "unwitnessed": found.unwitnessed,
-                "attested": [entry.index for entry in found.attested],
+                "attested": sorted(found.attested),
             }
         )
 

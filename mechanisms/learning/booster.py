@@ -28,17 +28,16 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.decimals import round_down
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import check_rows_of
-from dpledger.mechanisms.learning.error_counts import moves_one_way
+from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.tables.binning import Binned, Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot, derived
+from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
-from dpledger.relations import Relation, Unit
+from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["BoostedStumps", "PrivateStumpBooster"]
@@ -79,20 +78,21 @@ class BoostedStumps:
 
 
 @record
-class PrivateStumpBooster(OneShot):
+class PrivateStumpBooster(RowLearner):
     """Draw so many stumps, each by how much weight it gets right, and let them vote. Servedio 2003 (SmoothBoost).
 
     `binning`: public, fixed before the data. `epsilon`: of all rounds together, under any relation. `rounds` are fixed
     beforehand, and more of them share the epsilon. `gamma`: the edge that a stump is expected to have, in (0, 1/2);
     with theta = gamma/(2 + gamma) and N the sum over the stumps so far of (+1 where one is right, -1 else, less theta),
     a row weighs 1 where N < 0, else (1 - gamma)^(N/2). The weights are not divided by their sum, which is private, and
-    no error on the sample ends the rounds. No accuracy is promised.
+    no error on the sample ends the rounds. No accuracy is promised. `strict`: see `RowLearner`.
     """
 
     binning: Annotated[Binning, PlainValidator(_binning)]
     epsilon: Positive
     rounds: Annotated[Whole, Field(strict=True, ge=1, le=10**4)] = given(default=5)
     gamma: Positive = given(default=Decimal("0.2"))
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["private_stump_booster"] = tag(default="private_stump_booster")
@@ -117,7 +117,7 @@ class PrivateStumpBooster(OneShot):
         """How much likelier, as a logarithm, one more step of weight makes a stump: half the epsilon of a round for a
         whole weight; all of it under add_remove and zero_out, where scores move in one direction."""
         return derived(
-            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=moves_one_way(self.relation)),
+            exponent_for(self.epsilon_of_a_round, sensitivity=self._moved, monotone=one_way(self.relation)),
             epsilon=self.epsilon,
         )
 
@@ -140,6 +140,7 @@ class PrivateStumpBooster(OneShot):
                 "epsilon": self.epsilon,
                 "rounds": self.rounds,
                 "gamma": self.gamma,
+                "strict": self.strict,
                 "steps_of_weight": STEPS,
                 "exponent": self.exponent,
                 "sensitivity": self._moved,
@@ -148,20 +149,16 @@ class PrivateStumpBooster(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a LabeledSample of rows that have the columns of the binning."""
-        check_rows_of(self.domain, data)
-
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[BoostedStumps]:
         """The stumps that vote."""
-        self.inspect(data)
-        drawn = self._drawn(self.binning.read(data.x), labels_of(data.y), entropy)
+        sample = self._taken(data)
+        drawn = self._drawn(self.binning.read(sample.x), labels_of(sample.y), entropy)
         return Release(value=BoostedStumps(StumpClass(self.binning), drawn), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
         """The places of the stumps of so many independent releases, one release a row."""
-        self.inspect(data)
-        rows, y = self.binning.read(data.x), labels_of(data.y)
+        sample = self._taken(data)
+        rows, y = self.binning.read(sample.x), labels_of(sample.y)
         found = [self._drawn(rows, y, entropy) for _ in range(size)]
         return np.array(found, dtype=np.int64).reshape(size, self.rounds)
 

@@ -1,0 +1,208 @@
+"""Private learners as scikit-learn classifiers: tables in, labels out, an entry in the ledger for each `fit`.
+
+    stumps = StumpClass(bins)
+    model = LearnerClassifier(ExponentialPPACLearner(stumps, epsilon="0.5"), bins, classes=("no", "yes"), scope=scope)
+    model.fit(table, labels).predict(other_table)
+
+A learner says by its `domain` which rows it takes, and the table becomes those: its own binning reads the table as it
+is; numbered points are the bins of all columns together; bits are the tests of each column. A learner of users takes
+`fit(table, labels, units=ids)`, and as many rows of each as a unit of the scope may contribute. Bins and classes are
+public and exist before the data: what an entry or a label is never raises, as the sample would show by it.
+
+Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five times.
+Folds overlap, so nothing is saved by them. A pickled model predicts; it has no scope, and cannot be fitted. What a
+pipeline computes of the rows before they come here (a scaler that is fitted) has no guarantee: bins need none.
+Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
+
+>>> import numpy as np
+>>> from sklearn.model_selection import cross_val_score
+>>> from dpledger.accounting.guarantees import PureDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+>>> from dpledger.mechanisms.learning.tables.stumps import StumpClass
+>>> scope = Ledger.in_memory().scope("people", unit="record", relation="add_remove", budget=PureDP(40))
+>>> bins = Binning({0: [20, 40, 60]}, source="ages by decades")
+>>> learner = ExponentialPPACLearner(StumpClass(bins), epsilon=4)
+>>> ages = np.arange(100.0).reshape(-1, 1)
+>>> old = np.where(ages[:, 0] >= 60, "old", "young")
+>>> model = LearnerClassifier(learner, bins, classes=("young", "old"), scope=scope).fit(ages, old)
+>>> model.predict([[70], [30], [None]]).tolist(), model.hypothesis_.params
+(['old', 'young', 'young'], {'place': '6'})
+>>> cross_val_score(model, ages, old, cv=5).shape, scope.spent(0).upper
+((5,), 12.0)
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpledger.errors import ParameterError
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.entropy import system
+from dpledger.mechanisms.learning.domains import Domain, LearnsRows, LearnsUsers, rows_for
+from dpledger.mechanisms.learning.hypotheses import Constant, Hypothesis
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
+from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.users.reading import cap_users
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import word, word_positions
+from dpledger.mechanisms.protocol import Mechanism
+from dpledger.mechanisms.units import ByUnit
+from dpledger.schema import listed
+
+__all__ = ["LearnerClassifier"]
+
+Labels: TypeAlias = npt.NDArray[Any]
+
+_NOT_KEPT = ("scope", "receipt_")  # by a pickle: a handle on a ledger, and what opens a digest
+
+
+class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A learner of the house as a classifier of two classes.
+
+    `learner`: a mechanism that learns from rows and labels (it says so by its `domain`) or from users (`user_domain`).
+    `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
+    first. `scope`: where each `fit` is released and paid for.
+
+    After `fit`: `hypothesis_` (what was learned; or FAIL where the learner says so: the first class is predicted then),
+    `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with nothing spent:
+    ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused and
+    RelationError as `Scope.release` does."""
+
+    def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any) -> None:
+        self.learner = learner
+        self.binning = binning
+        self.classes = classes
+        self.scope = scope
+
+    def fit(self, X: Any, y: Any, units: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Learn from a table and a column of labels: one release. `units`, for learners of users and for no other: the
+        id of a user beside each row."""
+        learner, binning, scope = self._checked()
+        names = _two_words(self.classes)
+        table, labels = _table(X), _column(y)
+        self._note_columns(table, reset=True)
+        binning.rows(table)
+        rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
+        receipt = scope.release(learner, _sample(learner, rows, said, units, scope))
+        self.classes_ = np.array(list(self.classes))
+        self.receipt_, self.hypothesis_ = receipt, receipt.value
+        return self
+
+    def predict(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
+        """The class of each row."""
+        check_is_fitted(self)
+        table = _table(X)
+        self._note_columns(table, reset=False)
+        self.binning.rows(table)
+        found = self.hypothesis_ if isinstance(self.hypothesis_, Hypothesis) else Constant(0)
+        said: Labels = self.classes_[found.predict(rows_for(_domain(self.learner), self.binning, table))]
+        return said
+
+    def _note_columns(self, table: Any, *, reset: bool) -> None:
+        """Keep, or compare, number and names of the columns; not of a list, in which each row has its own."""
+        if not isinstance(table, (list, tuple)):
+            validate_data(self, table, reset=reset, skip_check_array=True)
+
+    def _checked(self) -> tuple[Any, Binning, Scope]:
+        """Learner, binning and scope; ParameterError for what is none."""
+        if not isinstance(self.learner, Mechanism) or not isinstance(self.learner, LearnsRows | LearnsUsers):
+            raise ParameterError("learner", type(self.learner).__name__, "a learner of labelled rows, with a `domain`")
+        if not isinstance(self.binning, Binning):
+            raise ParameterError("binning", type(self.binning).__name__, "a Binning")
+        if not isinstance(self.scope, Scope):
+            found = "none (a copy that was pickled has none)" if self.scope is None else type(self.scope).__name__
+            raise ParameterError("scope", found, "a scope (see Ledger.scope)")
+        return self.learner, self.binning, self.scope
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.non_deterministic = True
+        return tags
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted model that spends in the same scope: a scope is a handle, and is not copied."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __copy__(self) -> Self:
+        """A model of its own in the same scope, as fitted as this one."""
+        other: Self = clone(self)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, _: object) -> Self:
+        """As `__copy__`: nothing that it holds changes."""
+        return self.__copy__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _NOT_KEPT} | {"scope": None}
+
+
+def _domain(learner: LearnsRows | LearnsUsers) -> Domain:
+    """What rows become for it."""
+    return learner.domain if isinstance(learner, LearnsRows) else learner.user_domain
+
+
+def _sample(learner: object, rows: Any, labels: Any, units: Any, scope: Scope) -> LabeledSample | UserSample:
+    """Rows and labels as the learner takes them: of users, as many of each as a unit may contribute, at random."""
+    if isinstance(learner, LearnsRows):
+        if units is not None:
+            raise ParameterError("units", type(units).__name__, f"none: {type(learner).__name__} learns from rows")
+        return LabeledSample(rows, labels)
+    if units is None:
+        raise ParameterError("units", "none", "the id of a user beside each row")
+    by_user = ByUnit((rows, labels), units=units)
+    return cap_users(by_user, examples=scope.unit.max_contributions, entropy=system())
+
+
+def _table(x: Any) -> Any:
+    """Rows with columns, as they are or as an array; ParameterError for anything else."""
+    if hasattr(x, "toarray"):
+        raise ParameterError("X", "a sparse matrix", "a dense table or array (X.toarray() makes one)")
+    if isinstance(x, (list, tuple)) or hasattr(x, "columns"):
+        return x
+    rows = _array(x)
+    if rows is None or rows.ndim != 2:
+        expected = "two axes. Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
+        raise ParameterError("X", type(x).__name__ if rows is None else f"{rows.ndim} axes", expected)
+    if not rows.shape[1]:
+        raise ParameterError("X", f"0 feature(s) (shape={rows.shape}) while a minimum of 1 is required", "columns")
+    return rows
+
+
+def _array(values: Any) -> npt.NDArray[Any] | None:
+    """What calls itself an array as one."""
+    return np.asarray(values) if hasattr(values, "__array__") and array_of(values) is None else array_of(values)
+
+
+def _column(y: object) -> object:
+    """Labels as one column; a single column of a table or array, with a warning, as that."""
+    if y is None:
+        raise ParameterError("y", "None: LearnerClassifier requires y to be passed, but the target y is None", "labels")
+    rows = _array(y)
+    if rows is None or rows.ndim == 1:
+        return y if rows is None else rows
+    if rows.ndim != 2 or rows.shape[1] != 1:
+        raise ParameterError("y", f"shape {rows.shape}", "a 1d array: one label a row")
+    told = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
+    warnings.warn(told, DataConversionWarning, stacklevel=3)
+    return rows[:, 0]
+
+
+def _two_words(classes: object) -> tuple[str, str]:
+    """The two classes as words, by which labels are compared."""
+    words = [word(one) for one in listed(classes, field="classes", most=10)]
+    if len(words) != 2 or words[0] == words[1] or words[0] is None or words[1] is None:
+        raise ParameterError("classes", f"{len(words)} classes", "two labels, different as words")
+    return words[0], words[1]

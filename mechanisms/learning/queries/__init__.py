@@ -1,0 +1,1 @@
+"""Statistical queries: sums of values of single records, and what is learned by asking for them."""

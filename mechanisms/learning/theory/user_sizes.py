@@ -1,0 +1,350 @@
+"""How many users are enough to learn from, each with m examples.
+
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> proper_users(ThresholdClass(1024), 100, "0.1", "0.1", epsilon=1).needed
+1099
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from dpledger.accounting.arithmetic import outward
+from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
+from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
+from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.plan import open_unit
+
+__all__ = [
+    "Richness",
+    "estimator_plan",
+    "estimator_users",
+    "proper_users",
+    "proper_users_for",
+    "rounds_for",
+    "surrogate_users",
+    "surrogate_users_for",
+]
+
+HALF = Decimal("0.5")
+SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
+RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
+SHARES = tuple(
+    (Decimal(a), Decimal(b)) for a, b in ((".5", ".2"), (".6", ".2"), (".4", ".2"), (".5", ".3"), (".3", ".15"))
+)
+MARGINS = tuple(Decimal(f) for f in ("0.2", "0.3", "0.4", "0.5"))  # of alpha
+PAIRS = ((Decimal("0.25"), Decimal("0.2")), (Decimal(1), Decimal("0.3")))
+"""gamma, and what pairs may differ by beyond the factor 1 + gamma, of all they may differ by."""
+FIFTH = Decimal("0.2")
+ROUNDED = exact(Fraction(1, 2 ** (GRID_BITS + 1)))  # by which a threshold of the estimator may be off its middle
+
+
+@dataclass(frozen=True, slots=True)
+class Richness:
+    """What is known of a class: ln |C|, and its VC dimension where there is a formula for it."""
+
+    size: int
+    vc: int | None
+
+    @classmethod
+    def of(cls, concepts: FiniteClass | PointClass | ThresholdClass) -> Richness:
+        """Of a class."""
+        return cls(concepts.size, None if isinstance(concepts, FiniteClass) else vc_of(concepts))
+
+    def deviation(self, slack: Decimal, failure: Decimal, *, levels: int, m: int, more: int = 0) -> int:
+        """How many users keep the frequencies of all concepts, at each of so many levels, within `slack`; `more`: the
+        further events of the union."""
+        return uc_one(slack, failure, ln_card=natural_log(self.size + more), vc=self.vc, mult=levels, m=m)
+
+
+def rounds_for(resolution: Decimal) -> int:
+    """ceil(log2(1/resolution)): how often [0, 1] is halved until it is no wider."""
+    return max(1, (math.ceil(1 / Fraction(resolution)) - 1).bit_length())
+
+
+def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> int:
+    """How many users the search for the least error needs, to be within `resolution` but with probability `failure`.
+
+    Claim: max of the deviation of all concepts within s, at any of min(m, 2^T - 1) levels, and of T tests of noise
+    within n (Gamma/2 - s), for the best of some s < Gamma/2. Published bounds leave the levels out, which depend on the
+    data through the search. Source: docs/proofs/learning_users.md, section 3; Li-Wang-Ye 2024, lemma 4.5."""
+    gap, rounds = gap_worst(m, resolution), rounds_for(resolution)
+    levels = min(m, 2**rounds - 1)
+    with localcontext(outward.context(resolution, epsilon, failure)):
+        half, noise = round_down(failure / 2), outward.ln(2 * rounds / failure) * rounds / epsilon
+        found = [
+            max(
+                richness.deviation(round_down(share * gap), half, levels=levels, m=m, more=1),
+                ceiling(noise / (gap / 2 - share * gap - ROUNDED)),
+            )
+            for share in SLACKS
+            if round_down(share * gap) > 0 and gap / 2 - share * gap > ROUNDED
+        ]
+    if not found:
+        raise InfeasiblePlan(f"errors {resolution} apart cannot be told on a grid of 2^-{GRID_BITS}")
+    return min(found)
+
+
+def estimator_plan(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    resolution: Number,
+    epsilon: Number,
+    beta: Number,
+) -> SampleSize:
+    """How many users a `MinimumErrorEstimator` needs for its interval to hold the least error.
+
+    Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
+    width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
+    m = whole(examples, field="examples", least=1)
+    needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=(("estimate of the least error", needed),),
+        status="certified",
+        target=f"the least error within {text(width)}, but with probability {text(risk)}",
+        bound="users, least error",
+        units=_units(m),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What a plan is for."""
+
+    richness: Richness
+    m: int
+    alpha: Decimal
+    beta: Decimal
+    estimating: Decimal
+    exponent: Decimal
+
+
+def proper_users(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number = HALF,
+    monotone: bool = False,
+) -> SampleSize:
+    """How many users a `UserLevelProperLearner` needs, with the resolution and the margin that ask for the fewest.
+
+    `share`: of epsilon, for the estimate of the least error. `monotone`: the relation is add_remove or zero_out.
+    Claim: an error of at most alpha above the best of the class but with probability beta, if `gap_worst` is what it is
+    certified to be. Source: docs/proofs/learning_users.md, section 4."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
+    return _fewest(_proper_plans(target))
+
+
+def proper_users_for(
+    concept_class: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number,
+    monotone: bool,
+    resolution: Decimal,
+    margin: Decimal,
+) -> SampleSize:
+    """As `proper_users`, for a resolution and a margin that are there: alpha is 2 resolution + margin."""
+    alpha = _excess(resolution, margin)
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
+    return _fewest(_proper_at(target, resolution, margin))
+
+
+def _target(
+    concepts: FiniteClass | PointClass | ThresholdClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    epsilon: Number,
+    share: Number,
+    *,
+    monotone: bool,
+    moved: int = 1,
+) -> _Target:
+    loss, part = read(epsilon, field="epsilon"), open_unit(share, "share")
+    if not loss > 0:
+        raise ParameterError("epsilon", loss, "a number above 0")
+    with localcontext(outward.context(loss, part)):
+        estimating, choosing = round_down(loss * part), round_down(loss - loss * part)
+        exponent = round_down(choosing / (moved if monotone else 2 * moved))
+    return _Target(
+        richness=Richness.of(concepts),
+        m=whole(examples, field="examples", least=1),
+        alpha=open_unit(alpha, "alpha"),
+        beta=open_unit(beta, "beta"),
+        estimating=estimating,
+        exponent=exponent,
+    )
+
+
+def _proper_plans(target: _Target) -> Iterator[SampleSize]:
+    for part in RESOLUTIONS:
+        resolution = round_down(part * Fraction(target.alpha))
+        yield from _proper_at(target, resolution, round_down(Fraction(target.alpha) - 2 * Fraction(resolution)))
+
+
+def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterator[SampleSize]:
+    gap, m, richness = gap_worst(target.m, margin), target.m, target.richness
+    levels = min(m, 2 ** rounds_for(resolution))
+    quarter = round_down(Fraction(target.beta) / 4)
+    try:
+        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
+    except InfeasiblePlan:
+        return
+    for best, empirical in SHARES:
+        with localcontext(outward.context(target.beta, target.exponent, gap)):
+            deviation, choice = best * gap, (1 - best - empirical) * gap
+            terms = (
+                ("estimate of the least error", estimating),
+                ("deviation of all concepts", richness.deviation(round_down(deviation), quarter, levels=levels, m=m)),
+                ("deviation of the best", ceiling(outward.ln(4 * levels / target.beta) / (2 * (empirical * gap) ** 2))),
+                ("choice", ceiling(outward.ln(4 * richness.size / target.beta) / (target.exponent * choice))),
+            )
+        yield _plan(target, terms, "users, proper", (("resolution", resolution), ("margin", margin)))
+
+
+def surrogate_users(
+    concept_class: PointClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number = HALF,
+    monotone: bool = False,
+    most_bits: int | None = None,
+) -> SampleSize:
+    """How many users a `UserLevelSurrogateLearner` of hashed points needs, with the resolution, the margin, the
+    distance and the bits of the hash that ask for the fewest. With `most_bits` no hash has more. One with as many bits
+    as a point is no smaller than the class, which a `UserLevelProperLearner` learns from fewer users.
+
+    Claim: an error of at most alpha above the best of the class but with probability beta, if `gap_worst` is what it is
+    certified to be. Source: docs/proofs/learning_users.md, section 5; Li-Wang-Ye 2024, theorem 4.6."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=2)
+    return _fewest(
+        plan
+        for part in RESOLUTIONS[:6]
+        for width in MARGINS
+        for plan in _surrogate_at(target, round_down(part * Fraction(target.alpha)), multiply(target.alpha, width))
+        if most_bits is None or dict(plan.inside)["bits"] <= most_bits
+    )
+
+
+def surrogate_users_for(
+    concept_class: PointClass,
+    examples: int,
+    alpha: Number,
+    beta: Number,
+    *,
+    epsilon: Number,
+    share: Number,
+    monotone: bool,
+    moved: int,
+    resolution: Decimal,
+    margin: Decimal,
+    bits: int,
+    distance: Decimal,
+) -> SampleSize:
+    """As `surrogate_users`, for a resolution, a margin and a hash that are there. InfeasiblePlan where the hash is too
+    coarse, or where 2 resolution + margin leave nothing of alpha."""
+    target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=moved)
+    return _fewest(
+        plan
+        for plan in _surrogate_at(target, resolution, margin, bits)
+        if dict(plan.inside)["distance"] >= distance and 2**bits * Fraction(distance) * Fraction(target.beta) >= 8
+    )
+
+
+def _surrogate_at(
+    target: _Target, resolution: Decimal, margin: Decimal, bits: int | None = None
+) -> Iterator[SampleSize]:
+    m, richness, rest = target.m, target.richness, Fraction(target.alpha) - 2 * Fraction(resolution) - Fraction(margin)
+    if rest <= 0:
+        return
+    quarter, eighth = round_down(Fraction(target.beta) / 4), round_down(Fraction(target.beta) / 8)
+    levels = min(m, 2 ** rounds_for(resolution))
+    try:
+        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
+    except InfeasiblePlan:
+        return
+    for gamma, accepted in PAIRS:
+        with localcontext(outward.context(target.beta, target.exponent, round_down(rest))):
+            differ = -outward.expm1(m * outward.ln1p(-round_down(rest)))
+            slack = min(gap_worst(m, margin), (1 - accepted) * differ / (1 + gamma))
+            if not slack > 0:
+                return
+            best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
+            distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
+            cells = _bits(distance, target.beta) if bits is None else bits
+            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells)
+            terms = (
+                ("estimate of the least error", estimating),
+                ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),
+                ("deviation of the best", ceiling((logarithm + outward.ln(Decimal(levels))) / (2 * empirical**2))),
+                ("distance of the representation", ceiling(3 / near * logarithm)),
+                ("choice", ceiling((hypotheses + logarithm) / (target.exponent * choice))),
+                (
+                    "differences of pairs",
+                    pairs_uc(
+                        gamma,
+                        round_down(accepted * differ),
+                        eighth,
+                        ln_hypotheses=hypotheses,
+                        ln_card=natural_log(richness.size),
+                        vc=richness.vc,
+                        m=m,
+                    ),
+                ),
+            )
+        inside = (("resolution", resolution), ("margin", margin), ("distance", distance), ("bits", Decimal(cells)))
+        yield _plan(target, terms, "users, surrogate", inside)
+
+
+def _bits(distance: Decimal, beta: Decimal) -> int:
+    """How many bits a hash needs to be near but with probability beta/8."""
+    return (math.ceil(8 / (Fraction(distance) * Fraction(beta))) - 1).bit_length()
+
+
+def _plan(
+    target: _Target, terms: tuple[tuple[str, int], ...], bound: str, inside: tuple[tuple[str, Decimal], ...]
+) -> SampleSize:
+    needed = max(needed for _, needed in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="certified",
+        target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
+        f"{text(target.beta)}",
+        bound=bound,
+        units=_units(target.m),
+        inside=inside,
+    )
+
+
+def _units(m: int) -> str:
+    return f"users with {m} examples each" if m > 1 else "users"
+
+
+def _fewest(plans: Iterator[SampleSize]) -> SampleSize:
+    found = min(plans, key=lambda plan: plan.needed, default=None)
+    if found is None:
+        raise InfeasiblePlan("no resolution tells the errors apart")
+    return found
+
+
+def _excess(resolution: Decimal, margin: Decimal) -> Decimal:
+    return add(margin, multiply(resolution, 2))

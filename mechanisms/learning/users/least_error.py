@@ -1,0 +1,319 @@
+"""How small the least error of a class is, by whether few users err often: one bit, and a search of such bits.
+
+>>> import numpy as np
+>>> from dpledger.mechanisms.entropy import seeded
+>>> estimator = MinimumErrorEstimator(ThresholdClass(1023), resolution="0.1", epsilon=1)
+>>> placed = estimator.under(Relation.REPLACE_ONE, Unit("user", max_contributions=100))
+>>> placed.plan("0.05").needed
+159
+>>> x = np.random.default_rng(1).integers(0, 1023, (400, 100))
+>>> found = placed.release(UserSample(x, x < 300), entropy=seeded(1)).value
+>>> found.low, found.high, found.middle
+(Decimal('0'), Decimal('0.1625'), Decimal('0.08125'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Literal, assert_never
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from dpledger.accounting.composition import Composition, Repeated
+from dpledger.accounting.guarantees import PureDP
+from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.learning.theory.concepts import (
+    FiniteClass,
+    OneClass,
+    ParityClass,
+    PointClass,
+    ThresholdClass,
+    described,
+)
+from dpledger.mechanisms.learning.theory.gap import GRID_BITS, BinomialGap
+from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.user_sizes import estimator_plan, rounds_for
+from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, mistakes_of
+from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
+from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.protocol import Release
+from dpledger.number_fields import OpenProbability, Positive, Probability
+from dpledger.relations import Relation, Unit, one_way
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["LeastError", "MinErrorTest", "MinimumErrorEstimator", "Tested", "for_users", "mistakes_in"]
+
+STEPS = 2**GRID_BITS
+ONE, HALF = Decimal(1), Decimal("0.5")
+STEP = exact(Fraction(1, STEPS))
+FINEST = exact(Fraction(1, 2**40))
+_MOVED = "one user changes the fewest users with many mistakes, less the threshold of each user, by at most this"
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """One test: whether the least error was found to be below `guess` and not above it, and by which level and fraction
+    of users."""
+
+    guess: Decimal
+    level: int
+    threshold: Decimal
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeastError:
+    """The least error of the class is from `low` to `high`; `tests` are those that say so."""
+
+    low: Decimal
+    high: Decimal
+    tests: tuple[Tested, ...]
+
+    @property
+    def middle(self) -> Decimal:
+        """Half-way between them."""
+        return multiply(add(self.low, self.high), HALF)
+
+
+def for_users(concepts: OneClass) -> UserClass:
+    """The class, where users can learn it; ParameterError for parities, which must come as a matrix."""
+    match concepts:
+        case FiniteClass() | PointClass() | ThresholdClass():
+            return concepts
+        case ParityClass():
+            raise ParameterError("concept_class", "parities", "points, thresholds or a matrix (`matrix_of(parities)`)")
+        case StumpClass():
+            raise ParameterError("concept_class", "stumps", "points, thresholds or a matrix")
+        case _:
+            assert_never(concepts)
+
+
+def mistakes_in(concepts: OneClass, sample: UserSample) -> Mistakes:
+    """The mistakes of the users of a sample."""
+    known = for_users(concepts)
+    return mistakes_of(known, users_of(sample, known.points))
+
+
+@record
+class MinErrorTest(OneShot):
+    """Answer whether the least error of a class is at most `guess` rather than at least `guess + resolution`.
+
+    Counts the users whom every concept fails often: the fewest with more than `level` mistakes, less a fraction
+    `threshold` of all users, plus noise, at most 0. True without a look at the data where guess + resolution >= 1. Data
+    are a UserSample with as many examples a user as the unit may contribute.
+
+    Noise is of scale 1/epsilon; max(threshold, 1 - threshold)/epsilon under add_remove and zero_out, where the fewest
+    users and all users move together. Under the other relations that is not enough. Published as a mean over the users
+    under add_remove, where that mean and its noise give their number away (Li-Wang-Ye 2024, lemma C.1); centred, as
+    here, it is sound.
+
+    Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 3.
+    """
+
+    concept_class: OneClass
+    guess: Probability
+    resolution: OpenProbability
+    epsilon: Positive
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["min_error_test"] = tag(default="min_error_test")
+
+    def __post_init__(self) -> None:
+        for_users(self.concept_class)
+
+    def claim(self) -> PureDP:
+        """The epsilon asked for."""
+        return PureDP(self.epsilon)
+
+    def parts(self) -> Composition:
+        """The one answer."""
+        return self.claim()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the level, the threshold and the sensitivity as they are used."""
+        gap, values = self._gap, {"guess": self.guess, "resolution": self.resolution, "epsilon": self.epsilon}
+        if gap is not None:
+            values |= {"level": gap.level, "threshold": _fraction(gap), "sensitivity": self._moved(gap)}  # type: ignore[dict-item]
+        result: dict[str, Plain] = plain(
+            {
+                "concept_class": described(self.concept_class),
+                "examples": rows_of(self.unit),
+                "justification": _MOVED,
+                **values,
+            }
+        )
+        return result
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
+        check_users(data, examples=rows_of(self.unit))
+
+    def release(self, data: UserSample, *, entropy: Entropy) -> Release[bool]:
+        """Whether it is at most `guess`."""
+        return Release(value=bool(self.sample(data, 1, entropy)[0]), parts=self.parts())
+
+    def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
+        """So many independent answers."""
+        self.inspect(data)
+        mistakes = mistakes_in(self.concept_class, data)
+        return np.array([self.answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
+
+    def answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
+        """The test, of users that were read."""
+        gap = self._gap
+        if gap is None:
+            return Tested(self.guess, 0, ONE, passed=True)
+        law, moved = self._noise(gap)
+        excess = STEPS * mistakes.beyond(gap.level).least - mistakes.users * gap.middle
+        noisy = draw(law, excess, sensitivity=moved, entropy=entropy)
+        return Tested(self.guess, gap.level, _fraction(gap), passed=noisy <= 0)
+
+    @property
+    def _gap(self) -> BinomialGap | None:
+        """The laws of mistakes that are told apart; None where the answer is known."""
+        upper = add(self.guess, self.resolution)
+        return None if upper >= 1 else BinomialGap(rows_of(self.unit), self.guess, upper)
+
+    def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
+        steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
+        scale = round_up(Fraction(steps) / Fraction(self.epsilon))
+        return DiscreteLaplace(scale=scale), Sensitivity(steps, "l1", _MOVED)
+
+    def _moved(self, gap: BinomialGap) -> Decimal:
+        """By how many users one user moves the number that noise is added to."""
+        return multiply(self._noise(gap)[1].value, STEP)
+
+
+@record
+class MinimumErrorEstimator(OneShot):
+    """Find the least error of a class within 2 `resolution`, by halving: T = ceil(log2(1/resolution)) tests.
+
+    Each is a `MinErrorTest` with epsilon/T, at the middle of what is left. With `below_half` the search begins with
+    [0, 1/2] and has a test less: the class must hold both constants or the complement of every concept. Data as of a
+    `MinErrorTest`. The tests, with their levels, are part of the answer.
+
+    Of the published proof (Li-Wang-Ye 2024, lemma 4.5): levels depend on the data through earlier tests, so that a
+    union over T tests is not enough; plans here take one over all levels that the search may come to.
+
+    Claim: T (epsilon/T)-DP answers, chosen one after another. Source: docs/proofs/learning_users.md, section 3.
+    """
+
+    concept_class: OneClass
+    resolution: Annotated[OpenProbability, Field(ge=FINEST)]
+    epsilon: Positive
+    below_half: Annotated[bool, Field(strict=True)] = given(default=False)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["minimum_error_estimator"] = tag(default="minimum_error_estimator")
+
+    def __post_init__(self) -> None:
+        known = for_users(self.concept_class)
+        if self.below_half and not _is_below_half(known):
+            expected = "False: the class holds neither both constants nor the complement of every concept"
+            raise ParameterError("below_half", True, expected)
+        if self.below_half and self.resolution >= HALF:
+            raise ParameterError("resolution", self.resolution, "a number below 1/2: the least error is at most that")
+        _ = self.each
+
+    @property
+    def rounds(self) -> int:
+        """How many tests there are."""
+        return rounds_for(self.resolution) - (1 if self.below_half else 0)
+
+    @property
+    def each(self) -> Decimal:
+        """The epsilon of each test: a part of the whole, rounded down."""
+        share = round_down(Fraction(self.epsilon) / self.rounds)
+        if not share:
+            raise ParameterError("epsilon", self.epsilon, f"at least {self.rounds} times 10^-60")
+        return share
+
+    def claim(self) -> PureDP:
+        """What all tests cost: epsilon, but for rounding."""
+        return PureDP(multiply(self.each, self.rounds))
+
+    def parts(self) -> Composition:
+        """The tests."""
+        return Repeated(PureDP(self.each), times=self.rounds)
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the number of tests and the epsilon of each."""
+        result: dict[str, Plain] = plain(
+            {
+                "concept_class": described(self.concept_class),
+                "examples": rows_of(self.unit),
+                "resolution": self.resolution,
+                "epsilon": self.epsilon,
+                "below_half": self.below_half,
+                "tests": self.rounds,
+                "epsilon_of_each": self.each,
+                "sensitivity": 1,
+                "justification": _MOVED,
+            }
+        )
+        return result
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
+        check_users(data, examples=rows_of(self.unit))
+
+    def release(self, data: UserSample, *, entropy: Entropy) -> Release[LeastError]:
+        """An interval, and the tests that led to it."""
+        self.inspect(data)
+        found = self.searched(mistakes_in(self.concept_class, data), entropy)
+        return Release(value=found, parts=self.parts())
+
+    def searched(self, mistakes: Mistakes, entropy: Entropy) -> LeastError:
+        """The search, among users that were read."""
+        low, high = Decimal(0), HALF if self.below_half else ONE
+        tests: list[Tested] = []
+        for _ in range(self.rounds):
+            middle = multiply(add(low, high), HALF)
+            tests.append(self._test(middle).answered(mistakes, entropy))
+            low, high = (low, middle) if tests[-1].passed else (middle, high)
+        return LeastError(low, min(ONE, add(high, self.resolution)), tuple(tests))
+
+    def plan(self, beta: Number) -> SampleSize:
+        """How many users are enough for the interval to hold the least error, but with probability beta."""
+        known = for_users(self.concept_class)
+        return estimator_plan(known, rows_of(self.unit), self.resolution, self.epsilon, beta)
+
+    def _test(self, guess: Decimal) -> MinErrorTest:
+        return MinErrorTest(
+            concept_class=self.concept_class,
+            guess=guess,
+            resolution=self.resolution,
+            epsilon=self.each,
+            relation=self.relation,
+            unit=self.unit,
+        )
+
+
+def _fraction(gap: BinomialGap) -> Decimal:
+    return multiply(Decimal(gap.middle), STEP)
+
+
+def _is_below_half(concepts: UserClass) -> bool:
+    """Whether the class holds both constants, or the complement of every concept."""
+    match concepts:
+        case ThresholdClass():
+            return True
+        case PointClass(points=points):
+            return points == 2
+        case FiniteClass():
+            rows = {row.tobytes() for row in concepts.matrix}
+            constants = {np.full(concepts.points, label, dtype=np.bool_).tobytes() for label in (False, True)}
+            return constants <= rows or {(~row).tobytes() for row in concepts.matrix} == rows
+        case _:
+            assert_never(concepts)

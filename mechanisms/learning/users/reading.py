@@ -1,0 +1,90 @@
+"""Users and their examples, each user read alone.
+
+A user counts if all the examples are known; one of whom an example is no number is the null user, who counts
+nowhere, and neither among the users. Users with more or with fewer examples than the others come from rows with an id
+by `cap_users`.
+
+>>> import numpy as np
+>>> from dpledger.mechanisms.entropy import seeded
+>>> from dpledger.mechanisms.units import ByUnit
+>>> rows = ByUnit(([5, 6, 7, 8], [1, 1, 0, 0]), units=["ann", "bob", "ann", "ann"])
+>>> found = cap_users(rows, examples=2, entropy=seeded(1))
+>>> found.x.shape
+(1, 2)
+>>> users_of(UserSample(np.array([[1.0, 2.0], [3.0, np.nan]]), np.ones((2, 2))), points=8).points.tolist()
+[[1, 2]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpledger.decimals import whole
+from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.samples import UserSample, Words, labels_of, points_of
+from dpledger.mechanisms.numeric.containers import array_of
+from dpledger.mechanisms.numeric.rows import check_column
+from dpledger.mechanisms.units import ByUnit
+
+__all__ = ["Users", "cap_users", "users_of"]
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Users:
+    """The users that are not null: `points`, uint64[users, examples], and `labels`, uint8 of that shape."""
+
+    points: Words
+    labels: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def examples(self) -> int:
+        """How many each has."""
+        return int(self.points.shape[1])
+
+
+def users_of(sample: UserSample, points: int) -> Users:
+    """Each user's examples on {0..points-1}, by a total map that is fixed by `points` alone."""
+    found = points_of(sample.x.reshape(-1), points)
+    kept = found.known.reshape(sample.x.shape).all(axis=1)
+    labels = labels_of(sample.y.reshape(-1)).reshape(sample.y.shape)
+    return Users(found.points.reshape(sample.x.shape)[kept], labels[kept])
+
+
+def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
+    """`examples` of each user's rows at random; users with fewer are left out, as the null user.
+
+    `data`: rows that are a pair (x, y) of columns, and the id of a user beside each. What is kept of a user depends on
+    that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere; the number
+    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown."""
+    many = whole(examples, field="examples", least=1)
+    if not (isinstance(data, ByUnit) and isinstance(data.rows, tuple) and len(data.rows) == 2):
+        raise ParameterError("data", type(data).__name__, "ByUnit((x, y), units=ids)")
+    for column in data.rows:
+        check_column(column)
+    sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
+    rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((entropy.words(len(rows)), owners))
+    ranks = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = rows[order[(ranks < many) & (sizes >= many)[owners]]].reshape(-1, many)
+    x, y = (_column(column)[kept] for column in data.rows)
+    return UserSample(x, y)
+
+
+def _column(column: object) -> npt.NDArray[Any]:
+    """A column as an array in which no row changes how another is read: of a list, each entry as it is."""
+    found = array_of(column)
+    if found is not None:
+        return found
+    listed = list(column) if isinstance(column, list | tuple) else []
+    held = np.empty(len(listed), dtype=object)
+    held[:] = listed
+    return held
