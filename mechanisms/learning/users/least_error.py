@@ -130,6 +130,7 @@ class MinErrorTest(OneShot):
 
     def __post_init__(self) -> None:
         for_users(self.concept_class)
+        _check_noise(self.epsilon, self.epsilon)
 
     def claim(self) -> PureDP:
         """The epsilon asked for."""
@@ -186,8 +187,7 @@ class MinErrorTest(OneShot):
 
     def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
         steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
-        scale = round_up(Fraction(steps) / Fraction(self.epsilon))
-        return DiscreteLaplace(scale=scale), Sensitivity(steps, "l1", _MOVED)
+        return _law(steps, self.epsilon), Sensitivity(steps, "l1", _MOVED)
 
     def _moved(self, gap: BinomialGap) -> Decimal:
         """By how many users one user moves the number that noise is added to."""
@@ -223,7 +223,7 @@ class MinimumErrorEstimator(OneShot):
             raise ParameterError("below_half", True, expected)
         if self.below_half and self.resolution >= HALF:
             raise ParameterError("resolution", self.resolution, "a number below 1/2: the least error is at most that")
-        _ = self.each
+        _check_noise(self.each, self.epsilon)
 
     @property
     def rounds(self) -> int:
@@ -297,6 +297,18 @@ class MinimumErrorEstimator(OneShot):
             relation=self.relation,
             unit=self.unit,
         )
+
+
+def _law(steps: int, epsilon: Decimal) -> DiscreteLaplace:
+    return DiscreteLaplace(scale=round_up(Fraction(steps) / Fraction(epsilon)))
+
+
+def _check_noise(each: Decimal, epsilon: Decimal) -> None:
+    """ParameterError, before anything is spent, where the noise of a test is beyond what can be drawn."""
+    try:
+        _law(STEPS, each)
+    except ParameterError:
+        raise ParameterError("epsilon", epsilon, f"more: noise of scale 2^{GRID_BITS}/{each} is not drawn") from None
 
 
 def _fraction(gap: BinomialGap) -> Decimal:
