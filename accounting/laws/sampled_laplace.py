@@ -163,7 +163,8 @@ def best_ellipse(half: float, powers: Array, frequency: float) -> Array:
     sizes = np.abs(powers)[:, None]
     growth = half * (imaginary * (frequency + 0.31 * sizes) + real * (2 * sizes + 1))
     errors = growth + np.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * np.log(_ELLIPSES)
-    return _ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf), axis=1)]
+    best: Array = _ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf), axis=1)]
+    return best
 
 
 def _panels(law: SampledLaplaceLoss, powers: Array, frequency: float) -> Array:

@@ -81,10 +81,13 @@ from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunction
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.recommended import recommend
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation, TrivialRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.gap import (
     BinomialGap,
@@ -97,9 +100,18 @@ from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_si
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
-from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.sizes import (
+    agnostic_plan,
+    least_size,
+    occam,
+    plan_item_proper,
+    private_agnostic,
+    private_occam,
+    vc_plan,
+)
 from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
 from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
@@ -318,7 +330,12 @@ def _learned_parities() -> dict[str, Answer]:
     def represented() -> object:
         hashed = HashedPointRepresentation(dimension=30, bits=16, a="0.0036", seed=1)
         sizes = realizable_size(hashed, THIRD, "0.1", "0.05"), boosted_size(hashed.log_size, "0.1", THIRD)
-        return hashed.b, hashed.log_size, sizes, surrogate_size(PointClass(2**30), hashed, THIRD, "0.1", "0.05")
+        union = HashedPointRepresentation(dimension=30, bits=6, a=THIRD, seed=1, copies=3)
+        boosted = BoostedRepresentation(dimension=30, a=THIRD, b="0.07", seed=1)
+        drawn = [
+            (one.b, one.log_size, one.parameters()) for one in (union, boosted, TrivialRepresentation(PointClass(9)))
+        ]
+        return drawn, hashed.b, hashed.log_size, sizes, surrogate_size(PointClass(2**30), hashed, THIRD, "0.1", "0.05")
 
     found["represented"] = represented
     return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
@@ -333,6 +350,18 @@ def _learned_classes() -> dict[str, Answer]:
         logarithm = natural_log(1000)
         found = pairs_uc(Fraction(1, 3), "0.01", "0.05", ln_hypotheses=logarithm, ln_card=logarithm, vc=3)
         return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9), least_size(40, "0.1", "0.01")
+
+    def least() -> object:
+        agnostic = agnostic_plan(ThresholdClass(2**40), "0.2", THIRD, "0.07"), plan_item_proper(99, THIRD, "0.1", "0.2")
+        points = recommend("0.1", "0.05", THIRD, 3, PointClass(2**20))
+        return agnostic, points.rows, points.words(), recommend(THIRD, THIRD, 1, 1, PointClass(2**20), realizable=True)
+
+    def clipped() -> object:
+        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
+            Relation.REPLACE_ONE, Unit("user", 7)
+        )
+        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
+        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
 
     def learners() -> object:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
@@ -380,6 +409,8 @@ def _learned_classes() -> dict[str, Answer]:
         "sizes of learners": sizes,
         "deviations": helpers,
         "learners of classes": learners,
+        "least bounds": least,
+        "clipped pairs": clipped,
         "halving by users": halving,
         **_queried(),
     }

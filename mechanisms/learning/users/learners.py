@@ -20,6 +20,7 @@ that error lets expect.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -83,7 +84,7 @@ class LearnedFromUsers:
         return self.hypothesis.output_in_class
 
 
-class ByUsers(OneShot):
+class ByUsers(OneShot, ABC):
     """Base of records with the fields below: estimates the least error, then chooses. `_why` says how far one user
     moves a score."""
 
@@ -141,8 +142,9 @@ class ByUsers(OneShot):
         return None if upper >= 1 else BinomialGap(rows_of(self.unit), estimate.high, upper)
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     @property
     def _sensitivity(self) -> Sensitivity:
