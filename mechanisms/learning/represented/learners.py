@@ -352,7 +352,7 @@ def held(some: FiniteClass, others: FiniteClass) -> bool:
 def require_fit(concepts: object, representation: Representation) -> None:
     """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
     match concepts, representation:
-        case PointClass(points=points), HashedPointRepresentation(dimension=bits, copies=1) if points == 1 << bits:
+        case PointClass(points=points), HashedPointRepresentation(dimension=bits) if points == 1 << bits:
             return
         case FiniteClass(points=points), FiniteClass(points=others) if points == others:
             return
@@ -360,7 +360,7 @@ def require_fit(concepts: object, representation: Representation) -> None:
             raise ParameterError(
                 "representation",
                 type(representation).__name__,
-                "points of one hash for a class of as many points, or a matrix on the points of a matrix",
+                "hashed points for a class of as many points, or a matrix on the points of a matrix",
             )
 
 

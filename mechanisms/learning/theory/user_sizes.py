@@ -258,21 +258,23 @@ def surrogate_users_for(
     moved: int,
     resolution: Decimal,
     margin: Decimal,
-    bits: int,
+    hypotheses: int,
     distance: Decimal,
+    missed: Decimal,
 ) -> SampleSize:
-    """As `surrogate_users`, for a resolution, a margin and a hash that are there. InfeasiblePlan where the hash is too
+    """As `surrogate_users`, for a resolution, a margin and hypotheses that are there, the nearest of which is farther
+    than `distance` with probability `missed`. InfeasiblePlan where the hash is too
     coarse, or where 2 resolution + margin leave nothing of alpha."""
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=moved)
     return _fewest(
         plan
-        for plan in _surrogate_at(target, resolution, margin, bits)
-        if dict(plan.inside)["distance"] >= distance and 2**bits * Fraction(distance) * Fraction(target.beta) >= 8
+        for plan in _surrogate_at(target, resolution, margin, hypotheses)
+        if dict(plan.inside)["distance"] >= distance and 8 * Fraction(missed) <= Fraction(target.beta)
     )
 
 
 def _surrogate_at(
-    target: _Target, resolution: Decimal, margin: Decimal, bits: int | None = None
+    target: _Target, resolution: Decimal, margin: Decimal, many: int | None = None
 ) -> Iterator[SampleSize]:
     m, richness, rest = target.m, target.richness, Fraction(target.alpha) - 2 * Fraction(resolution) - Fraction(margin)
     if rest <= 0:
@@ -291,8 +293,8 @@ def _surrogate_at(
                 return
             best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
             distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
-            cells = _bits(distance, target.beta) if bits is None else bits
-            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells)
+            cells = _bits(distance, target.beta) if many is None else (many - 1).bit_length()
+            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells if many is None else many)
             terms = (
                 ("estimate of the least error", estimating),
                 ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),

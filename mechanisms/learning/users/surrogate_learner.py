@@ -146,7 +146,7 @@ class UserLevelSurrogateLearner(ByUsers):
         """How many users are enough for an error of at most alpha above the least, but with probability beta, if the
         representation has been drawn by chance. InfeasiblePlan where it is too coarse."""
         match self.concept_class, self.representation:
-            case PointClass(), HashedPointRepresentation(bits=bits, a=distance):
+            case PointClass(), HashedPointRepresentation(size=size, a=distance, b=missed):
                 return surrogate_users_for(
                     self.concept_class,
                     rows_of(self.unit),
@@ -158,8 +158,9 @@ class UserLevelSurrogateLearner(ByUsers):
                     moved=self._moved,
                     resolution=self.resolution,
                     margin=self.margin,
-                    bits=bits,
+                    hypotheses=size,
                     distance=distance,
+                    missed=missed,
                 )
             case _:
                 raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
