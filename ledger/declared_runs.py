@@ -219,7 +219,19 @@ class DeclaredRun:
     """A run elsewhere whose charge is held. Leaving the `with` block commits it, also by an exception: at its cap, or,
     where steps were granted, at those.
 
-    It may be shared by threads, which then take turns; it does not pickle, and does nothing in a forked child."""
+    It may be shared by threads, which then take turns; it does not pickle, and does nothing in a forked child. Made by
+    `Scope.charging`.
+
+    >>> from dpledger.accounting.guarantees import PureDP
+    >>> from dpledger.ledger.ledger import Ledger
+    >>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(1))
+    >>> with scope.charging(PureDP("0.5"), by="A. Smith", reason="a survey of the same people") as run:
+    ...     run.start()  # then it runs, elsewhere
+    >>> run, run.receipt.entry.body.rule
+    (<DeclaredRun of declared_run: charged>, 'cap')
+
+    Claim: while it is held, and afterwards, the scope keeps its budget with it, if it ran as its parts say and no step
+    before it was granted. Source: docs/proofs/filters.md, "Refunds" and "Runs elsewhere"."""
 
     def __init__(self, attempt: Attempt, parts: Composition, steps: int | None) -> None:
         self._attempt = attempt

@@ -99,7 +99,7 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
 
     def _grids(self, power: float, frequency: float) -> _Grids:
         """Grids that are fine enough, as far as can be told beforehand. Raises WorkLimit where they are too large."""
-        needed = math.ceil(float(np.max(self._numbers[1])) / half_width(power, frequency))
+        needed = math.ceil(float(np.max(self._numbers[1])) / float(half_width(np.array([power]), frequency)[0]))
         if needed * POINTS * len(self.parts) >= MOST_IN_AN_ARRAY:
             raise WorkLimit(f"the quadratures of {len(self.parts)} sampled Laplace losses need too many points")
         panels = 1 << max(0, needed - 1).bit_length()
@@ -149,7 +149,7 @@ class BundledSampledLaplace(Parts[SampledLaplaceLoss]):
         Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
         section 4, Lemma 8."""
         rates, e0 = self._numbers
-        rho = best_ellipse(float(np.max(grids.half)), power, frequency)
+        rho = float(best_ellipse(float(np.max(grids.half)), np.array([power]), frequency)[0])
         across, height = grids.half * (rho + 1 / rho) / 2, grids.half * (rho - 1 / rho) / 2
         losses = curves(rates, grids.middles + (across if power >= 0 else -across))[0] * power
         if power < 0:

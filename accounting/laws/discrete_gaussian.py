@@ -43,27 +43,41 @@ class DiscreteGaussianLoss:
             square = (self.shift / self.sigma) ** 2
             value = square * c * (c + 1) / 2
             return Cumulants(value, 16 * UNIT * value + WAVES, square * (c + 0.5), square)
-        at, normaliser = self._window(-c * self.shift), self._window(0.0)
-        scale = self.shift**2 / (2 * self.sigma**2)
-        value = scale * c * (c + 1) + at.log_total - normaliser.log_total
-        losses = (self.shift**2 - 2.0 * self.shift * at.points) / (2 * self.sigma**2)
-        mean = float(at.weights @ losses)
-        variance = float(at.weights @ (losses - mean) ** 2)
-        error = at.relative + normaliser.relative + 16 * UNIT * (scale * c * (c + 1) + abs(value) + 2)
-        return Cumulants(value, error, mean, variance)
+        windows = self._windows(np.array([-c * self.shift]))
+        (value,), (error,) = self._log_ratios(np.array([c]), windows)
+        losses, weights = self._losses(windows.points[0]), windows.weights[0]
+        mean = float(weights @ losses)
+        variance = float(weights @ (losses - mean) ** 2)
+        return Cumulants(float(value), float(error), mean, variance)
 
-    def _window(self, centre: float) -> _Window:
-        """sum over integers of e^{-(k - centre)^2/2s^2}."""
+    def _log_ratios(self, c: Array, windows: _Windows) -> tuple[Array, Array]:
+        """K at each c, from windows around -c d, and its error."""
+        normaliser = self._windows(np.zeros(1))
+        tilts = self.shift**2 / (2 * self.sigma**2) * c * (c + 1)
+        values = tilts + windows.log_totals - normaliser.log_totals
+        errors = windows.relative + normaliser.relative + 16 * UNIT * (tilts + np.abs(values) + 2)
+        return values, errors
+
+    def _losses(self, points: Array) -> Array:
+        losses: Array = (self.shift**2 - 2.0 * self.shift * points) / (2 * self.sigma**2)
+        return losses
+
+    def _windows(self, centres: Array) -> _Windows:
+        """sum over integers of e^{-(k - centre)^2/2s^2}, around each centre: as many of them around each, so that no
+        sum depends on the other centres."""
         reach = self._reach()
-        points = np.arange(math.floor(centre - reach), math.ceil(centre + reach) + 1, dtype=np.float64)
-        exponents = -((points - centre) ** 2) / (2 * self.sigma**2)
-        top = float(np.max(exponents))
-        masses = np.exp(exponents - top)
-        total = float(np.sum(masses))
-        moved = float(np.max(np.abs(points))) * 4 * UNIT / self.sigma**2  # of centre, which is rounded
-        each = 8 * UNIT * (np.abs(exponents) + 1) + moved * np.abs(points - centre)
-        relative = (float(masses @ each) + self._outside(reach, top)) / total + UNIT * (points.size + 8)
-        return _Window(points, masses / total, top + math.log(total), relative * (1 + 1e-6))
+        first = np.floor(centres - reach)
+        points = first[:, None] + np.arange(math.ceil(2 * reach) + 3, dtype=np.float64)
+        away = points - centres[:, None]
+        exponents = -(away**2) / (2 * self.sigma**2)
+        tops = exponents.max(axis=1)
+        masses = np.exp(exponents - tops[:, None])
+        totals = masses.sum(axis=1)
+        moved = np.abs(points).max(axis=1) * (4 * UNIT / self.sigma**2)  # of centre, which is rounded
+        each = 8 * UNIT * (np.abs(exponents) + 1) + moved[:, None] * np.abs(away)
+        missing = (masses * each).sum(axis=1) + self._outside(reach, tops)
+        relative = (missing / totals + UNIT * (points.shape[1] + 8)) * (1 + 1e-6)
+        return _Windows(points, masses / totals[:, None], tops + np.log(totals), relative)
 
     def _reach(self) -> float:
         """The half width of a window."""
@@ -72,10 +86,11 @@ class DiscreteGaussianLoss:
             raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_VALUES} points")
         return reach
 
-    def _outside(self, reach: float, top: float) -> float:
-        """What is beyond a window on both sides, at most, in units of e^top."""
-        log_first = -((reach - 1) ** 2) / (2 * self.sigma**2) - top
-        return 2 * math.exp(log_first) / -math.expm1(-(reach - 1) / self.sigma**2)
+    def _outside(self, reach: float, tops: Array) -> Array:
+        """What is beyond each window on both sides, at most, in units of e^top."""
+        log_first = -((reach - 1) ** 2) / (2 * self.sigma**2) - tops
+        bounds: Array = 2 * np.exp(log_first) / -math.expm1(-(reach - 1) / self.sigma**2)
+        return bounds
 
     def outcomes(self, digits: float) -> tuple[Array, Array, Array, float]:
         """Losses, logarithms of masses, their errors, and log of the mass left out: below e^-(digits + 30)."""
@@ -83,45 +98,41 @@ class DiscreteGaussianLoss:
         if not reach < MOST_VALUES / 2:
             raise WorkLimit(f"a discrete Gaussian of sigma {self.sigma:g} has more than {MOST_VALUES} points")
         points = np.arange(-math.ceil(reach), math.ceil(reach) + 1, dtype=np.float64)
-        normaliser = self._window(0.0)
+        at = self._windows(np.zeros(1))
+        normaliser, relative = float(at.log_totals[0]), float(at.relative[0])
         exponents = -(points**2) / (2 * self.sigma**2)
-        losses = (self.shift**2 - 2.0 * self.shift * points) / (2 * self.sigma**2)
-        errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser.log_total) + 1) + normaliser.relative
+        errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser) + 1) + relative
         first = math.ceil(reach) + 1
         fall = -math.expm1(-first / self.sigma**2)
-        log_beyond = math.log(2 / fall) - first**2 / (2 * self.sigma**2) * (1 - 1e-12) - normaliser.log_total + 1e-9
-        return losses, exponents - normaliser.log_total, errors, log_beyond
+        log_beyond = math.log(2 / fall) - first**2 / (2 * self.sigma**2) * (1 - 1e-12) - normaliser + 1e-9
+        return self._losses(points), exponents - normaliser, errors, log_beyond
 
     def log_moments(self, c: Array) -> Array:
         if self.sigma >= SMOOTH:
             bounds: Array = (self.shift / self.sigma) ** 2 * c * (c + 1) / 2 * (1 + 16 * UNIT) + WAVES
             return bounds
-        return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
+        values, errors = self._log_ratios(c, self._windows(-c * self.shift))
+        return values + errors
 
     def tilted(self, c: float) -> TiltedDiscreteGaussian:
         return TiltedDiscreteGaussian(self, c, self.cumulants(c))
 
     def rdp_upper(self, orders: Array) -> Array:
-        """Claim: at least the Renyi divergences. Source: their definition; where that is too many terms, the Gaussian's
-        bound them (Canonne-Kamath-Steinke 2020, Proposition 5)."""
+        """Claim: at least the Renyi divergences. Source: their definition, and the Gaussian's, which bound them
+        (Canonne-Kamath-Steinke 2020, Proposition 5)."""
         c = excess(orders)
         gaussian = GaussianLoss((self.shift / self.sigma) ** 2 * (1 + 8 * UNIT)).rdp_upper(orders)
-        return np.minimum(gaussian, prices(np.array([self._log_moment(x) for x in c.tolist()]), c))
-
-    def _log_moment(self, c: float) -> float:
-        try:
-            at = self.cumulants(c)
-        except WorkLimit:
-            return math.inf
-        return at.value + at.error
+        return np.minimum(gaussian, prices(self.log_moments(c), c))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Window:
+class _Windows:
+    """A row for each centre: its points and their normalised masses; the logarithm of its sum, and its error."""
+
     points: Array
     weights: Array
-    log_total: float
-    relative: float
+    log_totals: Array
+    relative: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,12 +163,12 @@ class TiltedDiscreteGaussian:
         return self._summed(t, step, work)
 
     def _summed(self, t: Array, step: float, work: int) -> Nodes:
-        law, window = self.law, self.law._window(-self.c * self.law.shift)
+        window = self.law._windows(np.array([-self.c * self.law.shift]))
         if window.points.size * t.size > work:
             raise WorkLimit(f"the nodes of a discrete Gaussian need more than {work} terms")
-        losses = (law.shift**2 - 2.0 * law.shift * window.points) / (2 * law.sigma**2)
+        losses, weights = self.law._losses(window.points[0]), window.weights[0]
         points = losses - self.cumulants.mean
-        phi = node_sums(window.weights, points, step, t.size)
-        displaced = 8 * UNIT * float(window.weights @ (np.abs(losses) + abs(self.cumulants.mean)))
-        error = 2 * window.relative + rounding_of_node_sums(window.weights, points, step, t.size) + t * displaced
+        phi = node_sums(weights, points, step, t.size)
+        displaced = 8 * UNIT * float(weights @ (np.abs(losses) + abs(self.cumulants.mean)))
+        error = 2 * float(window.relative[0]) + rounding_of_node_sums(weights, points, step, t.size) + t * displaced
         return spread_of(phi, error)

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.fourier import node_sums, rounding_of_node_sums
@@ -27,6 +28,8 @@ __all__ = ["POINTS", "SampledLaplaceLoss", "best_ellipse", "half_width", "layers
 
 POINTS = 32  # of the rule, a panel
 CELLS = 160
+TOGETHER = 1 << 14  # points that are summed in one go, but for those of one power
+_UNRESOLVED = "the quadrature of sampled Laplace noise does not resolve its integrand"
 _ELLIPSES = np.array([1.5, 1.8, 2.1, 2.5, 3.0, 3.6, 4.5])  # parameters tried
 _FLATTEST = 2.0  # imaginary half axes up to here: below pi, where L is analytic; -log cos(b/2) <= 0.31 b
 
@@ -58,11 +61,18 @@ class SampledLaplaceLoss:
         """w, the power of the density ratio that e^{c loss} is under Q."""
         return c + 1 if self.direction == "remove" else -c
 
+    def powers(self, c: Array) -> Array:
+        """`power` of each."""
+        return c + 1 if self.direction == "remove" else -c
+
     def cumulants(self, c: float) -> Cumulants:
         return _weighted(self, c, 0.0).cumulants
 
     def log_moments(self, c: Array) -> Array:
-        return np.array([at.value + at.error for at in (self.cumulants(x) for x in c.tolist())])
+        found = self._log_moments(c)
+        if not np.isfinite(found).all():
+            raise WorkLimit(f"{_UNRESOLVED}, or needs more than {MOST_POINTS} points")
+        return found
 
     def tilted(self, c: float) -> TiltedSampledLaplace:
         return TiltedSampledLaplace(self, c, _weighted(self, c, 0.0))
@@ -71,15 +81,20 @@ class SampledLaplaceLoss:
         """Claim: at least the Renyi divergences in this direction. Source: Mironov 2017, Definition 3; they are at most
         the largest loss, its Proposition 9."""
         c = excess(orders)
-        bounds: Array = np.minimum(self.largest, prices(np.array([self._log_moment(x) for x in c.tolist()]), c))
+        bounds: Array = np.minimum(self.largest, prices(self._log_moments(c), c))
         return bounds
 
-    def _log_moment(self, c: float) -> float:
-        try:
-            at = self.cumulants(c)
-        except WorkLimit:
-            return math.inf
-        return at.value + at.error
+    def _log_moments(self, c: Array) -> Array:
+        """Upper bounds of K, each a function of its own c; infinite where the rule does not resolve it."""
+        powers, found = self.powers(c), np.full(c.shape, math.inf)
+        panels = _panels(self, powers, 0.0)
+        for number in np.unique(panels[np.isfinite(panels)]).tolist():
+            (places,) = np.nonzero(panels == number)
+            grid = _grid_of(self.rate, self.epsilon, int(number))
+            for few in np.array_split(places, min(places.size, math.ceil(places.size * grid.values.size / TOGETHER))):
+                at = _tilted(self, grid, powers[few], 0.0)
+                found[few] = np.where(at.resolved, at.values + at.errors, math.inf)
+        return found
 
 
 # ---- quadrature -----------------------------------------------------------------------------------------------------
@@ -110,28 +125,53 @@ class Weighted:
     cumulants: Cumulants
 
 
-def half_width(power: float, frequency: float) -> float:
-    """The widest panels, as half lengths, for which some ellipse gives DIGITS; checked afterwards, not trusted."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tilted:
+    """A row for each power: its normalised weights; their relative defect, K, and the error of it."""
+
+    weights: Array
+    defects: Array
+    values: Array
+
+    @property
+    def resolved(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = self.defects < 0.25
+        return found
+
+    @property
+    def errors(self) -> Array:
+        """Of K, where it is resolved."""
+        errors: Array = -np.log1p(-np.minimum(self.defects, 0.25)) + 8 * UNIT * (np.abs(self.values) + 2)
+        return errors
+
+
+def half_width(powers: Array, frequency: float) -> Array:
+    """The widest panels, as half lengths, for which some ellipse gives DIGITS for a power; checked afterwards, not
+    trusted."""
     real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
     room = (2 * POINTS - 1) * np.log(_ELLIPSES) - np.log(8 / (_ELLIPSES - 1)) - DIGITS - 1
-    growth = imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1)
-    return float(np.max(np.minimum(room / growth, _FLATTEST / imaginary)))
+    sizes = np.abs(powers)[:, None]
+    growth = imaginary * (frequency + 0.31 * sizes) + real * (2 * sizes + 1)
+    widest: Array = np.max(np.minimum(room / growth, _FLATTEST / imaginary), axis=1)
+    return widest
 
 
-def best_ellipse(half: float, power: float, frequency: float) -> float:
-    """About the parameter of the ellipse that gives the smallest error for panels of this half length, whose imaginary
-    half axis is at most _FLATTEST."""
+def best_ellipse(half: float, powers: Array, frequency: float) -> Array:
+    """About the parameter of the ellipse that gives the smallest error for panels of this half length, for each power,
+    whose imaginary half axis is at most _FLATTEST."""
     real, imaginary = (_ELLIPSES + 1 / _ELLIPSES) / 2, (_ELLIPSES - 1 / _ELLIPSES) / 2
-    growth = half * (imaginary * (frequency + 0.31 * abs(power)) + real * (2 * abs(power) + 1))
+    sizes = np.abs(powers)[:, None]
+    growth = half * (imaginary * (frequency + 0.31 * sizes) + real * (2 * sizes + 1))
     errors = growth + np.log(8 / (_ELLIPSES - 1)) - (2 * POINTS - 1) * np.log(_ELLIPSES)
-    return float(_ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf))])
+    best: Array = _ELLIPSES[np.argmin(np.where(half * imaginary <= _FLATTEST, errors, math.inf), axis=1)]
+    return best
 
 
-def _grid(law: SampledLaplaceLoss, power: float, frequency: float) -> Grid:
-    panels = math.ceil(law.epsilon / half_width(power, frequency))
-    if panels * POINTS >= MOST_POINTS:
-        raise WorkLimit(f"the quadrature of sampled Laplace noise needs more than {MOST_POINTS} points")
-    return _grid_of(law.rate, law.epsilon, 1 << max(0, panels - 1).bit_length())
+def _panels(law: SampledLaplaceLoss, powers: Array, frequency: float) -> Array:
+    """How many panels each power takes: a power of two, so that many of them share a grid; infinite for too many."""
+    needed = np.ceil(law.epsilon / half_width(powers, frequency))
+    found: Array = np.where(needed * POINTS >= MOST_POINTS, math.inf, np.exp2(np.ceil(np.log2(np.maximum(needed, 1)))))
+    return found
 
 
 @functools.lru_cache(maxsize=16)
@@ -150,45 +190,54 @@ def _grid_of(rate: float, e0: float, panels: int) -> Grid:
     return Grid(points, log_masses, mass_errors, curve.values, errors, curve.slopes, half, middles)
 
 
-def _log_rule_error(law: SampledLaplaceLoss, grid: Grid, power: float, frequency: float) -> float:
-    """log of the rule's error, in the units of I.
+def _log_rule_errors(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float) -> Array:
+    """log of the rule's error for each power, in the units of I.
 
     Claim: at least log |rule - integral| for e^{(w + it) L}, |t| <= frequency. Source: docs/proofs/engine.md,
     section 4, Lemma 8.
     """
-    rho = best_ellipse(grid.half, power, frequency)
+    rho = best_ellipse(grid.half, powers, frequency)
     across, height = grid.half * (rho + 1 / rho) / 2, grid.half * (rho - 1 / rho) / 2
-    edge = grid.middles + (across if power >= 0 else -across)
-    losses = mixed_curve(law.rate, edge).values * power
-    if power < 0:
-        losses = losses + power * math.log(math.cos(height / 2))
-    logs = losses - (law.epsilon + grid.middles - across) / 2 + frequency * height
-    top = float(np.max(logs))
-    total = top + math.log(float(np.sum(np.exp(logs - top))) * grid.half / 4)
-    return total + math.log(8 / (rho - 1)) - (2 * POINTS - 1) * math.log(rho) + 1e-6
+    edge = grid.middles + np.where(powers >= 0, across, -across)[:, None]
+    losses = mixed_curve(law.rate, edge, rises=False).values * powers[:, None]
+    losses += (np.minimum(powers, 0.0) * np.log(np.cos(height / 2)))[:, None]
+    logs = losses - (law.epsilon + grid.middles - across[:, None]) / 2 + (frequency * height)[:, None]
+    tops = logs.max(axis=1)
+    totals = tops + np.log(np.exp(logs - tops[:, None]).sum(axis=1) * (grid.half / 4))
+    errors: Array = totals + np.log(8 / (rho - 1)) - (2 * POINTS - 1) * np.log(rho) + 1e-6
+    return errors
+
+
+def _tilted(law: SampledLaplaceLoss, grid: Grid, powers: Array, frequency: float) -> _Tilted:
+    """The tilted weights for e^{w L} under Q, for each power w, good up to a frequency. No row depends on another."""
+    exponents = powers[:, None] * grid.values + grid.log_masses
+    tops = exponents.max(axis=1)
+    weights = np.exp(exponents - tops[:, None])
+    totals = weights.sum(axis=1)
+    weights /= totals[:, None]
+    each = np.abs(exponents) + (np.abs(tops) + 4)[:, None]
+    each = np.abs(powers)[:, None] * grid.errors + grid.mass_errors + 8 * UNIT * each
+    values = tops + np.log(totals)
+    rules = np.exp(np.minimum(0.0, _log_rule_errors(law, grid, powers, frequency) - values))
+    defects = 1.01 * rules + (weights * each).sum(axis=1) * (1 + 1e-6) + UNIT * (weights.shape[1] + 20)
+    return _Tilted(weights, defects, values)
 
 
 def _weighted(law: SampledLaplaceLoss, c: float, frequency: float) -> Weighted:
     """The tilted weights for e^{w L} under Q, good up to a frequency."""
-    w = law.power(c)
-    grid = _grid(law, w, frequency)
-    exponents = w * grid.values + grid.log_masses
-    top = float(exponents.max())
-    weights = np.exp(exponents - top)
-    total = float(weights.sum())
-    weights /= total
-    each = abs(w) * grid.errors + grid.mass_errors + 8 * UNIT * (np.abs(exponents) + abs(top) + 4)
-    value = top + math.log(total)
-    rule = math.exp(min(0.0, _log_rule_error(law, grid, w, frequency) - value))
-    defect = 1.01 * rule + float(weights @ each) * (1 + 1e-6) + UNIT * (weights.size + 20)
-    if not defect < 0.25:
-        raise WorkLimit("the quadrature of sampled Laplace noise does not resolve its integrand")
-    sign = 1.0 if law.direction == "remove" else -1.0
+    powers = np.array([law.power(c)])
+    (panels,) = _panels(law, powers, frequency).tolist()
+    if panels == math.inf:
+        raise WorkLimit(f"the quadrature of sampled Laplace noise needs more than {MOST_POINTS} points")
+    grid = _grid_of(law.rate, law.epsilon, int(panels))
+    at = _tilted(law, grid, powers, frequency)
+    if not at.resolved[0]:
+        raise WorkLimit(_UNRESOLVED)
+    weights, sign = at.weights[0], 1.0 if law.direction == "remove" else -1.0
     mean = sign * float(weights @ grid.values)
     variance = float(weights @ (sign * grid.values - mean) ** 2)
-    return Weighted(
-        grid, weights, defect, Cumulants(value, -math.log1p(-defect) + 8 * UNIT * (abs(value) + 2), mean, variance)
-    )
+    cumulants = Cumulants(float(at.values[0]), float(at.errors[0]), mean, variance)
+    return Weighted(grid, weights, float(at.defects[0]), cumulants)
 
 
 # ---- the tilted law -------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.labelled import LABELLED
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.audit.zoo.learning_clipped import CLIPPED
 from dpledger.audit.zoo.learning_median import MEDIANS
 from dpledger.audit.zoo.learning_parity import PARITIES
 from dpledger.audit.zoo.learning_queries import QUERIED
@@ -45,6 +46,7 @@ ZOO: Mapping[str, Exhibit] = MappingProxyType(
         **SURROGATES,
         **MEDIANS,
         **BOOSTED,
+        **CLIPPED,
         **LEARNED_FROM_USERS,
     }
 )

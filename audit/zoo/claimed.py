@@ -34,7 +34,7 @@ def _first_above(about: str, threshold_scale: str, query_scale: str, true_epsilo
     )
 
 
-def _level(about: str, keep: str, added: str, true_epsilon: float) -> Exhibit:
+def _level(about: str, keep: str, added: str, true_epsilon: float, *, tight: bool = False) -> Exhibit:
     """A level of scale 1, of which the finer one has scale 1/2."""
     return Exhibit(
         about=about,
@@ -43,6 +43,7 @@ def _level(about: str, keep: str, added: str, true_epsilon: float) -> Exhibit:
         right=1.0,
         claim=PureDP(1),
         true_epsilon=true_epsilon,
+        tight=tight,
     )
 
 
@@ -55,6 +56,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             right=1.0,
             claim=PureDP(1),
             true_epsilon=1.0,
+            tight=True,
         ),
         "laplace_half_noise": Exhibit(
             about="half the Laplace noise that the claim needs",
@@ -71,6 +73,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             right=1.0,
             claim=ApproxDP(1, "1e-5"),
             true_epsilon=0.99999999998,
+            tight=True,
         ),
         "gaussian_half_noise": Exhibit(
             about="half the Gaussian noise that the claim needs",
@@ -87,6 +90,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             right=False,
             claim=PureDP("1.0986122887"),
             true_epsilon=math.log(3),
+            tight=True,
         ),
         "report_raw_value": Exhibit(
             about="one release in fifty is the raw number",
@@ -158,7 +162,9 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             claim=PureDP(1),
             true_epsilon=1.6408658525,
         ),
-        "laplace_chain": _level("the first of two levels of a chain of Laplace noise, as claimed", "0.25", "1", 1.0),
+        "laplace_chain": _level(
+            "the first of two levels of a chain of Laplace noise, as claimed", "0.25", "1", 1.0, tight=True
+        ),
         "laplace_chain_kept_too_often": _level("kept with r in place of r^2", "0.5", "1", 1.379885493),
         "laplace_chain_kept_else": _level("kept with 1 - r^2 in place of r^2", "0.75", "1", 1.7046054709),
         "laplace_chain_smaller_noise": _level("noise of the finer level is added", "0.25", "0.5", 2.0),
@@ -201,6 +207,7 @@ CLAIMED: Mapping[str, Exhibit] = MappingProxyType(
             right=1.0,
             claim=ApproxDP(1, "1e-5"),
             true_epsilon=0.99999999998,
+            tight=True,
         ),
         "brownian_levels_narrow_bridge": Exhibit(
             about="the second level varies around the first a tenth as much as it must",

@@ -9,14 +9,19 @@ from typing import Any
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.audit.strata import ExPostClaim
+from dpledger.errors import ParameterError
 
-__all__ = ["Exhibit"]
+__all__ = ["TIGHT", "Exhibit"]
+
+TIGHT = 0.999
+"""The part of a claim that a tight pair attains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhibit:
     """A mechanism, a pair of neighbouring datasets, what it claims, and its true epsilon on the pair at the claim's
-    delta. `batched`: whether it is f(data, size, rng) -> array, or f(data, rng) -> output.
+    delta. `batched`: whether it is f(data, size, rng) -> array, or f(data, rng) -> output. `tight`: whether the pair
+    attains at least 0.999 of the claim, which is then the best that could be claimed.
 
     Of an ex-post claim `true_epsilon` is the largest of all outcomes; `strata` has the claimed and the true loss of
     each stratum, and `true_delta` is the least delta with which the claim holds on the pair."""
@@ -30,6 +35,13 @@ class Exhibit:
     strata: tuple[tuple[Decimal, float], ...] = ()
     true_delta: float | None = None
     batched: bool = True
+    tight: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tight and (
+            isinstance(self.claim, ExPostClaim) or not TIGHT <= self.true_epsilon / float(self.claim.epsilon) <= 1
+        ):
+            raise ParameterError("tight", self.true_epsilon, f"at least {TIGHT} of the claim, and at most all of it")
 
     @property
     def faulty(self) -> bool:

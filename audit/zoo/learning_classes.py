@@ -152,7 +152,7 @@ class ExactMean(Specimen):
 
 
 _FOUR = (((0, 0), (0, 1), (0, 1), (0, 1)), ((0, 1), (0, 1), (0, 1), (0, 1)))
-_SIX = ((0, 0),) * 6
+_ALIKE = ((0, 0),) * 15
 
 
 def _learned(
@@ -162,6 +162,7 @@ def _learned(
     true_epsilon: float = math.inf,
     *,
     batched: bool = True,
+    tight: bool = False,
 ) -> Exhibit:
     """A learner, claimed at 1 under replace_one."""
     return Exhibit(
@@ -172,6 +173,7 @@ def _learned(
         claim=PureDP(1),
         true_epsilon=true_epsilon,
         batched=batched,
+        tight=tight,
     )
 
 
@@ -184,10 +186,11 @@ LEARNED_CLASSES: Mapping[str, Exhibit] = MappingProxyType(
             0.9284528164,
         ),
         "learned_bit": _learned(
-            "two complementary concepts by the exponential mechanism, as claimed; more records reach all of the claim",
+            "two complementary concepts by the exponential mechanism, as claimed; where all other records agree",
             WeighedPointOrZero(Decimal("0.5")),
-            ((*_SIX, (0, 0)), (*_SIX, (0, 1))),
-            0.9508606840,
+            ((*_ALIKE, (0, 0)), (*_ALIKE, (0, 1))),
+            0.9994239399,
+            tight=True,
         ),
         "learned_threshold_whole_exponent": _learned(
             "weight exp(-epsilon errors) where records are replaced; at worst 2",

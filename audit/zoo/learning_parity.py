@@ -63,7 +63,12 @@ class ParityUntilSuccess(LearnedParity):
 
 
 def _learned(
-    about: str, mechanism: LearnedParity, pair: tuple[Sequence[tuple[int, int]], ...], true_epsilon: float
+    about: str,
+    mechanism: LearnedParity,
+    pair: tuple[Sequence[tuple[int, int]], ...],
+    true_epsilon: float,
+    *,
+    tight: bool = False,
 ) -> Exhibit:
     """A parity claimed at epsilon 1/2."""
     return Exhibit(
@@ -73,18 +78,23 @@ def _learned(
         right=pair[1],
         claim=PureDP("0.5"),
         true_epsilon=true_epsilon,
+        tight=tight,
     )
 
 
 _HALF = Decimal("0.5")
-_RATE = Decimal("0.244918662403")  # tanh(1/4)
+_RATE = Decimal("0.2449186624037091")  # tanh(1/4), rounded down
 _LABELS = (((1, 1),), ((1, 0),))
 _NO_PARITY = (((0, 1),), ((0, 0),))
 
 PARITIES: Mapping[str, Exhibit] = MappingProxyType(
     {
         "parity": _learned(
-            "a parity that fits the examples kept, as claimed", LearnedParity(_RATE, _HALF), _LABELS, 0.4999999999984
+            "a parity that fits the examples kept, as claimed",
+            LearnedParity(_RATE, _HALF),
+            _LABELS,
+            0.49999999999999994,
+            tight=True,
         ),
         "parity_rate_of_epsilon": _learned(
             "each example is kept with probability epsilon, in place of tanh(epsilon/2)",

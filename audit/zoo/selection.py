@@ -66,10 +66,23 @@ class OneOfMany(Specimen):
         return np.where(rng.random(size) < float(self.kept), data, others)
 
 
-def _selected(about: str, mechanism: Callable[..., Any], true_epsilon: float, pair: tuple[object, object]) -> Exhibit:
+def _selected(
+    about: str,
+    mechanism: Callable[..., Any],
+    true_epsilon: float,
+    pair: tuple[object, object],
+    *,
+    tight: bool = False,
+) -> Exhibit:
     """A selection that claims epsilon 1."""
     return Exhibit(
-        about=about, mechanism=mechanism, left=pair[0], right=pair[1], claim=PureDP(1), true_epsilon=true_epsilon
+        about=about,
+        mechanism=mechanism,
+        left=pair[0],
+        right=pair[1],
+        claim=PureDP(1),
+        true_epsilon=true_epsilon,
+        tight=tight,
     )
 
 
@@ -98,7 +111,11 @@ SELECTED: Mapping[str, Exhibit] = MappingProxyType(
             ((4.0, 3.0, 1.0), (4.0, 3.0, 0.0)),
         ),
         "permute_and_flip": _selected(
-            "the best of two by score + Exp(2), as claimed; attained", NoisyBest(Decimal("0.5")), 1.0, _APART
+            "the best of two by score + Exp(2), as claimed; attained",
+            NoisyBest(Decimal("0.5")),
+            1.0,
+            _APART,
+            tight=True,
         ),
         "permute_and_flip_half_noise": _selected(
             "noise of Exp(1), as where scores move in one direction", NoisyBest(Decimal(1)), 2.0, _APART

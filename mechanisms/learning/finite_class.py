@@ -38,7 +38,7 @@ from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, ParityClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
-from dpledger.mechanisms.learning.theory.sizes import private_agnostic, private_occam
+from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -138,9 +138,10 @@ class ExponentialPPACLearner(RowLearner):
 
     def plan(self, alpha: Number, beta: Number, *, agnostic: bool = False) -> SampleSize:
         """How many records are enough for an error of at most alpha (`agnostic`: above the best of the class), but with
-        probability beta."""
-        planned = private_agnostic if flag(agnostic, field="agnostic") else private_occam
-        return planned(self.concept_class.size, self.exponent, alpha, beta)
+        probability beta. The least of the bounds that hold, by its name."""
+        if flag(agnostic, field="agnostic"):
+            return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
+        return private_occam(self.concept_class.size, self.exponent, alpha, beta)
 
     def _drawn(self, counted: ErrorCounts, totals: npt.NDArray[Any], entropy: Entropy) -> int:
         """A number of errors by its weight, then a concept that errs so often, uniformly."""

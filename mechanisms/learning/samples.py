@@ -96,14 +96,7 @@ def check_sample(data: object, *, bits: int | None = None) -> None:
     wide = bits is not None and (rows is None or rows.ndim == 2)
     if wide and rows is not None and rows.shape[1] != bits:
         raise ParameterError("data", f"x of {rows.shape[1]} columns", f"{bits} columns: one bit each")
-    if not wide:
-        check_column(sample.x)
-
-
-def check_labelled(data: object) -> None:
-    """ParameterError unless `data` are a LabeledSample with as many labels as rows, whatever a row is."""
-    sample = labeled_sample(data)
-    check_rows(sample.x)
+    (check_rows if wide else check_column)(sample.x)
     check_labels(sample, tally(sample.x))
 
 

@@ -114,6 +114,10 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.finite_class import (
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
+    from dpledger.mechanisms.learning.parities.learners import (
+        PrivateParityLearner as PrivateParityLearner,
+        RepeatedParity as RepeatedParity,
+    )
     from dpledger.mechanisms.learning.queries.conjunctions import (
         PrivateConjunctionLearner as PrivateConjunctionLearner,
     )
@@ -126,14 +130,36 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.queries.thresholds import (
         PrivateSQThresholdLearner as PrivateSQThresholdLearner,
     )
+    from dpledger.mechanisms.learning.recommended import (
+        plan as plan,
+        recommend as recommend,
+    )
+    from dpledger.mechanisms.learning.represented.boosted import (
+        BoostedRepresentation as BoostedRepresentation,
+    )
+    from dpledger.mechanisms.learning.represented.learners import (
+        RealizableRepresentationLearner as RealizableRepresentationLearner,
+        SurrogateAgnosticLearner as SurrogateAgnosticLearner,
+    )
+    from dpledger.mechanisms.learning.represented.representations import (
+        HashedPointRepresentation as HashedPointRepresentation,
+        TrivialRepresentation as TrivialRepresentation,
+    )
     from dpledger.mechanisms.learning.samples import (
         LabeledSample as LabeledSample,
+        UserSample as UserSample,
     )
     from dpledger.mechanisms.learning.tables.binning import (
         Binning as Binning,
     )
     from dpledger.mechanisms.learning.tables.stumps import (
         StumpClass as StumpClass,
+    )
+    from dpledger.mechanisms.learning.theory.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
+    )
+    from dpledger.mechanisms.learning.theory.compare import (
+        compare_private_nonprivate as compare_private_nonprivate,
     )
     from dpledger.mechanisms.learning.theory.concepts import (
         FiniteClass as FiniteClass,
@@ -146,11 +172,33 @@ if TYPE_CHECKING:
         PACContract as PACContract,
         PPACContract as PPACContract,
     )
+    from dpledger.mechanisms.learning.theory.orders import (
+        order_bounds as order_bounds,
+    )
+    from dpledger.mechanisms.learning.theory.parity_sizes import (
+        parity_plan as parity_plan,
+    )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
     )
+    from dpledger.mechanisms.learning.users.clipped_pairwise import (
+        ClippedPairwiseEM as ClippedPairwiseEM,
+    )
+    from dpledger.mechanisms.learning.users.learners import (
+        UserLevelProperLearner as UserLevelProperLearner,
+    )
+    from dpledger.mechanisms.learning.users.least_error import (
+        MinErrorTest as MinErrorTest,
+        MinimumErrorEstimator as MinimumErrorEstimator,
+    )
     from dpledger.mechanisms.learning.users.median import (
         UserLevelMedian as UserLevelMedian,
+    )
+    from dpledger.mechanisms.learning.users.reading import (
+        cap_users as cap_users,
+    )
+    from dpledger.mechanisms.learning.users.surrogate_learner import (
+        UserLevelSurrogateLearner as UserLevelSurrogateLearner,
     )
     from dpledger.mechanisms.learning.users.thresholds import (
         UserLevelThresholdLearner as UserLevelThresholdLearner,
@@ -392,10 +440,10 @@ _HOME = {
     "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
-    "dpledger.mechanisms.learning.samples": ("LabeledSample",),
     "dpledger.mechanisms.learning.tables.binning": ("Binning",),
     "dpledger.mechanisms.learning.booster": ("PrivateStumpBooster",),
     "dpledger.mechanisms.learning.tables.stumps": ("StumpClass",),
+    "dpledger.mechanisms.learning.samples": ("LabeledSample", "UserSample"),
     "dpledger.mechanisms.learning.theory.concepts": (
         "FiniteClass",
         "ParityClass",
@@ -408,8 +456,34 @@ _HOME = {
         "PPACContract",
     ),
     "dpledger.mechanisms.learning.theory.query_sizes": ("query_size",),
+    "dpledger.mechanisms.learning.users.learners": ("UserLevelProperLearner",),
+    "dpledger.mechanisms.learning.users.least_error": ("MinErrorTest", "MinimumErrorEstimator"),
+    "dpledger.mechanisms.learning.users.reading": ("cap_users",),
+    "dpledger.mechanisms.learning.users.surrogate_learner": ("UserLevelSurrogateLearner",),
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
+    "dpledger.mechanisms.learning.parities.learners": (
+        "PrivateParityLearner",
+        "RepeatedParity",
+    ),
+    "dpledger.mechanisms.learning.recommended": (
+        "plan",
+        "recommend",
+    ),
+    "dpledger.mechanisms.learning.represented.boosted": ("BoostedRepresentation",),
+    "dpledger.mechanisms.learning.represented.learners": (
+        "RealizableRepresentationLearner",
+        "SurrogateAgnosticLearner",
+    ),
+    "dpledger.mechanisms.learning.represented.representations": (
+        "HashedPointRepresentation",
+        "TrivialRepresentation",
+    ),
+    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
+    "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
+    "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),
+    "dpledger.mechanisms.learning.users.clipped_pairwise": ("ClippedPairwiseEM",),
     "dpledger.mechanisms.numeric": (
         "ClippedMean",
         "Count",

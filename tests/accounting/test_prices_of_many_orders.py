@@ -13,8 +13,10 @@ import dpledger as dpl
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled
 from dpledger.accounting.kinds.leaf_rules import Divergences
-from dpledger.accounting.laws import sampled_price
+from dpledger.accounting.laws import sampled_laplace, sampled_price
+from dpledger.accounting.laws.discrete_gaussian import DiscreteGaussianLoss
 from dpledger.accounting.laws.law import excess
+from dpledger.accounting.laws.sampled_laplace import SampledLaplaceLoss
 from dpledger.accounting.laws.sampled_price import MOST_PRICE_POINTS, divergences_upper
 from dpledger.accounting.laws.subsampled import Direction, SampledGaussianLoss, rdp_both_ways
 from dpledger.accounting.pricing import batches
@@ -40,6 +42,34 @@ def test_a_price_does_not_depend_on_the_orders_beside_it(
     again = rdp_both_ways(rate, sigma, np.array(orders)[chosen])
     for all_of_them, some in zip(together, again, strict=True):
         assert all_of_them[chosen].tobytes() == some.tobytes()
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.floats(-3, 0.65).map(math.exp), st.integers(1, 9), SOME_ORDERS, st.data())
+def test_nor_does_that_of_a_discrete_gaussian(
+    sigma: float, shift: int, orders: list[float], data: st.DataObject
+) -> None:
+    """Sums over windows, one around the centre of each order; and each is what is known of its order alone."""
+    law, asked = DiscreteGaussianLoss(sigma, shift), np.array(orders)
+    chosen = data.draw(st.lists(st.integers(0, len(orders) - 1), min_size=1, max_size=6))
+    assert law.rdp_upper(asked)[chosen].tobytes() == law.rdp_upper(asked[chosen]).tobytes()
+    alone = [law.cumulants(c) for c in excess(asked).tolist()]
+    assert law.log_moments(excess(asked)).tolist() == [at.value + at.error for at in alone]
+
+
+@settings(deadline=None, max_examples=60)
+@given(RATES, st.floats(-7, 3).map(math.exp), SOME_ORDERS, st.sampled_from(["add", "remove"]), st.data())
+def test_nor_does_that_of_sampled_laplace_noise(
+    rate: float, epsilon: float, orders: list[float], direction: Direction, data: st.DataObject
+) -> None:
+    """Orders whose rules have as many panels share a grid, and no sum."""
+    law, asked = SampledLaplaceLoss(rate, epsilon, direction), np.array(orders)
+    chosen = data.draw(st.lists(st.integers(0, len(orders) - 1), min_size=1, max_size=6))
+    together = law.rdp_upper(asked)
+    assert together[chosen].tobytes() == law.rdp_upper(asked[chosen]).tobytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampled_laplace, "TOGETHER", 1)
+        assert together.tobytes() == law.rdp_upper(asked).tobytes()
 
 
 @pytest.mark.parametrize("together", [1, 1 << 20], ids=["each by itself", "all in one group"])

@@ -42,7 +42,8 @@ def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
         seed=11,
     )
     assert result.verdict == ("violation" if shown.faulty else "not_refuted")
-    assert 0 < result.epsilon_lower <= shown.true_epsilon
+    assert result.epsilon_lower <= shown.true_epsilon
+    assert shown.tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
 
 
 @pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.5", "violation")])

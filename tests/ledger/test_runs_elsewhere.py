@@ -59,7 +59,7 @@ from dpledger.mechanisms.numeric import Laplace
 from dpledger.relations import Relation, Unit
 from forking import ignores_fork_warnings, in_child
 from ledger_forger import forged
-from ledger_mechanisms import Once, laplace, stream
+from ledger_mechanisms import Once, laplace, stream, training
 from threads import together
 
 NAME = new_ledger_id("clinic")
@@ -465,6 +465,29 @@ def test_steps_that_were_never_granted_come_back_and_those_that_were_do_not() ->
     (one,) = scope.releases()
     assert (one.rule, one.granted, one.steps, one.parts) == ("steps", 4, 20, replace(STEPS, done=4))
     verified(scope)
+
+
+@pytest.mark.parametrize("budget", [name for name in BUDGETS if name != "pure"])
+def test_granted_steps_cost_what_those_of_a_training_run_here_cost(budget: str) -> None:
+    here, there = opened(BUDGETS[budget]), opened(BUDGETS[budget])
+    mechanism = training(20, "50")
+    with here.open(mechanism, None, tail_delta=0) as session:
+        for _ in range(3):
+            session.ask(None)
+    with there.charging(mechanism.parts(), steps=20, tail_delta=0, **WORD) as run:
+        run.grant(3)
+    assert there.account().sums == here.account().sums
+    assert [one.rule for one in there.releases()] == ["steps"]
+    verified(there)
+
+
+def test_what_fits_into_no_entry_charges_nothing(scope: Scope) -> None:
+    many = {f"parameter_{number}": "x" * 4000 for number in range(20)}
+    for ask in (scope.charge, scope.charging):
+        with pytest.raises(ParameterError, match="65535"):
+            ask(PureDP("0.1"), parameters=many, **WORD)
+    assert kinds(scope) == []
+    assert scope.account().sums["pure"] == (Decimal(0), 0)
 
 
 @pytest.mark.parametrize("begin", [lambda run: None, DeclaredRun.start], ids=["never started", "started"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -612,3 +613,10 @@ def test_what_no_theorem_prices_raises_before_it_is_charged(scope: Scope) -> Non
     with pytest.raises(CannotCertify):
         scope.release(unknown, 1)
     assert len(scope._ledger) == 2
+
+
+def test_a_copy_of_a_scope_is_that_scope() -> None:
+    """What is copied with it, like a model that holds it, spends there."""
+    scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=PureDP(1))
+    assert copy.copy(scope) is scope
+    assert copy.deepcopy([scope])[0] is scope

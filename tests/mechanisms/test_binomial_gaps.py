@@ -157,6 +157,6 @@ def test_more_examples_never_tell_less() -> None:
 def test_what_is_no_gap_is_refused() -> None:
     for bad in ((0, 0, "0.1"), (2, "0.2", "0.2"), (2, "-0.1", "0.2"), (2, "0.5", "1.1"), (2.0, 0, 1)):
         with pytest.raises(ParameterError):
-            BinomialGap(*bad)  # type: ignore[arg-type]
+            BinomialGap(*bad)
     with pytest.raises(ParameterError, match="difference"):
         gap_worst(3, 0)

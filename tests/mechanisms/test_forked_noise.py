@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from dpledger.mechanisms.entropy import Keystream, seeded, system
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.threshold import Outcome, SparseVector
 from dpledger.mechanisms.training import DPSGD
 from forking import DONE, Fork, ignores_fork_warnings, in_child, quiet_fork
@@ -48,6 +50,14 @@ def test_an_open_sparse_vector_answers_nothing_in_a_forked_child() -> None:
     for use in (lambda: run.ask(20), lambda: run.ask(0), lambda: run.ask(reads_the_data), run.close):
         assert in_child(use).startswith(f"{REFUSED}a sparse vector run")
     assert run.ask(20) is Outcome.ABOVE
+
+
+def test_an_open_run_of_statistical_queries_answers_nothing_in_a_forked_child() -> None:
+    run = StatisticalQueryOracle(epsilon=1, queries=2).open(LabeledSample([1], [1]), entropy=seeded(1))
+    for use in (lambda: run.ask(lambda x, y: x), run.close):
+        assert in_child(use).startswith(f"{REFUSED}a run of statistical queries")
+    assert isinstance(run.ask(lambda x, y: x), float)
+    assert run.close().value.asked == 1
 
 
 def test_an_open_training_run_takes_no_step_in_a_forked_child() -> None:

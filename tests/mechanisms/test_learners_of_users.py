@@ -243,7 +243,7 @@ def test_a_learner_that_raises_midway_leaves_its_full_charge() -> None:
             return self.placed.release(data, entropy=Broken(used - 1))
 
     with pytest.raises(Exception, match=r"entropy|raised|failed"):
-        scope.release(Raising(learner), sample_of(USERS, 2))  # type: ignore[arg-type]
+        scope.release(Raising(learner), sample_of(USERS, 2))
     assert scope.spent(0).upper == pytest.approx(0.75)
     book.verify()
 

@@ -40,6 +40,7 @@ from dpledger.mechanisms.learning.theory.sizes import (
     least_size,
     occam,
     one_sided,
+    plan_item_proper,
     private_agnostic,
     private_occam,
     vc_plan,
@@ -144,7 +145,45 @@ def test_private_sizes_are_those_of_the_specification(
     sharply = ExponentialPPACLearner(PointClass(size), epsilon=epsilon, monotone=True)
     assert learner.plan(alpha, beta).needed == realizable
     assert sharply.plan(alpha, beta).needed == sharp
-    assert learner.plan(alpha, beta, agnostic=True).needed == agnostic
+    assert private_agnostic(size, learner.exponent, alpha, beta).needed == agnostic
+    assert learner.plan(alpha, beta, agnostic=True).needed <= agnostic
+
+
+@pytest.mark.parametrize(
+    ("bits", "alpha", "epsilon", "bound", "known", "other"),
+    [
+        (64, ".01", 1, "uniform deviation and choice", 259439, 947144),
+        (32, ".05", "0.1", "agnostic exponential mechanism", 20142, 27404),
+    ],
+)
+def test_the_agnostic_plan_is_the_least_bound_and_names_it(
+    bits: int, alpha: str, epsilon: str, bound: str, known: int, other: int
+) -> None:
+    """Thresholds, at beta = 0.05: the numbers of the specification."""
+    plan = ExponentialPPACLearner(ThresholdClass(2**bits), epsilon=epsilon).plan(alpha, "0.05", agnostic=True)
+    assert (plan.bound, plan.needed, [needed for _, needed in plan.others]) == (bound, known, [other])
+    assert bound in plan.words()
+    assert f"{other:,}" in plan.words()
+
+
+@pytest.mark.parametrize(("bits", "known"), [(20, 2969), (64, 6461), (256, 20472)])
+def test_points_deviate_little_at_once(bits: int, known: int) -> None:
+    plan = plan_item_proper(2**bits, "0.5", "0.1", "0.05", vc=1)
+    assert plan.needed == known
+    assert plan.needed < private_agnostic(2**bits, "0.5", "0.1", "0.05").needed
+
+
+@given(st.integers(1, 10**6), st.integers(1, 999), st.integers(1, 999), st.integers(1, 4000))
+def test_parts_of_alpha_keep_their_promises(size: int, alpha: int, beta: int, exponent: int) -> None:
+    a, b, rate = Decimal(alpha).scaleb(-3), Decimal(beta).scaleb(-3), Decimal(exponent).scaleb(-3)
+    plan = plan_item_proper(size, rate, a, b)
+    assert sum(Fraction(value) for _, value in plan.inside) <= Fraction(a)
+    with mp.workdps(40):
+        n, (a1, a2, a3) = plan.needed, (mp.mpf(str(value)) for _, value in plan.inside)
+        third = mp.mpf(str(b)) / 3 * (1 + mp.mpf("1e-20"))
+        assert size * mp.exp(-2 * n * a1**2) <= third
+        assert mp.exp(-2 * n * a2**2) <= third
+        assert size * mp.exp(-n * mp.mpf(str(rate)) * a3) <= third
 
 
 def test_sizes_without_privacy() -> None:

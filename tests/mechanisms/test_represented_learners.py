@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -12,14 +13,26 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority, ones_of
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
-from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
+from dpledger.mechanisms.learning.represented.representations import (
+    HashedPoint,
+    HashedPointRepresentation,
+    TrivialRepresentation,
+)
+from dpledger.mechanisms.learning.represented.scores import (
+    boosted_errors,
+    boosted_scores,
+    hashed_errors,
+    hashed_scores,
+    surrogate_scores,
+)
 from dpledger.mechanisms.learning.represented.sizes import boosted_size
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from mechanism_conformance import MechanismConformance
@@ -30,6 +43,7 @@ THRESHOLDS = FiniteClass([[int(x < u) for x in range(3)] for u in range(4)])
 EVERY = FiniteClass(list(itertools.product((0, 1), repeat=3)))
 TWO = FiniteClass([[0, 0], [1, 0], [1, 1]])
 EVERY_OF_TWO = FiniteClass(list(itertools.product((0, 1), repeat=2)))
+BOOSTED = BoostedRepresentation(dimension=5, a="0.6", b="0.4", seed=4)
 HASHED = HashedPointRepresentation(dimension=8, bits=3, a="0.2", seed=1)
 PATIENT = Unit("patient")
 
@@ -66,6 +80,22 @@ class TestSurrogate(Represented):
         {"representation": EVERY},
         {"representation": HashedPointRepresentation(dimension=9, bits=3, a="0.2", seed=1)},
     )
+
+
+class TestBoosted(Represented):
+    def make(self, **changes: Any) -> Any:
+        return RealizableRepresentationLearner(**{"representation": BOOSTED, "epsilon": "0.5", **changes})
+
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = ({"epsilon": 0},)
+
+
+class TestClassItself(Represented):
+    def make(self, **changes: Any) -> Any:
+        itself = TrivialRepresentation(ThresholdClass(2**64))
+        given = {"concept_class": itself.concept_class, "representation": itself, "epsilon": "0.5"}
+        return SurrogateAgnosticLearner(**{**given, **changes})
+
+    bad_parameters: ClassVar[tuple[Mapping[str, object], ...]] = ({"epsilon": -1}, {"representation": HASHED})
 
 
 class TestSurrogateOfMatrices(Represented):
@@ -133,14 +163,107 @@ def test_scores_of_hashed_points_are_those_of_all_points(rows: Rows, seed: int, 
     points = FiniteClass(np.eye(8, dtype=int))
     assert hashed_scores(hashed, sample_of(rows)).tolist() == dense(points, matrix, rows)
     assert hashed.occupied().tolist() == [cell in cells for cell in range(4)]
-    learner = RealizableRepresentationLearner(representation=hashed, epsilon=1)
     errors = [sum(int(h[x] != y) for x, y in rows) for h in matrix.matrix.tolist()]
-    assert learner._scores(sample_of(rows)).tolist() == errors
+    assert hashed_errors(hashed, sample_of(rows)).tolist() == errors
 
 
 def test_some_hashes_leave_cells_empty() -> None:
     hashes = [HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed) for seed in range(300)]
     assert {int(hashed.occupied().sum()) for hashed in hashes} == {1, 2, 4}
+
+
+def test_the_class_itself_is_weighed_by_errors() -> None:
+    """Of every class, in segments, at half the sensitivity of surrogates; as a matrix likewise."""
+    rows = ((0, 1), (1, 1), (2, 0))
+    known = [0.142536956597, 0.235003712202, 0.387455619000, 0.235003712202]
+    for concepts in (ThresholdClass(3), THRESHOLDS):
+        learners = (
+            SurrogateAgnosticLearner(concept_class=concepts, representation=TrivialRepresentation(concepts), epsilon=1),
+            RealizableRepresentationLearner(representation=TrivialRepresentation(concepts), epsilon=1),
+        )
+        for learner in learners:
+            placed = learner.under(Relation.REPLACE_ONE, PATIENT)
+            assert placed.exponent == Decimal("0.5")
+            found = placed.sample(sample_of(rows), 4000, seeded(1))
+            counts = dict(enumerate(np.bincount(found, minlength=4).tolist()))
+            assert events_p_value(counts, 4000, dict(enumerate(known))) > SIGNIFICANCE
+            assert placed.release(sample_of(rows), entropy=seeded(1)).value.output_in_class
+        assert learners[1].plan("0.1", "0.05") == ExponentialPPACLearner(concepts, epsilon=1).plan("0.1", "0.05")
+    far = TrivialRepresentation(ThresholdClass(2**64))
+    learner = SurrogateAgnosticLearner(concept_class=far.concept_class, representation=far, epsilon=8)
+    last = LabeledSample([2**63] * 40 + [2**63 + 1] * 40, [1] * 40 + [0] * 40)
+    assert learner.release(last, entropy=seeded(1)).value.params == {"place": str(2**63 + 1)}
+    assert learner.sample(last, 2, seeded(1)).tolist() == [2**63 + 1] * 2
+    assert far.a == far.b == 0
+    with pytest.raises(WorkLimit, match="40 bits"):
+        RealizableRepresentationLearner(representation=TrivialRepresentation(ParityClass(40)), epsilon=1)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1)), max_size=30).map(tuple),
+    seed=st.integers(0, 300),
+)
+def test_a_union_of_hashes_has_the_hypotheses_of_each(rows: Rows, seed: int) -> None:
+    union = HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed, copies=3)
+    matrix = FiniteClass([HashedPoint(union, cell).predict(range(8)) for cell in range(union.size)])
+    assert union.b == Decimal("0.125")
+    assert HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed).cells(range(8)).tolist() == (
+        union.cells(range(8)).tolist()
+    )
+    sample, points = sample_of(rows), FiniteClass(np.eye(8, dtype=int))
+    assert hashed_scores(union, sample).tolist() == dense(points, matrix, rows)
+    assert hashed_errors(union, sample).tolist() == [sum(h[x] != y for x, y in rows) for h in matrix.matrix.tolist()]
+
+
+# ---- majorities -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_scores_of_majorities_are_those_of_the_definition(everywhere: bool) -> None:
+    """Of some of the million: those that are 1 nowhere, and at random."""
+    rng = np.random.default_rng(2)
+    rows = tuple(zip(rng.integers(0, 32, 40).tolist(), rng.integers(0, 2, 40).tolist(), strict=True))
+    rows = (*rows, *((x, 0) for x in range(32))) if everywhere else rows
+    scores, errors = boosted_scores(BOOSTED, sample_of(rows)), boosted_errors(BOOSTED, sample_of(rows))
+    places = [0, BOOSTED.size - 1, *rng.integers(0, BOOSTED.size, 100).tolist(), *np.argsort(scores)[:50].tolist()]
+    matrix = FiniteClass([Majority(BOOSTED, place).predict(range(32)) for place in places])
+    assert {0, 1} <= {int(row.any()) for row in matrix.matrix}
+    assert scores[places].tolist() == dense(FiniteClass(np.eye(32, dtype=int)), matrix, rows)
+    assert errors[places].tolist() == [sum(h[x] != y for x, y in rows) for h in matrix.matrix.tolist()]
+
+
+def test_a_majority_is_near_every_point() -> None:
+    """As often as is said: over draws, of the points of a law whose masses differ."""
+    law = np.random.default_rng(5).dirichlet(np.full(32, 0.3))
+    missed, trials = 0, 20
+    for seed in range(trials):
+        boosted = BoostedRepresentation(dimension=5, a="0.6", b="0.4", seed=seed)
+        distances = np.full(boosted.size, law[7])
+        for mass, point, where in zip(law, range(32), ones_of(boosted, np.arange(32, dtype=np.uint64)), strict=True):
+            distances[where] += -mass if point == 7 else mass
+        missed += distances.min() > 0.6
+    assert missed <= 16  # of Bin(20, 0.4) more come with probability 0.00005
+
+
+def test_majorities_are_learned_and_planned() -> None:
+    learner = RealizableRepresentationLearner(representation=BOOSTED, epsilon=4).under(Relation.REPLACE_ONE, PATIENT)
+    rows = LabeledSample([7] * 60 + list(range(8, 32)) * 2, [1] * 60 + [0] * 48)
+    found = learner.release(rows, entropy=seeded(3)).value
+    assert found.predict([7, math.nan]).tolist() == [1, 0]
+    assert not found.output_in_class
+    assert found.params["seed"] == 4
+    agnostic = SurrogateAgnosticLearner(concept_class=PointClass(32), representation=BOOSTED, epsilon=4)
+    assert agnostic.release(rows, entropy=seeded(3)).value.predict([7]).tolist() == [1]
+    with pytest.raises(InfeasiblePlan, match="needed are at most"):
+        agnostic.plan("0.5", "0.1")
+    assert learner.plan("0.9", "0.9").needed > 0
+    wide = BoostedRepresentation.drawn(dimension=20, a="0.1", b="0.05")
+    assert (wide.rounds, wide.copies) == (17, 5)
+    with pytest.raises(WorkLimit, match="17 rounds of 80"):
+        RealizableRepresentationLearner(representation=wide, epsilon=1)
+    for changes in ({"bits": 5}, {"bits": 3}, {"dimension": 65}, {"a": "1"}, {"b": "0"}):
+        with pytest.raises(ParameterError):
+            BoostedRepresentation(**{"dimension": 5, "a": "0.6", "b": "0.4", "seed": 1, **changes})  # type: ignore[arg-type]
 
 
 # ---- losses ---------------------------------------------------------------------------------------------------------
@@ -250,8 +373,23 @@ def test_published_sizes_of_any_data(dimension: int, known: int) -> None:
     assert "deviation" in plan.words()
     with pytest.raises(InfeasiblePlan):
         learner.plan("0.09", "0.05")
-    with pytest.raises(ParameterError):
-        SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=EVERY, epsilon=1).plan("0.1", "0.05")
+
+
+def test_sizes_of_matrices() -> None:
+    """Where every concept is a hypothesis none is far; where every hypothesis is a concept the score is its errors."""
+    every, itself, fewer = (
+        SurrogateAgnosticLearner(concept_class=THRESHOLDS, representation=given, epsilon=1)
+        for given in (EVERY, THRESHOLDS, FiniteClass(THRESHOLDS.matrix[:2]))
+    )
+    plan = every.plan("0.1", "0.05")
+    assert plan.bound == "representation, agnostic"
+    assert {name for name, _ in plan.terms}.isdisjoint({"distance of the representation"})
+    assert itself.plan("0.1", "0.05") == ExponentialPPACLearner(THRESHOLDS, epsilon=1).plan(
+        "0.1", "0.05", agnostic=True
+    )
+    assert itself.plan("0.1", "0.05").needed < plan.needed
+    with pytest.raises(InfeasiblePlan, match="none is near"):
+        fewer.plan("0.1", "0.05")
 
 
 @pytest.mark.parametrize(("a", "b", "known"), [("0.1", "0.05", (17, 5, 74.494)), ("0.01", "0.01", (33, 6, 150.623))])

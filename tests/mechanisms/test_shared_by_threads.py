@@ -12,6 +12,8 @@ import pytest
 
 from dpledger.errors import Halted, PolicyError
 from dpledger.mechanisms.entropy import seeded, system
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
+from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.numeric import Gaussian
 from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from dpledger.mechanisms.threshold import Outcome, SparseVector
@@ -74,6 +76,24 @@ def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> Non
     assert run.ask(0) is Outcome.ABOVE
     assert run.ask_many([0, 0]) == (Outcome.ABOVE,) * 2
     assert run.close().value.asked == 3
+
+
+def test_one_statistical_query_gives_two_threads_one_answer() -> None:
+    run = StatisticalQueryOracle(epsilon=1, queries=1).open(LabeledSample([1], [1]), entropy=Slow())
+    answers = together(lambda: run.ask(lambda x, y: x), lambda: run.ask(lambda x, y: x))
+    assert sum(isinstance(answer, Halted) for answer in answers) == 1
+    assert run.close().value.asked == 1
+
+
+@pytest.mark.parametrize("other", ["ask", "close"])
+def test_what_interrupts_a_statistical_query_gets_none_and_ends_nothing(other: str) -> None:
+    def handler() -> None:
+        with pytest.raises(PolicyError, match="in the middle"):
+            run.ask(lambda x, y: x) if other == "ask" else run.close()
+
+    run = StatisticalQueryOracle(epsilon=1, queries=3).open(LabeledSample([1], [1]), entropy=Interrupted(handler))
+    assert isinstance(run.ask(lambda x, y: x), float)
+    assert run.close().value.asked == 1
 
 
 @pytest.mark.parametrize("other", ["ask", "close"])

@@ -105,7 +105,7 @@ class TestBlocks(Conforms):
     def make(self, **changes: Any) -> Any:
         return super().make(**{"mode": "split", "values": "whole", **changes})
 
-    bad_parameters = ({"queries": 1001}, {"n": 2}, {"chains": 1})
+    bad_parameters = ({"queries": 501}, {"queries": 1001, "values": "real"}, {"n": 2}, {"chains": 1})
 
 
 class TestMeans(Conforms):
@@ -317,6 +317,13 @@ def test_blocks_are_for_units_of_one_record() -> None:
         StatisticalQueryOracle(epsilon=1, queries=50, mode="split").under(Relation.REPLACE_ONE, Unit()).inspect(ROWS)
 
 
+def test_blocks_of_a_public_number_of_records_are_of_public_sizes() -> None:
+    oracle = StatisticalQueryOracle(epsilon=10**9, queries=5, mode="split", values="whole", n=12)
+    for placed in (oracle, oracle.under(Relation.ZERO_OUT, Unit())):
+        run = placed.open(LabeledSample(list(range(12)), [1, 0, 0, 0, 0] * 2 + [1, 1]), entropy=seeded(1))
+        assert [run.ask(same) for _ in range(5)] == [1, 1 / 3, 0, 0, 0]
+
+
 def test_blocks_cost_what_one_of_them_does() -> None:
     for relation in Relation:
         oracle = StatisticalQueryOracle(epsilon="0.5", queries=1000, mode="split").under(relation, Unit())
@@ -409,8 +416,11 @@ def test_queries_that_were_never_asked_come_back() -> None:
             with pytest.raises(ScopeError):
                 session.ask_many([same])
         assert scope.spent(0).upper == pytest.approx(float(spent))
-    with scope.open(StatisticalQueryOracle(epsilon=1, queries=10, mode="split"), ROWS) as session:
-        session.ask(same)
+    many = LabeledSample(np.arange(1000), np.zeros(1000))
+    for values, blocks in (("real", 1000), ("whole", 500)):
+        split = StatisticalQueryOracle(epsilon="0.5", queries=blocks, mode="split", values=values)  # type: ignore[arg-type]
+        with scope.open(split, many) as session:
+            session.ask(same)
     assert scope.spent(0).upper == pytest.approx(2.4)
     session = scope.open(StatisticalQueryOracle(epsilon=1, queries=10), ROWS)
     with pytest.raises(ContractViolation):

@@ -3,16 +3,22 @@ and one example at a time."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.samples import UserSample
+from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.users.middles import PointsByUser
 from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.relations import Relation, Unit
 
 EDGES = [0, 2**60 - 5, 2**64 - 12]
 
@@ -112,3 +118,16 @@ def test_nobody_makes_no_mistake() -> None:
     nobody = Held(0, 5, 3, ())
     assert nobody.sweep.users_above(0).least(0, 5) == 0
     assert nobody.points.sides(0, 5, more_than=0).scores.tolist() == [0]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_users_of_a_hundred_examples_take_seconds() -> None:
+    """On 2^60 points. Some nine seconds where two sessions share a core; the limit is for machines that do more."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 2**60, (100_000, 100))
+    learner = UserLevelThresholdLearner(ThresholdClass(2**60), epsilon=1, alpha="0.1")
+    learner = learner.under(Relation.REPLACE_ONE, Unit("user", 100))
+    began = time.monotonic()
+    found = learner.release(UserSample(x, x < 2**58), entropy=seeded(1)).value
+    assert time.monotonic() - began < 60
+    assert abs(found.place / 2**58 - 1) < 0.2

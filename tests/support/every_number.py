@@ -81,17 +81,39 @@ from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunction
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.recommended import recommend
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation, TrivialRepresentation
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
 from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
-from dpledger.mechanisms.learning.theory.sizes import least_size, occam, private_agnostic, private_occam, vc_plan
+from dpledger.mechanisms.learning.theory.sizes import (
+    agnostic_plan,
+    least_size,
+    occam,
+    plan_item_proper,
+    private_agnostic,
+    private_occam,
+    vc_plan,
+)
 from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
@@ -308,7 +330,12 @@ def _learned_parities() -> dict[str, Answer]:
     def represented() -> object:
         hashed = HashedPointRepresentation(dimension=30, bits=16, a="0.0036", seed=1)
         sizes = realizable_size(hashed, THIRD, "0.1", "0.05"), boosted_size(hashed.log_size, "0.1", THIRD)
-        return hashed.b, hashed.log_size, sizes, surrogate_size(PointClass(2**30), hashed, THIRD, "0.1", "0.05")
+        union = HashedPointRepresentation(dimension=30, bits=6, a=THIRD, seed=1, copies=3)
+        boosted = BoostedRepresentation(dimension=30, a=THIRD, b="0.07", seed=1)
+        drawn = [
+            (one.b, one.log_size, one.parameters()) for one in (union, boosted, TrivialRepresentation(PointClass(9)))
+        ]
+        return drawn, hashed.b, hashed.log_size, sizes, surrogate_size(PointClass(2**30), hashed, THIRD, "0.1", "0.05")
 
     found["represented"] = represented
     return {**found, "parity sizes": lambda: parity_plan(20, THIRD, THIRD, epsilon=1, relation=Relation.REPLACE_ONE)}
@@ -324,6 +351,18 @@ def _learned_classes() -> dict[str, Answer]:
         found = pairs_uc(Fraction(1, 3), "0.01", "0.05", ln_hypotheses=logarithm, ln_card=logarithm, vc=3)
         return logarithm, found, uc_one(THIRD, "0.05", vc=3, mult=7, m=9), least_size(40, "0.1", "0.01")
 
+    def least() -> object:
+        agnostic = agnostic_plan(ThresholdClass(2**40), "0.2", THIRD, "0.07"), plan_item_proper(99, THIRD, "0.1", "0.2")
+        points = recommend("0.1", "0.05", THIRD, 3, PointClass(2**20))
+        return agnostic, points.rows, points.words(), recommend(THIRD, THIRD, 1, 1, PointClass(2**20), realizable=True)
+
+    def clipped() -> object:
+        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
+            Relation.REPLACE_ONE, Unit("user", 7)
+        )
+        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
+        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
+
     def learners() -> object:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
@@ -334,6 +373,22 @@ def _learned_classes() -> dict[str, Answer]:
         placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
         return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+
+    def of_users() -> object:
+        gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
+        more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
+        plan = proper_users(ThresholdClass(1000), 30, THIRD, "0.1", epsilon=THIRD)
+        return gaps, gaps[0].lower, gaps[0].upper, gaps[0].middle, more, plan, plan.words()
+
+    def of_hashed_users() -> object:
+        return surrogate_users(PointClass(2**20), 30, THIRD, "0.1", epsilon=THIRD)
+
+    def estimates() -> object:
+        one = MinimumErrorEstimator(ThresholdClass(2**40), resolution="0.07", epsilon=THIRD)
+        test = MinErrorTest(PointClass(9), guess="0.2", resolution="0.07", epsilon=THIRD)
+        learner = UserLevelProperLearner(PointClass(9), epsilon=THIRD, resolution="0.07", margin="0.1", share="0.3")
+        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
+        return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
 
     def halving() -> object:
         plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
@@ -348,9 +403,14 @@ def _learned_classes() -> dict[str, Answer]:
 
     return {
         "tables": tables,
+        "users": of_users,
+        "hashed users": of_hashed_users,
+        "least errors": estimates,
         "sizes of learners": sizes,
         "deviations": helpers,
         "learners of classes": learners,
+        "least bounds": least,
+        "clipped pairs": clipped,
         "halving by users": halving,
         **_queried(),
     }

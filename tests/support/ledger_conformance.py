@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,20 @@ class LedgerConformance(ABC):
             with pytest.raises(BudgetRefused):
                 scope.release(laplace("0.1"), 9)
             assert len(book.verify(key=KEY.public).entries) == 7
+
+    def test_a_run_elsewhere_is_charged_in_one_step_and_once(self) -> None:
+        with self.begun() as book:
+            said: dict[str, Any] = {"key": "elsewhere", "by": "The ward", "reason": "the same patients"}
+            entry = book.scope("s").charge(PureDP("0.1"), **said).entry
+            assert [one.body.kind for one in list(book.entries())[-2:]] == ["reserved", "committed"]
+        with Ledger.resume(self.again(), KEY) as book:
+            again = book.scope("s").charge(PureDP("0.1"), **said)
+            assert (again.entry, again.replayed) == (entry, True)
+            held = book.scope("s").charging(PureDP("0.05"), by="The ward", reason="the same patients")
+            with pytest.raises(BudgetRefused):
+                book.scope("s").release(laplace("0.1"), 9)
+            held.nothing_ran()
+            assert [*book.verify(key=KEY.public).attested] == [4, 6]
 
     def test_two_handles_follow_each_other(self) -> None:
         with self.begun() as one, Ledger.resume(self.again(), KEY) as other:

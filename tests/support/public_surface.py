@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ import numpy as np
 
 import dpledger as dpl
 from dpledger.accounting.composition import Entry
+from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.users.mistakes import mistakes_of
+from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.stability.ensembles.ensemble import Fitted
 from dpledger.mechanisms.stability.ensembles.forms import Form
 from learners import Constant, majority
@@ -70,6 +75,10 @@ ROWS = {"x": "rows are data"}
 DATA_BY_UNIT = {"units": "an id is data: whatever it is belongs to somebody or to nobody"}
 WEIGHED = {"examples": "examples|weights"}
 OWN_CODE = "the caller's own code: what it raises is the caller's"
+ACCURATE: dict[str, object] = {"alpha": "0.1", "beta": "0.1"}
+ONE_OF = {"epsilon": "epsilon|sampling_rate", "sampling_rate": "epsilon|sampling_rate"}
+CELLS = {"bits": "bits|a", "dimension": "dimension|bits"}
+HASHED = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=1)
 OWN_SIZE = {"learner": OWN_CODE}
 INJECTED = "a part that tests and stores put in, typed by a protocol"
 
@@ -125,6 +134,26 @@ def spread(_: object, rng: np.random.Generator) -> float:
 
 def folder() -> Path:
     return Path(tempfile.mkdtemp())
+
+
+OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "epsilon": 1, "resolution": "0.1", "margin": "0.1", "share": "0.5"
+}  # fmt: skip
+PLANNED_OF_USERS: dict[str, Any] = {
+    "concept_class": dpl.ThresholdClass(8), "examples": 3, "alpha": "0.3", "beta": "0.3", "epsilon": 1, "share": "0.5"
+}  # fmt: skip
+
+
+def no_mistakes() -> object:
+    """Two users, right by a threshold."""
+    users = users_of(dpl.UserSample(np.zeros((2, 1)), np.ones((2, 1))), 8)
+    return mistakes_of(dpl.ThresholdClass(8), users)
+
+
+@cache
+def hashed_users() -> object:
+    """A learner of users by hashed points."""
+    return dpl.UserLevelSurrogateLearner.planned(dpl.PointClass(2**40), 3, "0.4", "0.4", epsilon=1, seed=1)
 
 
 def of(make: Callable[[], object], method: str) -> Callable[..., object]:
@@ -471,6 +500,135 @@ DOORS: dict[str, Door] = {
         dpl.PrivateSQThresholdLearner, {"points": 9, "epsilon": 1, "alpha": "0.1", "beta": "0.1"}
     ),
     "LabeledSample": Door(dpl.LabeledSample, {"x": [1], "y": [1]}),
+    "UserSample": Door(dpl.UserSample, {"x": np.ones((1, 1)), "y": np.ones((1, 1))}),
+    "cap_users": Door(
+        dpl.cap_users,
+        {"data": dpl.ByUnit(([1, 2], [1, 0]), ["a", "a"]), "examples": 1, "entropy": seeded(1)},
+    ),
+    "MinErrorTest": Door(
+        dpl.MinErrorTest,
+        {"concept_class": dpl.ThresholdClass(8), "guess": "0.2", "resolution": "0.1", "epsilon": 1},
+    ),
+    "MinimumErrorEstimator": Door(
+        dpl.MinimumErrorEstimator,
+        {"concept_class": dpl.ThresholdClass(8), "resolution": "0.1", "epsilon": 1, "below_half": False},
+    ),
+    "MinimumErrorEstimator.plan": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "plan"), {"beta": "0.1"}
+    ),
+    "MinimumErrorEstimator.searched": Door(
+        of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "searched"),
+        {"mistakes": no_mistakes(), "entropy": seeded(1)},
+        left={"mistakes": "what users were counted by"},
+    ),
+    "UserLevelProperLearner": Door(dpl.UserLevelProperLearner, OF_USERS),
+    "UserLevelProperLearner.planned": Door(dpl.UserLevelProperLearner.planned, PLANNED_OF_USERS),
+    "UserLevelProperLearner.plan": Door(of(lambda: dpl.UserLevelProperLearner(**OF_USERS), "plan"), {"beta": "0.1"}),
+    "UserLevelSurrogateLearner": Door(
+        dpl.UserLevelSurrogateLearner,
+        {
+            **OF_USERS,
+            "concept_class": dpl.PointClass(2**40),
+            "representation": HashedPointRepresentation(dimension=40, bits=9, a="0.1", seed=1),
+        },
+        {"concept_class": "concept_class|representation"},
+    ),
+    "UserLevelSurrogateLearner.planned": Door(
+        dpl.UserLevelSurrogateLearner.planned,
+        {**PLANNED_OF_USERS, "concept_class": dpl.PointClass(2**40), "seed": 1},
+        {"alpha": "alpha|needed"},
+    ),
+    "UserLevelSurrogateLearner.plan": Door(
+        of(hashed_users, "plan"),
+        {"alpha": "0.4", "beta": "0.4"},
+        {"alpha": "alpha|resolution", "beta": "beta|resolution"},
+    ),
+    "PrivateParityLearner": Door(dpl.PrivateParityLearner, {"dimension": 3, "epsilon": 1}, names=ONE_OF),
+    "PrivateParityLearner.plan": Door(
+        of(lambda: dpl.PrivateParityLearner(dimension=3, epsilon=1, fail_probability="0.01"), "plan"), ACCURATE
+    ),
+    "RepeatedParity": Door(
+        dpl.RepeatedParity,
+        {"dimension": 3, "epsilon": 1, "mode": "until_success", "stop_probability": "0.05"},
+        names={**ONE_OF, "runs": "runs|mode", "stop_probability": "stop_probability|mode", "max_runs": "max_runs|mode"},
+    ),
+    "RepeatedParity.plan": Door(
+        of(lambda: dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9), "plan"), ACCURATE
+    ),
+    "parity_plan": Door(
+        dpl.parity_plan, {"dimension": 3, **ACCURATE, "epsilon": 1, "relation": "replace_one", "mode": "basic"}
+    ),
+    "TrivialRepresentation": Door(dpl.TrivialRepresentation, {"concept_class": dpl.ThresholdClass(8)}),
+    "HashedPointRepresentation": Door(
+        dpl.HashedPointRepresentation,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "seed": 1, "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.drawn": Door(
+        dpl.HashedPointRepresentation.drawn,
+        {"dimension": 20, "bits": 12, "a": "0.0125", "copies": 1},
+        names=CELLS,
+    ),
+    "HashedPointRepresentation.cells": Door(of(lambda: HASHED, "cells"), {"x": [1], "copy": 0}, left=ROWS),
+    "HashedPointRepresentation.occupied": Door(of(lambda: HASHED, "occupied"), {"copy": 0}),
+    "BoostedRepresentation": Door(
+        dpl.BoostedRepresentation, {"dimension": 20, "a": "0.6", "b": "0.4", "seed": 1, "bits": 4}
+    ),
+    "BoostedRepresentation.drawn": Door(
+        dpl.BoostedRepresentation.drawn, {"dimension": 20, "a": "0.6", "b": "0.4", "bits": 4}
+    ),
+    "RealizableRepresentationLearner": Door(
+        dpl.RealizableRepresentationLearner, {"representation": HASHED, "epsilon": 1}
+    ),
+    "RealizableRepresentationLearner.plan": Door(
+        of(lambda: dpl.RealizableRepresentationLearner(representation=HASHED, epsilon=1), "plan"), ACCURATE
+    ),
+    "SurrogateAgnosticLearner": Door(
+        dpl.SurrogateAgnosticLearner,
+        {"concept_class": dpl.PointClass(2**20), "representation": HASHED, "epsilon": 1},
+        names={"concept_class": "concept_class|representation"},
+    ),
+    "SurrogateAgnosticLearner.plan": Door(
+        of(
+            lambda: dpl.SurrogateAgnosticLearner(
+                concept_class=dpl.ThresholdClass(8),
+                representation=dpl.TrivialRepresentation(dpl.ThresholdClass(8)),
+                epsilon=1,
+            ),
+            "plan",
+        ),
+        ACCURATE,
+    ),
+    "ClippedPairwiseEM": Door(dpl.ClippedPairwiseEM, {"concept_class": dpl.ThresholdClass(8), "epsilon": 1, "clip": 3}),
+    "ClippedPairwiseEM.plan": Door(
+        of(lambda: dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=1, clip=3), "plan"), ACCURATE
+    ),
+    "clipped_pairwise_plan": Door(
+        dpl.clipped_pairwise_plan, {"size": 9, "examples": 9, **ACCURATE, "epsilon": 1, "relation": "replace_one"}
+    ),
+    "compare_private_nonprivate": Door(
+        dpl.compare_private_nonprivate,
+        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False},
+    ),
+    "order_bounds": Door(
+        dpl.order_bounds,
+        {"vc": 1, "rep_dim": 3, "alpha": "0.1", "epsilon": 1, "examples": 1, "thresholds": False},
+    ),
+    "plan": Door(
+        dpl.plan,
+        {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
+    ),
+    "recommend": Door(
+        dpl.recommend,
+        {
+            **ACCURATE,
+            "epsilon": 1,
+            "examples": 3,
+            "concepts": dpl.ParityClass(3),
+            "relation": "replace_one",
+            "realizable": False,
+        },
+    ),
     "AgnosticContract": Door(dpl.AgnosticContract, {"alpha": "0.1", "beta": "0.1"}),
     "PACContract": Door(dpl.PACContract, {"alpha": "0.1", "beta": "0.1"}),
     "PPACContract": Door(dpl.PPACContract, {"alpha": "0.1", "beta": "0.1", "epsilon": 1, "delta": 0}),

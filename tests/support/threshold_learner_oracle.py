@@ -129,7 +129,7 @@ class Learner:
         def above(value: np.ndarray, *, ties: bool) -> np.ndarray:
             """P(Z >= value), or P(Z > value)."""
             k = value if ties else value + 1
-            return np.where(k > 0, q ** np.maximum(k, 0) / (1 + q), 1 - q ** np.maximum(1 - k, 0) / (1 + q))
+            return np.asarray(np.where(k > 0, q ** np.maximum(k, 0) / (1 + q), 1 - q ** np.maximum(1 - k, 0) / (1 + q)))
 
         found = []
         for place, count in enumerate(counts):

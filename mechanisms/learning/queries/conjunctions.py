@@ -33,7 +33,7 @@ from dpledger.mechanisms.learning.domains import RowsOfBits
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, literal_threshold
+from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.integers import geometric_scale
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -44,7 +44,6 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["Conjunction", "PrivateConjunctionLearner"]
 
-MOST_VARIABLES = 2**20
 _CELLS_AT_ONCE = 2**24
 _MOVED = "a positive record is counted by one literal of each variable, and a unit has at most so many records"
 
@@ -91,7 +90,7 @@ class PrivateConjunctionLearner(RowLearner):
     1/epsilon to each, as if one moved alone, would be 2d epsilon-DP.
     """
 
-    variables: Annotated[Whole, Field(strict=True, ge=1, le=MOST_VARIABLES)]
+    variables: Annotated[Whole, Field(strict=True, ge=1, le=MOST_LITERALS)]
     epsilon: Positive
     alpha: OpenProbability = given(default=Decimal("0.1"))
     beta: OpenProbability = given(default=Decimal("0.05"))
@@ -158,7 +157,7 @@ class PrivateConjunctionLearner(RowLearner):
             "strict": self.strict,
             "scale": self.noise.scale,
             "threshold": self.threshold,
-            "needed": self.plan().needed,
+            "needed": str(self.plan().needed),
             "sensitivity": self.sensitivity,
             "justification": _MOVED,
         }

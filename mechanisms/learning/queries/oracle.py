@@ -52,7 +52,7 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["StatisticalQueryOracle"]
 
-MOST_BLOCKS = 1000  # leaves of an entry
+MOST_BLOCKS = {"real": 1000, "whole": 500}  # leaves that an entry has room for
 _ONE = Decimal(1)
 _MOVED = "each value is clipped by itself, and a unit has at most so many records"
 _ASSUMES = "a query comes to one number a row, each of them a function of that row, its label and public values alone"
@@ -97,8 +97,8 @@ class StatisticalQueryOracle:
     kind: Literal["statistical_queries"] = tag(default="statistical_queries")
 
     def __post_init__(self) -> None:
-        if self.mode == "split" and self.queries > MOST_BLOCKS:
-            raise ParameterError("queries", self.queries, f"at most {MOST_BLOCKS} in mode split")
+        if self.mode == "split" and self.queries > (most := MOST_BLOCKS[self.values]):
+            raise ParameterError("queries", self.queries, f"at most {most} {self.values} ones in mode split")
         if self.mode == "split" and self.n is not None and self.n < self.queries:
             raise ParameterError("n", self.n, f"a record for each of the {self.queries} blocks")
         if self.chains is not None and self.mode != "uniform":
@@ -253,8 +253,8 @@ class StatisticalQueryOracle:
 
     @property
     def _relation(self) -> Relation:
-        """Where none is fixed yet, add_remove is meant."""
-        return self.relation or Relation.ADD_REMOVE
+        """Where none is fixed yet, add_remove is meant; with a public number of records, replace_one."""
+        return self.relation or (Relation.ADD_REMOVE if self.n is None else Relation.REPLACE_ONE)
 
     @property
     def _share(self) -> Decimal:

@@ -137,7 +137,7 @@ class PrivateSQThresholdLearner(RowLearner):
             "strict": self.strict,
             "queries": self.queries,
             "tau": {"p": self.tolerance.numerator, "q": self.tolerance.denominator},
-            "needed": self.plan().needed,
+            "needed": str(self.plan().needed),
             **{name: asked[name] for name in ("scale", "sensitivity", "justification")},
         }
         result: dict[str, Plain] = plain(values)

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,23 +20,37 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
-from dpledger.errors import ParameterError
+from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import NumberedPoints
-from dpledger.mechanisms.learning.error_counts import error_counts
-from dpledger.mechanisms.learning.hypotheses import Hypothesis
-from dpledger.mechanisms.learning.represented.representations import HashedPoint, HashedPointRepresentation, Represented
-from dpledger.mechanisms.learning.represented.scores import hashed_scores, surrogate_scores
+from dpledger.mechanisms.learning.domains import Domain, NumberedPoints, domain_of
+from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
+from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
+from dpledger.mechanisms.learning.represented.representations import (
+    MOST_LISTED,
+    HashedPoint,
+    HashedPointRepresentation,
+    Represented,
+    TrivialRepresentation,
+)
+from dpledger.mechanisms.learning.represented.scores import (
+    boosted_errors,
+    boosted_scores,
+    hashed_errors,
+    hashed_scores,
+    surrogate_scores,
+)
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.row_learner import RowLearner
-from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, described
+from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, ParityClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -44,6 +59,7 @@ from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = [
+    "OneRepresentation",
     "RealizableRepresentationLearner",
     "Representation",
     "SurrogateAgnosticLearner",
@@ -52,10 +68,23 @@ __all__ = [
     "told",
 ]
 
-Representation: TypeAlias = HashedPointRepresentation | FiniteClass
-"""Hypotheses that are there before the data: drawn for a class, or any at all, as the rows of a matrix."""
+Representation: TypeAlias = HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass
+"""Hypotheses that are there before the data: drawn for a class, the class itself, or any at all, as the rows of a
+matrix."""
 
-Scores: TypeAlias = npt.NDArray[np.int64]
+
+def representation_from(given: object) -> Representation:
+    """What was given, if it is a representation; ParameterError for anything else."""
+    if not isinstance(given, HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass):
+        raise ParameterError("representation", type(given).__name__, "a representation, or a FiniteClass")
+    return given
+
+
+OneRepresentation = Annotated[Representation, PlainValidator(representation_from)]
+"""A field that holds a representation; it is given as one."""
+
+Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
+"""One a hypothesis; of the class itself, segments of concepts that err equally often."""
 
 
 class _ByScores(RowLearner):
@@ -85,11 +114,13 @@ class _ByScores(RowLearner):
         return self.claim()
 
     @property
-    def domain(self) -> NumberedPoints:
+    def domain(self) -> Domain:
         """The rows that it learns from."""
         match self.representation:
-            case HashedPointRepresentation(dimension=dimension):
+            case HashedPointRepresentation(dimension=dimension) | BoostedRepresentation(dimension=dimension):
                 return NumberedPoints(1 << dimension)
+            case TrivialRepresentation(concept_class=concepts):
+                return domain_of(concepts)
             case FiniteClass(points=points):
                 return NumberedPoints(points)
             case _:
@@ -103,11 +134,16 @@ class _ByScores(RowLearner):
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
         scores = self._scores(self._taken(data))
-        return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
+        found = [self._drawn(scores, entropy) for _ in range(size)]
+        return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
 
     def _drawn(self, scores: Scores, entropy: Entropy) -> int:
         moved = Sensitivity(self._moved, "linf", self._why)
-        return choose(ExponentialWeights(self.exponent), -scores, sensitivity=moved, entropy=entropy)
+        law = ExponentialWeights(self.exponent)
+        if isinstance(scores, ErrorCounts):
+            counts = scores.counts
+            return scores.place(choose(law, -scores.errors, counts=counts, sensitivity=moved, entropy=entropy))
+        return choose(law, -scores, sensitivity=moved, entropy=entropy)
 
     def _hypothesis(self, place: int) -> Hypothesis:
         return hypothesis_at(self.representation, place, self._concepts)
@@ -149,12 +185,15 @@ class RealizableRepresentationLearner(_ByScores):
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["realizable_representation_learner"] = tag(default="realizable_representation_learner")
+
+    def __post_init__(self) -> None:
+        check_listed(self.representation)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
@@ -164,19 +203,24 @@ class RealizableRepresentationLearner(_ByScores):
         """How many records are enough for an error of at most alpha, but with probability beta, if the representation
         has been drawn by chance.
         InfeasiblePlan where it is too coarse."""
-        if not isinstance(self.representation, HashedPointRepresentation):
-            raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
-        return realizable_size(self.representation, self.exponent, alpha, beta)
+        match self.representation:
+            case TrivialRepresentation(concept_class=concepts):
+                return private_occam(concepts.size, self.exponent, alpha, beta)
+            case HashedPointRepresentation() | BoostedRepresentation():
+                return realizable_size(self.representation, self.exponent, alpha, beta)
+            case FiniteClass():
+                raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
+            case _:
+                assert_never(self.representation)
 
     def _scores(self, data: LabeledSample) -> Scores:
         match self.representation:
             case HashedPointRepresentation():
-                cells = self.representation.cells(data.x)
-                known = cells >= 0
-                ones = labels_of(data.y)[known] == 1
-                right = np.bincount(cells[known][ones], minlength=self.representation.size)
-                wrong = np.bincount(cells[known][~ones], minlength=self.representation.size)
-                return (int(ones.sum()) - right + wrong).astype(np.int64)
+                return hashed_errors(self.representation, data)
+            case BoostedRepresentation():
+                return boosted_errors(self.representation, data)
+            case TrivialRepresentation(concept_class=concepts):
+                return error_counts(concepts, data)
             case FiniteClass():
                 return error_counts(self.representation, data).errors
             case _:
@@ -197,9 +241,12 @@ class SurrogateAgnosticLearner(_ByScores):
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
     """
 
-    _why: ClassVar[str] = "one record changes each sum of errors and differences by at most two; its label by one"
-    concept_class: PointClass | FiniteClass
-    representation: Representation
+    _why: ClassVar[str] = (
+        "one record changes each sum of errors and differences by at most two; by one where its label alone changes, "
+        "or where every hypothesis is a concept, so that the sum is of errors"
+    )
+    concept_class: NumberedClass
+    representation: OneRepresentation
     epsilon: Positive
     strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
@@ -207,7 +254,23 @@ class SurrogateAgnosticLearner(_ByScores):
     kind: Literal["surrogate_agnostic_learner"] = tag(default="surrogate_agnostic_learner")
 
     def __post_init__(self) -> None:
-        require_fit(self.concept_class, self.representation)
+        check_listed(self.representation)
+        match self.concept_class, self.representation:
+            case (
+                PointClass(points=points),
+                HashedPointRepresentation(dimension=dimension) | BoostedRepresentation(dimension=dimension),
+            ) if points == 1 << dimension:
+                return
+            case FiniteClass(points=points), FiniteClass(points=others) if points == others:
+                return
+            case concepts, TrivialRepresentation(concept_class=itself) if concepts == itself:
+                return
+            case _:
+                raise ParameterError(
+                    "representation",
+                    type(self.representation).__name__,
+                    "hashed points for a class of as many points, a matrix on the points of a matrix, or the class",
+                )
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the exponent as it is used."""
@@ -216,20 +279,46 @@ class SurrogateAgnosticLearner(_ByScores):
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many records are enough for an error of at most alpha above the best of the class, but with probability
         beta, if the representation has been drawn by chance. InfeasiblePlan where it is too coarse."""
-        match self.concept_class, self.representation:
-            case PointClass(), HashedPointRepresentation():
+        match self.representation:
+            case HashedPointRepresentation() | BoostedRepresentation():
                 return surrogate_size(self.concept_class, self.representation, self.exponent, alpha, beta)
+            case TrivialRepresentation():
+                return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
+            case FiniteClass():
+                assert isinstance(self.concept_class, FiniteClass), "refused when it was made"
+                if not held(self.concept_class, self.representation):
+                    raise InfeasiblePlan("a concept is none of the hypotheses: on some points none is near it")
+                if self._proper:
+                    return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
+                itself = TrivialRepresentation(self.representation)
+                return surrogate_size(self.concept_class, itself, self.exponent, alpha, beta)
             case _:
-                raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")
+                assert_never(self.representation)
 
     def _scores(self, data: LabeledSample) -> Scores:
-        match self.concept_class, self.representation:
-            case PointClass(), HashedPointRepresentation():
+        match self.representation:
+            case HashedPointRepresentation():
                 return hashed_scores(self.representation, data)
-            case FiniteClass(), FiniteClass():
+            case BoostedRepresentation():
+                return boosted_scores(self.representation, data)
+            case TrivialRepresentation():
+                return error_counts(self.concept_class, data)
+            case FiniteClass():
+                assert isinstance(self.concept_class, FiniteClass), "refused when it was made"
                 return surrogate_scores(self.concept_class, self.representation, data)
             case _:
-                raise AssertionError("refused when it was made")
+                assert_never(self.representation)
+
+    @property
+    def _proper(self) -> bool:
+        """Whether every hypothesis is a concept: then the score is the number of its errors."""
+        match self.representation, self.concept_class:
+            case TrivialRepresentation(), _:
+                return True
+            case FiniteClass(), FiniteClass():
+                return held(self.representation, self.concept_class)
+            case _:
+                return False
 
     @property
     def _concepts(self) -> FiniteClass | None:
@@ -237,13 +326,33 @@ class SurrogateAgnosticLearner(_ByScores):
 
     @property
     def _moved(self) -> int:
-        return (1 if self.relation is Relation.LABEL_FLIP else 2) * rows_of(self.unit)
+        once = self._proper or self.relation is Relation.LABEL_FLIP
+        return (1 if once else 2) * rows_of(self.unit)
+
+
+def check_listed(representation: Representation) -> None:
+    """Raise WorkLimit where a learner would have to list too many hypotheses: 2^24 majorities, 2^26 parities."""
+    match representation:
+        case BoostedRepresentation(size=size, rounds=rounds, copies=copies, bits=bits) if size > MOST_LISTED:
+            raise WorkLimit(f"{rounds} rounds of {copies << bits} hypotheses: more than {MOST_LISTED} in all")
+        case TrivialRepresentation(concept_class=ParityClass(dimension=dimension)) if dimension > MOST_PARITY_BITS:
+            raise WorkLimit(f"parities of {dimension} bits: each is weighed, and more than {MOST_PARITY_BITS} are many")
+        case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation() | FiniteClass():
+            return
+        case _:
+            assert_never(representation)
+
+
+@functools.lru_cache(maxsize=64)
+def held(some: FiniteClass, others: FiniteClass) -> bool:
+    """Whether each row of a matrix is a row of another."""
+    return {row.tobytes() for row in some.matrix} <= {row.tobytes() for row in others.matrix}
 
 
 def require_fit(concepts: object, representation: Representation) -> None:
     """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
     match concepts, representation:
-        case PointClass(points=points), HashedPointRepresentation(dimension=dimension) if points == 1 << dimension:
+        case PointClass(points=points), HashedPointRepresentation(dimension=bits) if points == 1 << bits:
             return
         case FiniteClass(points=points), FiniteClass(points=others) if points == others:
             return
@@ -260,6 +369,10 @@ def hypothesis_at(representation: Representation, place: int, concepts: FiniteCl
     match representation:
         case HashedPointRepresentation():
             return HashedPoint(representation, place)
+        case BoostedRepresentation():
+            return Majority(representation, place)
+        case TrivialRepresentation(concept_class=itself):
+            return Concept(itself, place)
         case FiniteClass():
             row = representation.matrix[place]
             known = concepts is not None and bool((concepts.matrix == row).all(axis=1).any())
@@ -271,7 +384,7 @@ def hypothesis_at(representation: Representation, place: int, concepts: FiniteCl
 def told(representation: Representation) -> Mapping[str, Plain]:
     """The representation as the record keeps it."""
     match representation:
-        case HashedPointRepresentation():
+        case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation():
             return representation.parameters()
         case FiniteClass():
             return described(representation)

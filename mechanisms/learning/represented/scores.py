@@ -19,11 +19,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, ones_of
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
-from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
+from dpledger.mechanisms.learning.samples import LabeledSample, Words, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 
-__all__ = ["hashed_scores", "surrogate_scores"]
+__all__ = ["boosted_errors", "boosted_scores", "hashed_errors", "hashed_scores", "surrogate_scores"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -54,16 +55,59 @@ def hashed_scores(hashed: HashedPointRepresentation, sample: LabeledSample) -> I
     point of the domain; n1 + 2 min n0(j) where it holds none.
 
     Source: docs/proofs/learning_representations.md, section 3."""
-    found = points_of(sample.x, 1 << hashed.dimension)
+    seen, zeros, ones = _by_point(sample, hashed.dimension)
+    least = int(zeros.min()) if len(seen) == 1 << hashed.dimension else 0
+    every = int(ones.sum())
+    found = []
+    for copy in range(hashed.copies):
+        cells = hashed.cells(seen, copy=copy)
+        inside = np.zeros(hashed.cells_each, dtype=np.int64)
+        most = np.zeros(hashed.cells_each, dtype=np.int64)
+        np.add.at(inside, cells, ones + zeros)
+        np.maximum.at(most, cells, ones)
+        found.append(np.where(hashed.occupied(copy=copy), every + inside - 2 * most, every + 2 * least))
+    return np.concatenate(found)
+
+
+def hashed_errors(hashed: HashedPointRepresentation, sample: LabeledSample) -> Ints:
+    """The errors of every cell: the ones elsewhere and the zeros in it."""
+    seen, zeros, ones = _by_point(sample, hashed.dimension)
+    found = np.full(hashed.size, int(ones.sum()))
+    for copy in range(hashed.copies):
+        np.add.at(found, hashed.cells(seen, copy=copy) + (copy << hashed.bits), zeros - ones)
+    return found
+
+
+def boosted_scores(boosted: BoostedRepresentation, sample: LabeledSample) -> Ints:
+    """Q of every majority, for the class of all points: n1 + |h| - 2 max n1(j), j among the points that occur with
+    h(j) = 1, |h| the records there; n1 + 2 min n0(j) where there is none and all points occur, else n1.
+
+    Source: docs/proofs/learning_representations.md, section 3."""
+    seen, zeros, ones = _by_point(sample, boosted.dimension)
+    inside, most = np.zeros(boosted.size, dtype=np.int64), np.zeros(boosted.size, dtype=np.int64)
+    somewhere = np.zeros(boosted.size, dtype=np.bool_)
+    for number, where in enumerate(ones_of(boosted, seen)):
+        inside[where] += ones[number] + zeros[number]
+        most[where] = np.maximum(most[where], ones[number])
+        somewhere |= where
+    least = int(zeros.min()) if len(seen) == 1 << boosted.dimension else 0
+    return int(ones.sum()) + np.where(somewhere, inside - 2 * most, 2 * least)
+
+
+def boosted_errors(boosted: BoostedRepresentation, sample: LabeledSample) -> Ints:
+    """The errors of every majority."""
+    seen, zeros, ones = _by_point(sample, boosted.dimension)
+    found = np.full(boosted.size, int(ones.sum()))
+    for number, where in enumerate(ones_of(boosted, seen)):
+        found[where] += zeros[number] - ones[number]
+    return found
+
+
+def _by_point(sample: LabeledSample, dimension: int) -> tuple[Words, Ints, Ints]:
+    """The points that occur, and how many records of label 0 and of label 1 each has."""
+    found = points_of(sample.x, 1 << dimension)
     x, y = found.points[found.known], labels_of(sample.y)[found.known]
     seen, at = np.unique(x, return_inverse=True)
     ones = np.bincount(at[y == 1], minlength=len(seen)).astype(np.int64)
     zeros = np.bincount(at[y == 0], minlength=len(seen)).astype(np.int64)
-    cells = hashed.cells(seen)
-    inside = np.zeros(hashed.size, dtype=np.int64)
-    most = np.zeros(hashed.size, dtype=np.int64)
-    np.add.at(inside, cells, ones + zeros)
-    np.maximum.at(most, cells, ones)
-    least = int(zeros.min()) if len(seen) == 1 << hashed.dimension else 0
-    every = int(ones.sum())
-    return np.where(hashed.occupied(), every + inside - 2 * most, every + 2 * least)
+    return seen, zeros, ones

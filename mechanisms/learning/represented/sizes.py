@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from typing import Protocol
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_down
 from dpledger.errors import InfeasiblePlan
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
-from dpledger.mechanisms.learning.theory.concepts import PointClass, vc_of
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, known_vc
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["Boosted", "boosted_size", "realizable_size", "surrogate_size"]
+__all__ = ["Boosted", "NearAll", "boosted_size", "realizable_size", "surrogate_size"]
+
+
+class NearAll(Protocol):
+    """Hypotheses, one of which is within `a` of any concept but with probability `b`."""
+
+    @property
+    def a(self) -> Decimal: ...
+
+    @property
+    def b(self) -> Decimal: ...
+
+    @property
+    def log_size(self) -> Decimal: ...
+
 
 GAMMA = Decimal("0.25")
 DIFFERENCES = Decimal("0.1")  # of alpha: what pairs may deviate by beyond the factor 1 + gamma
@@ -22,9 +36,7 @@ SHARES = {"best": Decimal("0.6"), "empirical": Decimal("0.2"), "near": Decimal("
 what the choice may lose."""
 
 
-def realizable_size(
-    representation: HashedPointRepresentation, exponent: Decimal, alpha: Number, beta: Number
-) -> SampleSize:
+def realizable_size(representation: NearAll, exponent: Decimal, alpha: Number, beta: Number) -> SampleSize:
     """Errors as scores, on data that a concept fits.
 
     Claim: ln(2|H|/beta)/r, r = alpha (1 - e^-l) - a (e^l - 1), l = min(exponent, ln(alpha/a)/2), where b is at most
@@ -35,7 +47,7 @@ def realizable_size(
     with localcontext(outward.context(target, risk, near, exponent)):
         least = min(exponent, outward.ln(target / near) / 2)
         gained = target * -outward.expm1(-least) - near * outward.expm1(least)
-        needed = ceiling(outward.ln(2 * representation.size / risk) / gained)
+        needed = ceiling((representation.log_size + outward.ln(2 / risk)) / gained)
     return SampleSize(
         needed=needed,
         chosen=needed,
@@ -48,7 +60,7 @@ def realizable_size(
 
 
 def surrogate_size(
-    concepts: PointClass, representation: HashedPointRepresentation, exponent: Decimal, alpha: Number, beta: Number
+    concepts: ConceptClass, representation: NearAll, exponent: Decimal, alpha: Number, beta: Number
 ) -> SampleSize:
     """Surrogates as scores, on any data.
 
@@ -59,22 +71,23 @@ def surrogate_size(
     with localcontext(outward.context(target, risk)):
         beyond = round_down(DIFFERENCES * target)
         rest = (target - beyond) / (1 + GAMMA)
+        shares = SHARES if representation.a else SHARES | {"near": Decimal(0), "choice": Decimal("0.2")}
         best, empirical, near, choice = (
             round_down(share * rest)
-            for share in (SHARES["best"], SHARES["empirical"], SHARES["near"] / 2, SHARES["choice"])
+            for share in (shares["best"], shares["empirical"], shares["near"] / 2, shares["choice"])
         )
         sixth, logarithm = round_down(risk / 6), outward.ln(6 / risk)
     _require(representation, representation.a <= near, near, risk, 6)
-    card, hypotheses = natural_log(concepts.size), natural_log(representation.size)
+    card, vc, hypotheses = natural_log(concepts.size), known_vc(concepts), representation.log_size
     with localcontext(outward.context(target, risk, exponent)):
         terms = (
-            ("deviation of all concepts", uc_one(best, sixth, ln_card=card, vc=vc_of(concepts))),
+            ("deviation of all concepts", uc_one(best, sixth, ln_card=card, vc=vc)),
             ("deviation of the best", ceiling(logarithm / (2 * empirical * empirical))),
-            ("distance of the representation", ceiling(3 / near * logarithm)),
+            *((("distance of the representation", ceiling(3 / near * logarithm)),) if near else ()),
             ("choice", ceiling((hypotheses + logarithm) / (exponent * choice))),
             (
                 "differences of pairs",
-                pairs_uc(GAMMA, beyond, sixth, ln_hypotheses=hypotheses, ln_card=card, vc=vc_of(concepts)),
+                pairs_uc(GAMMA, beyond, sixth, ln_hypotheses=hypotheses, ln_card=card, vc=vc),
             ),
         )
     needed = max(size for _, size in terms)
@@ -89,9 +102,7 @@ def surrogate_size(
     )
 
 
-def _require(
-    representation: HashedPointRepresentation, is_near: bool, near: Decimal, risk: Decimal, parts: int
-) -> None:
+def _require(representation: NearAll, is_near: bool, near: Decimal, risk: Decimal, parts: int) -> None:
     """InfeasiblePlan unless the representation is near enough, but with a part of `risk`."""
     if not is_near or multiply(representation.b, parts) > risk:
         raise InfeasiblePlan(

@@ -25,12 +25,16 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ParityClass,
     PointClass,
     ThresholdClass,
+    class_from,
 )
-from dpledger.mechanisms.learning.theory.sizes import occam, one_sided, private_agnostic, private_occam
+from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
+from dpledger.schema import flag
 
 __all__ = ["Compared", "compare_private_nonprivate"]
+
+NO_PRIVACY = 10**9  # the exponent with which the choice is that of the fewest errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ def compare_private_nonprivate(
 
     Source: `sizes`; Beimel-Brenner-Kasiviswanathan-Nissim 2014 (points); Feldman-Xiao 2014 (thresholds);
     Kasiviswanathan et al. 2011 (parities)."""
-    loss = read(epsilon, field="epsilon")
+    loss, anything = read(epsilon, field="epsilon"), flag(agnostic, field="agnostic")
+    class_from(concepts, "concepts")
     if not loss > 0:
         raise ParameterError("epsilon", epsilon, "a number above 0")
     weights = [
@@ -59,10 +64,10 @@ def compare_private_nonprivate(
         (", monotone", exponent_for(loss, sensitivity=1, monotone=True)),
     ]
     size = concepts.size
-    if agnostic:
-        free = private_agnostic(size, open_unit(alpha, "alpha"), alpha, beta).needed
+    if anything:
+        free = agnostic_plan(concepts, NO_PRIVACY, alpha, beta).needed
         rows = [Compared("without privacy", free, "proved", "fewest errors")]
-        made = [(name, private_agnostic(size, rate, alpha, beta)) for name, rate in weights]
+        made = [(name, agnostic_plan(concepts, rate, alpha, beta)) for name, rate in weights]
     else:
         rows = [_without_privacy(concepts, alpha, beta)]
         made = [(name, private_occam(size, rate, alpha, beta)) for name, rate in weights]

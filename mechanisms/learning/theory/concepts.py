@@ -33,6 +33,7 @@ __all__ = [
     "AnyClass",
     "ConceptClass",
     "FiniteClass",
+    "NumberedClass",
     "OneClass",
     "ParityClass",
     "PointClass",
@@ -40,6 +41,7 @@ __all__ = [
     "any_class_from",
     "class_from",
     "described",
+    "known_vc",
     "matrix_from",
     "matrix_of",
     "vc_of",
@@ -180,16 +182,18 @@ def class_from(given: object, field: str = "concept_class") -> ConceptClass:
     return given
 
 
-def any_class_from(given: object) -> AnyClass:
+def any_class_from(given: object, field: str = "concept_class") -> AnyClass:
     """What was given, if it is a class; ParameterError for anything else."""
     if not isinstance(given, FiniteClass | PointClass | ThresholdClass | ParityClass | StumpClass):
         expected = "FiniteClass, PointClass, ThresholdClass, ParityClass or StumpClass"
-        raise ParameterError("concept_class", type(given).__name__, expected)
+        raise ParameterError(field, type(given).__name__, expected)
     return given
 
 
-OneClass = Annotated[AnyClass, PlainValidator(any_class_from)]
+OneClass = Annotated[AnyClass, PlainValidator(lambda given: any_class_from(given))]
 """A field that holds a class; it is given as one."""
+NumberedClass = Annotated[ConceptClass, PlainValidator(lambda given: class_from(given))]
+"""A field that holds a class on numbered points."""
 
 
 def matrix_from(given: object) -> npt.NDArray[np.bool_]:
@@ -248,6 +252,17 @@ def vc_of(concepts: PointClass | ThresholdClass | ParityClass) -> int:
             return 1
         case ParityClass():
             return concepts.dimension
+        case _:
+            assert_never(concepts)
+
+
+def known_vc(concepts: AnyClass) -> int | None:
+    """The VC dimension; None of a matrix and of stumps, for which to find it may take longer than to learn."""
+    match concepts:
+        case FiniteClass() | StumpClass():
+            return None
+        case PointClass() | ThresholdClass() | ParityClass():
+            return vc_of(concepts)
         case _:
             assert_never(concepts)
 

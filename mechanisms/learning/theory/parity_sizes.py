@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never, get_args
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.accounting.learning.parity import first_of_runs, greatest_rate, one_run, until_success
@@ -26,6 +26,7 @@ __all__ = ["RepetitionMode", "parity_plan", "parity_size", "stays_failed"]
 RepetitionMode: TypeAlias = Literal["basic", "first_success", "until_success"]
 
 HALF = Decimal("0.5")
+MODES = get_args(RepetitionMode)
 
 
 def parity_size(dimension: int, rate: Number, failed: Number, alpha: Number, beta: Number) -> SampleSize:
@@ -81,8 +82,10 @@ def parity_plan(
     parities, half for no answer, at a fail probability of 1/2.
 
     Claim: as `parity_size`; k = ceil(log2(2/beta)) runs, or stops with probability gamma, gamma/(1+gamma) = beta/2."""
-    budget, risk = read(epsilon, field="epsilon"), open_unit(beta, "beta")
-    if not budget:
+    budget, risk, under = read(epsilon, field="epsilon"), open_unit(beta, "beta"), Relation.read(relation)
+    if not isinstance(mode, str) or mode not in MODES:
+        raise ParameterError("mode", mode, "one of " + ", ".join(MODES))
+    if not budget > 0:
         raise ParameterError("epsilon", epsilon, "a number above 0")
     half = multiply(risk, HALF)
     runs = 1 - math.frexp(float(half) * (1 - 2.0**-40))[1]
@@ -90,11 +93,11 @@ def parity_plan(
     def price(rate: Decimal) -> Decimal:
         match mode:
             case "basic":
-                return multiply(one_run(rate, HALF, relation), runs)
+                return multiply(one_run(rate, HALF, under), runs)
             case "first_success":
-                return first_of_runs(rate, HALF, runs, relation)
+                return first_of_runs(rate, HALF, runs, under)
             case "until_success":
-                return until_success(rate, HALF, relation)
+                return until_success(rate, HALF, under)
             case _:
                 assert_never(mode)
 

@@ -4,23 +4,41 @@
 (248, 153)
 >>> private_agnostic(1024, "0.5", "0.1", "0.05").needed
 1986
+>>> best = agnostic_plan(ThresholdClass(2**64), "0.5", "0.01", "0.05")
+>>> best.needed, best.bound, best.others
+(259439, 'uniform deviation and choice', (('agnostic exponential mechanism', 947144),))
 >>> blumer_size(1, "0.1", "0.05"), occam(1024, "0.1", "0.05").needed
 (562, 95)
 """
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal, localcontext
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, in_own_context, read, text, whole
+from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, smallest
+from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass, known_vc
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, natural_log, smallest, uc_one
 from dpledger.mechanisms.plan import open_unit
 
-__all__ = ["blumer_size", "least_size", "occam", "one_sided", "private_agnostic", "private_occam", "vc_plan", "vc_size"]
+__all__ = [
+    "agnostic_plan",
+    "blumer_size",
+    "class_size",
+    "least_size",
+    "occam",
+    "one_sided",
+    "plan_item_proper",
+    "private_agnostic",
+    "private_occam",
+    "vc_plan",
+    "vc_size",
+]
 
 MOST_CONCEPTS = 2 ** (2**20)
+PARTS = 20  # of alpha, among which the deviations and the choice share it
 
 
 def occam(size: int, alpha: Number, beta: Number) -> SampleSize:
@@ -53,7 +71,7 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
 
     Claim: ln(|C|/beta) / (l alpha - l^2/2) records, l = min(exponent, alpha). Source: docs/proofs/learning_pac.md,
     "Agnostic"."""
-    count, rate = _size(size), _exponent(exponent)
+    count, rate = class_size(size), _exponent(exponent)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, rate)):
         logarithm = outward.ln(count / risk)
@@ -67,10 +85,62 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
         chosen=needed,
         terms=terms,
         status="proved",
-        target=f"an error of at most {text(target)} above the best of the class, but with probability {text(risk)}",
+        target=_above_best(target, risk),
         bound="agnostic exponential mechanism",
         inside=(("lambda", least),),
     )
+
+
+def plan_item_proper(
+    size: int, exponent: Number, alpha: Number, beta: Number, *, vc: int | None = None, thresholds: bool = False
+) -> SampleSize:
+    """The exponential mechanism on any data, where all concepts deviate little at once: better than a union over them
+    where the class is large and its VC dimension small.
+
+    Claim: with a1 + a2 + a3 = alpha the largest of uc(a1, beta/3), ln(3/beta)/(2 a2^2) and ln(3|C|/beta)/(exponent a3)
+    records; the parts of alpha are chosen on a grid of alpha/20. `vc`: the dimension, where it is known; `thresholds`:
+    of 1[x < u]. Source: docs/proofs/learning_pac.md, "Agnostic, at once"; Li-Wang-Ye 2024, theorem 3.4 with H = C."""
+    count, rate = class_size(size), _exponent(exponent)
+    target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    with localcontext(outward.context(target, risk, rate)):
+        third, logarithm = round_down(risk / 3), outward.ln(3 / risk)
+        chosen = outward.ln(Decimal(count)) + logarithm
+        parts = [round_down(target * part / PARTS) for part in range(PARTS)]
+        ln_card = natural_log(count)
+        every = {a: uc_one(parts[a], third, ln_card=ln_card, vc=vc, thresholds=thresholds) for a in range(1, PARTS - 1)}
+        best = {b: ceiling(logarithm / (2 * parts[b] * parts[b])) for b in range(1, PARTS - 1)}
+        choice = {c: ceiling(chosen / (rate * parts[c])) for c in range(1, PARTS - 1)}
+    ways = [(a, b, PARTS - a - b) for a in every for b in best if a + b < PARTS]
+    a, b, c = min(ways, key=lambda way: max(every[way[0]], best[way[1]], choice[way[2]]))
+    terms = (
+        ("deviation of all concepts", every[a]),
+        ("deviation of the best", best[b]),
+        ("choice", choice[c]),
+    )
+    needed = max(needed for _, needed in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status="proved",
+        target=_above_best(target, risk),
+        bound="uniform deviation and choice",
+        inside=(("a1", parts[a]), ("a2", parts[b]), ("a3", parts[c])),
+    )
+
+
+def agnostic_plan(concepts: AnyClass, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
+    """The exponential mechanism over a class, on any data: the least of the bounds that hold, by its name, with the
+    others beside.
+
+    Claim: as `private_agnostic` and `plan_item_proper`, each of which holds."""
+    thresholds = isinstance(concepts, ThresholdClass)
+    plans = (
+        private_agnostic(concepts.size, exponent, alpha, beta),
+        plan_item_proper(concepts.size, exponent, alpha, beta, vc=known_vc(concepts), thresholds=thresholds),
+    )
+    best = min(plans, key=lambda plan: plan.needed)
+    return dataclasses.replace(best, others=tuple((plan.bound, plan.needed) for plan in plans if plan is not best))
 
 
 def vc_plan(vc: int, alpha: Number, beta: Number) -> SampleSize:
@@ -131,7 +201,7 @@ def least_size(vc: int, alpha: Number, beta: Number) -> Decimal:
 
 def _consistent(size: int, exponent: Decimal | None, alpha: Number, beta: Number) -> int:
     """ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent))."""
-    count, target, risk = _size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    count, target, risk = class_size(size), open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, *(() if exponent is None else (exponent,)))):
         seen = target if exponent is None else target * -_expm1(exponent)
         return ceiling(outward.ln(count / risk) / -outward.ln1p(-seen))
@@ -156,8 +226,16 @@ def _realizable(bound: str, alpha: Number, beta: Number, terms: tuple[tuple[str,
     )
 
 
-def _size(size: int) -> int:
-    return whole(size, field="size", least=1, most=MOST_CONCEPTS)
+def _above_best(error: Decimal, risk: Decimal) -> str:
+    return f"an error of at most {text(error)} above the best of the class, but with probability {text(risk)}"
+
+
+def class_size(size: int) -> int:
+    """How many concepts: from 1 to 2^(2^20)."""
+    many = whole(size, field="size", least=1)
+    if many > MOST_CONCEPTS:
+        raise ParameterError("size", f"a number of {many.bit_length()} bits", "at most 2^(2^20)")
+    return many
 
 
 def _dimension(vc: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 HALF = Decimal("0.5")
+MOST_EXAMPLES = 10**9  # of a user
 SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
 RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
 SHARES = tuple(
@@ -68,6 +70,7 @@ def rounds_for(resolution: Decimal) -> int:
     return max(1, (math.ceil(1 / Fraction(resolution)) - 1).bit_length())
 
 
+@lru_cache(maxsize=1024)
 def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> int:
     """How many users the search for the least error needs, to be within `resolution` but with probability `failure`.
 
@@ -102,7 +105,7 @@ def estimator_plan(
 
     Claim: but with probability beta, if `gap_worst` is what it is certified to be. Source: `estimator_users`."""
     width, risk = open_unit(resolution, "resolution"), open_unit(beta, "beta")
-    m = whole(examples, field="examples", least=1)
+    m = whole(examples, field="examples", least=1, most=MOST_EXAMPLES)
     needed = estimator_users(Richness.of(concept_class), m, width, read(epsilon, field="epsilon"), risk)
     return SampleSize(
         needed=needed,
@@ -182,7 +185,7 @@ def _target(
         exponent = round_down(choosing / (moved if monotone else 2 * moved))
     return _Target(
         richness=Richness.of(concepts),
-        m=whole(examples, field="examples", least=1),
+        m=whole(examples, field="examples", least=1, most=MOST_EXAMPLES),
         alpha=open_unit(alpha, "alpha"),
         beta=open_unit(beta, "beta"),
         estimating=estimating,
@@ -255,21 +258,23 @@ def surrogate_users_for(
     moved: int,
     resolution: Decimal,
     margin: Decimal,
-    bits: int,
+    hypotheses: int,
     distance: Decimal,
+    missed: Decimal,
 ) -> SampleSize:
-    """As `surrogate_users`, for a resolution, a margin and a hash that are there. InfeasiblePlan where the hash is too
+    """As `surrogate_users`, for a resolution, a margin and hypotheses that are there, the nearest of which is farther
+    than `distance` with probability `missed`. InfeasiblePlan where the hash is too
     coarse, or where 2 resolution + margin leave nothing of alpha."""
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=moved)
     return _fewest(
         plan
-        for plan in _surrogate_at(target, resolution, margin, bits)
-        if dict(plan.inside)["distance"] >= distance and 2**bits * Fraction(distance) * Fraction(target.beta) >= 8
+        for plan in _surrogate_at(target, resolution, margin, hypotheses)
+        if dict(plan.inside)["distance"] >= distance and 8 * Fraction(missed) <= Fraction(target.beta)
     )
 
 
 def _surrogate_at(
-    target: _Target, resolution: Decimal, margin: Decimal, bits: int | None = None
+    target: _Target, resolution: Decimal, margin: Decimal, many: int | None = None
 ) -> Iterator[SampleSize]:
     m, richness, rest = target.m, target.richness, Fraction(target.alpha) - 2 * Fraction(resolution) - Fraction(margin)
     if rest <= 0:
@@ -288,8 +293,8 @@ def _surrogate_at(
                 return
             best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
             distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
-            cells = _bits(distance, target.beta) if bits is None else bits
-            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells)
+            cells = _bits(distance, target.beta) if many is None else (many - 1).bit_length()
+            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells if many is None else many)
             terms = (
                 ("estimate of the least error", estimating),
                 ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),

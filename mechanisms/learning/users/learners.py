@@ -20,6 +20,7 @@ that error lets expect.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,7 +39,7 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample, check_users
-from dpledger.mechanisms.learning.theory.concepts import OneClass, described
+from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.user_sizes import (
@@ -83,7 +84,7 @@ class LearnedFromUsers:
         return self.hypothesis.output_in_class
 
 
-class ByUsers(OneShot):
+class ByUsers(OneShot, ABC):
     """Base of records with the fields below: estimates the least error, then chooses. `_why` says how far one user
     moves a score."""
 
@@ -141,8 +142,9 @@ class ByUsers(OneShot):
         return None if upper >= 1 else BinomialGap(rows_of(self.unit), estimate.high, upper)
 
     @property
+    @abstractmethod
     def _moved(self) -> int:
-        raise NotImplementedError
+        """How far one unit moves a score."""
 
     @property
     def _sensitivity(self) -> Sensitivity:
@@ -218,7 +220,7 @@ class UserLevelProperLearner(ByUsers):
     ) -> Self:
         """The learner whose resolution and margin ask for the fewest users with so many examples each, for an error of
         at most alpha above the least but with probability beta, whatever the relation."""
-        plan = proper_users(for_users(concept_class), examples, alpha, beta, epsilon=epsilon, share=share)
+        plan = proper_users(for_users(class_from(concept_class)), examples, alpha, beta, epsilon=epsilon, share=share)
         inside = dict(plan.inside)
         return cls(
             concept_class=concept_class,

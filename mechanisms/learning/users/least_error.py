@@ -91,10 +91,9 @@ def for_users(concepts: OneClass) -> UserClass:
     match concepts:
         case FiniteClass() | PointClass() | ThresholdClass():
             return concepts
-        case ParityClass():
-            raise ParameterError("concept_class", "parities", "points, thresholds or a matrix (`matrix_of(parities)`)")
-        case StumpClass():
-            raise ParameterError("concept_class", "stumps", "points, thresholds or a matrix")
+        case ParityClass() | StumpClass():
+            expected = "points, thresholds or a matrix (`FiniteClass(matrix_of(parities))`)"
+            raise ParameterError("concept_class", type(concepts).__name__, expected)
         case _:
             assert_never(concepts)
 
@@ -131,6 +130,7 @@ class MinErrorTest(OneShot):
 
     def __post_init__(self) -> None:
         for_users(self.concept_class)
+        _check_noise(self.epsilon, self.epsilon)
 
     def claim(self) -> PureDP:
         """The epsilon asked for."""
@@ -167,9 +167,9 @@ class MinErrorTest(OneShot):
         """So many independent answers."""
         self.inspect(data)
         mistakes = mistakes_in(self.concept_class, data)
-        return np.array([self.answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
+        return np.array([self._answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
 
-    def answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
+    def _answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
         """The test, of users that were read."""
         gap = self._gap
         if gap is None:
@@ -187,8 +187,7 @@ class MinErrorTest(OneShot):
 
     def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
         steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
-        scale = round_up(Fraction(steps) / Fraction(self.epsilon))
-        return DiscreteLaplace(scale=scale), Sensitivity(steps, "l1", _MOVED)
+        return _law(steps, self.epsilon), Sensitivity(steps, "l1", _MOVED)
 
     def _moved(self, gap: BinomialGap) -> Decimal:
         """By how many users one user moves the number that noise is added to."""
@@ -224,7 +223,7 @@ class MinimumErrorEstimator(OneShot):
             raise ParameterError("below_half", True, expected)
         if self.below_half and self.resolution >= HALF:
             raise ParameterError("resolution", self.resolution, "a number below 1/2: the least error is at most that")
-        _ = self.each
+        _check_noise(self.each, self.epsilon)
 
     @property
     def rounds(self) -> int:
@@ -280,7 +279,7 @@ class MinimumErrorEstimator(OneShot):
         tests: list[Tested] = []
         for _ in range(self.rounds):
             middle = multiply(add(low, high), HALF)
-            tests.append(self._test(middle).answered(mistakes, entropy))
+            tests.append(self._test(middle)._answered(mistakes, entropy))
             low, high = (low, middle) if tests[-1].passed else (middle, high)
         return LeastError(low, min(ONE, add(high, self.resolution)), tuple(tests))
 
@@ -298,6 +297,18 @@ class MinimumErrorEstimator(OneShot):
             relation=self.relation,
             unit=self.unit,
         )
+
+
+def _law(steps: int, epsilon: Decimal) -> DiscreteLaplace:
+    return DiscreteLaplace(scale=round_up(Fraction(steps) / Fraction(epsilon)))
+
+
+def _check_noise(each: Decimal, epsilon: Decimal) -> None:
+    """ParameterError, before anything is spent, where the noise of a test is beyond what can be drawn."""
+    try:
+        _law(STEPS, each)
+    except ParameterError:
+        raise ParameterError("epsilon", epsilon, f"more: noise of scale 2^{GRID_BITS}/{each} is not drawn") from None
 
 
 def _fraction(gap: BinomialGap) -> Decimal:

@@ -33,7 +33,7 @@ from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.one_shot import OneShot, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
@@ -77,6 +77,7 @@ class UserLevelMedian(OneShot):
             raise ParameterError("high", self.last, f"at most {self.points}, the number of points")
         if self.low > self.last:
             raise ParameterError("low", self.low, f"at most {self.last}, the end of the interval")
+        derived(self.exponent, epsilon=self.epsilon)
 
     @property
     def last(self) -> int:

@@ -88,7 +88,8 @@ class PointsByUser:
         """How many points of each user are below v."""
         if v > LARGEST:
             return np.full(len(self.rows), self.rows.shape[1], dtype=np.int64)
-        return np.count_nonzero(self.rows < np.uint64(v), axis=1).astype(np.int64)
+        found: Ints = np.count_nonzero(self.rows < np.uint64(v), axis=1).astype(np.int64)
+        return found
 
 
 def _under(words: Words, v: int) -> int:

@@ -28,10 +28,10 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.represented.learners import Representation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.represented.learners import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.user_sizes import (
     surrogate_users,
@@ -51,6 +51,7 @@ from dpledger.schema import Plain, given, record, tag
 __all__ = ["UserLevelSurrogateLearner"]
 
 HALF = Decimal("0.5")
+NEARLY_ONE = Decimal("0.9")
 MOST_HASH_BITS = 24  # that a representation may have
 
 
@@ -72,7 +73,7 @@ class UserLevelSurrogateLearner(ByUsers):
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
     concept_class: OneClass
-    representation: Representation
+    representation: OneRepresentation
     epsilon: Positive
     resolution: OpenProbability
     margin: OpenProbability
@@ -100,14 +101,16 @@ class UserLevelSurrogateLearner(ByUsers):
         """The learner whose hash, resolution and margin ask for the fewest users with so many examples each. The hash
         is drawn now, without `seed` from the operating system. InfeasiblePlan where every hash that is fine enough has
         as many cells as there are points: learn properly."""
-        bits = (concept_class.points - 1).bit_length()
-        if concept_class.points != 1 << bits:
-            raise ParameterError("concept_class", concept_class.points, "a power of two points")
+        known = class_from(concept_class)
+        bits = (known.points - 1).bit_length() if isinstance(known, PointClass) else 0
+        if not isinstance(known, PointClass) or known.points != 1 << bits:
+            raise ParameterError("concept_class", type(concept_class).__name__, "PointClass of a power of two points")
         most = min(bits - 1, MOST_HASH_BITS)
-        plan = surrogate_users(concept_class, examples, alpha, beta, epsilon=epsilon, share=share, most_bits=most)
+        drawn = HashedPointRepresentation.drawn(dimension=max(2, bits), bits=1, a=NEARLY_ONE)
+        drawn = drawn if seed is None else dataclasses.replace(drawn, seed=seed)
+        plan = surrogate_users(known, examples, alpha, beta, epsilon=epsilon, share=share, most_bits=most)
         inside = dict(plan.inside)
-        drawn = HashedPointRepresentation.drawn(dimension=bits, bits=int(inside["bits"]), a=inside["distance"])
-        hashed = drawn if seed is None else dataclasses.replace(drawn, seed=seed)
+        hashed = dataclasses.replace(drawn, bits=int(inside["bits"]), a=inside["distance"])
         return cls(
             concept_class=concept_class,
             representation=hashed,
@@ -143,7 +146,7 @@ class UserLevelSurrogateLearner(ByUsers):
         """How many users are enough for an error of at most alpha above the least, but with probability beta, if the
         representation has been drawn by chance. InfeasiblePlan where it is too coarse."""
         match self.concept_class, self.representation:
-            case PointClass(), HashedPointRepresentation(bits=bits, a=distance):
+            case PointClass(), HashedPointRepresentation(size=size, a=distance, b=missed):
                 return surrogate_users_for(
                     self.concept_class,
                     rows_of(self.unit),
@@ -155,8 +158,9 @@ class UserLevelSurrogateLearner(ByUsers):
                     moved=self._moved,
                     resolution=self.resolution,
                     margin=self.margin,
-                    bits=bits,
+                    hypotheses=size,
                     distance=distance,
+                    missed=missed,
                 )
             case _:
                 raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")

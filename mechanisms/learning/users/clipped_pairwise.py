@@ -1,0 +1,162 @@
+"""A concept that loses against none by much, as users see it: each user's preference between two concepts is clipped.
+
+    score(h) = min over h' of the sum over users of clip(a_i(h') - a_i(h)),  a_i(h) the mistakes of user i by h
+
+A user moves a sum by the clip and not by all of his examples, and the clip may be far below their number; no estimate
+of the least error is needed.
+
+>>> import numpy as np
+>>> from dpledger.mechanisms.entropy import seeded
+>>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+>>> learner = ClippedPairwiseEM(ThresholdClass(8), epsilon=2, clip=2)
+>>> placed = learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=4))
+>>> placed.exponent  # epsilon / (2 x 4): a user who changes moves a score by twice the clip
+Decimal('0.25')
+>>> x = np.tile(np.array([1, 2, 3, 6]), (40, 1))
+>>> placed.release(UserSample(x, x < 3), entropy=seeded(1)).value.params
+{'place': '3'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.guarantees import BoundedRange
+from dpledger.decimals import Number
+from dpledger.errors import WorkLimit
+from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.hypotheses import Concept
+from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
+from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
+from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
+from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.protocol import Release
+from dpledger.number_fields import Positive, Whole
+from dpledger.relations import Relation, Unit
+from dpledger.schema import Plain, given, plain, record, tag
+
+__all__ = ["MOST_CONCEPTS", "ClippedPairwiseEM", "clipped_pairwise_scores"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+MOST_CONCEPTS = 2**13  # all pairs are compared
+CELLS_AT_ONCE = 2**17  # of users and concepts: what a core keeps near
+NARROW = 2**14  # differences of fewer examples fit 16 bits
+
+_WHY = "a user moves each sum of clipped differences by at most the clip, twice if replaced; so also the least of them"
+
+
+@record
+class ClippedPairwiseEM(OneShot):
+    """Learn a concept from users with many examples each, on any data. After the user-level mechanism of Ghazi et al.
+    2023, with constants of our own.
+
+    `concept_class`: at most 2^13 concepts, there before the data. `clip`: by how many mistakes one user may prefer one
+    concept to another; `clipped_pairwise_plan` says which is best. The unit says how many examples a user has
+    (`max_contributions`); the data are a UserSample of so many each, and a user of whom an example is no number counts
+    nowhere. Its cost grows as users times |C|^2.
+
+    Claim: epsilon-bounded range, so epsilon-DP, under every relation. Source: docs/proofs/learning_clipped.md.
+    """
+
+    concept_class: NumberedClass
+    epsilon: Positive
+    clip: Annotated[Whole, Field(strict=True, ge=1, le=2**40)]
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
+    kind: Literal["clipped_pairwise_em"] = tag(default="clipped_pairwise_em")
+
+    def __post_init__(self) -> None:
+        if self.concept_class.size > MOST_CONCEPTS:
+            raise WorkLimit(f"{self.concept_class.size} concepts: all pairs are compared, at most of {MOST_CONCEPTS}")
+        _ = self.exponent
+
+    @property
+    def exponent(self) -> Decimal:
+        """How much less likely, as a logarithm, one more mistake of the score makes a concept."""
+        return exponent_for(self.epsilon, sensitivity=self._moved)
+
+    def claim(self) -> BoundedRange:
+        """A range of epsilon; of 0 for a single concept.
+
+        Claim: the losses of any two neighbours lie within it. Source: docs/proofs/learning_clipped.md, section 1."""
+        return BoundedRange(0 if self.concept_class.size == 1 else self.epsilon)
+
+    def parts(self) -> Composition:
+        """The one choice."""
+        return self.claim()
+
+    def parameters(self) -> Mapping[str, Plain]:
+        """All of them, with the exponent as it is used."""
+        result: dict[str, Plain] = plain(
+            {
+                "concept_class": described(self.concept_class),
+                "epsilon": self.epsilon,
+                "clip": self.clip,
+                "exponent": self.exponent,
+                "sensitivity": self._moved,
+                "justification": _WHY,
+            }
+        )
+        return result
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are a UserSample with as many examples each as the unit says."""
+        check_users(data, examples=rows_of(self.unit))
+
+    def release(self, data: UserSample, *, entropy: Entropy) -> Release[Concept]:
+        """One concept of the class."""
+        self.inspect(data)
+        place = self._drawn(clipped_pairwise_scores(self.concept_class, data, self.clip), entropy)
+        return Release(value=Concept(self.concept_class, place), parts=self.parts())
+
+    def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
+        """The places of `size` independent releases."""
+        self.inspect(data)
+        scores = clipped_pairwise_scores(self.concept_class, data, self.clip)
+        return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
+
+    def plan(self, alpha: Number, beta: Number) -> SampleSize:
+        """How many users are enough for an error of at most alpha above the best of the class, but with probability
+        beta. InfeasiblePlan where the clip leaves nothing of such a difference."""
+        return clipped_size(self.concept_class.size, rows_of(self.unit), self.clip, self.exponent, alpha, beta)
+
+    def _drawn(self, scores: Ints, entropy: Entropy) -> int:
+        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", _WHY)
+        return choose(law, scores, sensitivity=moved, entropy=entropy)
+
+    @property
+    def _moved(self) -> int:
+        return moved_by_a_user(self.clip, rows_of(self.unit), self.relation)
+
+
+def clipped_pairwise_scores(concepts: ConceptClass, sample: UserSample, clip: int) -> Ints:
+    """The score of each concept: 0 or below.
+
+    Claim: exact; sums of whole numbers, whatever the order of the users. Source: docs/proofs/learning_clipped.md."""
+    users = users_of(sample, concepts.points)
+    matrix, m = matrix_of(concepts), users.examples
+    most = min(clip, m)
+    totals = np.zeros((concepts.size, concepts.size), dtype=np.int64)  # the lower half is minus the upper
+    step = max(1, CELLS_AT_ONCE // concepts.size)
+    for at in range(0, len(users), step):
+        points, labels = users.points[at : at + step].astype(np.int64), users.labels[at : at + step].astype(bool)
+        wide = np.array([(matrix[:, x] != y).sum(axis=1) for x, y in zip(points, labels, strict=True)])
+        mistakes: npt.NDArray[Any] = wide.astype(np.int16 if m < NARROW else np.int64)
+        for h in range(concepts.size - 1):
+            preferred = mistakes[:, h + 1 :] - mistakes[:, h : h + 1]
+            totals[h, h + 1 :] += np.clip(preferred, -most, most, out=preferred).sum(axis=0, dtype=np.int64)
+    totals -= totals.T
+    scores: Ints = totals.min(axis=1)
+    return scores
