@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -207,16 +208,26 @@ def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterato
         estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
     except InfeasiblePlan:
         return
+    if not round_down(gap):
+        return
     for best, empirical in SHARES:
-        with localcontext(outward.context(target.beta, target.exponent, gap)):
-            deviation, choice = best * gap, (1 - best - empirical) * gap
-            terms = (
-                ("estimate of the least error", estimating),
-                ("deviation of all concepts", richness.deviation(round_down(deviation), quarter, levels=levels, m=m)),
-                ("deviation of the best", ceiling(outward.ln(4 * levels / target.beta) / (2 * (empirical * gap) ** 2))),
-                ("choice", ceiling(outward.ln(4 * richness.size / target.beta) / (target.exponent * choice))),
-            )
-        yield _plan(target, terms, "users, proper", (("resolution", resolution), ("margin", margin)))
+        with suppress(InfeasiblePlan):  # of this candidate
+            with localcontext(outward.context(target.beta, target.exponent, gap)):
+                deviation, choice = round_down(best * gap), (1 - best - empirical) * gap
+                above = 2 * (empirical * gap) ** 2
+                terms = (
+                    ("estimate of the least error", estimating),
+                    (
+                        "deviation of all concepts",
+                        richness.deviation(deviation, quarter, levels=levels, m=m),
+                    ),
+                    (
+                        "deviation of the best",
+                        ceiling(outward.ln(4 * levels / target.beta) / above),
+                    ),
+                    ("choice", ceiling(outward.ln(4 * richness.size / target.beta) / (target.exponent * choice))),
+                )
+            yield _plan(target, terms, "users, proper", (("resolution", resolution), ("margin", margin)))
 
 
 def surrogate_users(
@@ -286,36 +297,37 @@ def _surrogate_at(
     except InfeasiblePlan:
         return
     for gamma, accepted in PAIRS:
-        with localcontext(outward.context(target.beta, target.exponent, round_down(rest))):
-            differ = -outward.expm1(m * outward.ln1p(-round_down(rest)))
-            slack = min(gap_worst(m, margin), (1 - accepted) * differ / (1 + gamma))
-            if not slack > 0:
-                return
-            best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
-            distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
-            cells = _bits(distance, target.beta) if many is None else (many - 1).bit_length()
-            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells if many is None else many)
-            terms = (
-                ("estimate of the least error", estimating),
-                ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),
-                ("deviation of the best", ceiling((logarithm + outward.ln(Decimal(levels))) / (2 * empirical**2))),
-                ("distance of the representation", ceiling(3 / near * logarithm)),
-                ("choice", ceiling((hypotheses + logarithm) / (target.exponent * choice))),
-                (
-                    "differences of pairs",
-                    pairs_uc(
-                        gamma,
-                        round_down(accepted * differ),
-                        eighth,
-                        ln_hypotheses=hypotheses,
-                        ln_card=natural_log(richness.size),
-                        vc=richness.vc,
-                        m=m,
+        with suppress(InfeasiblePlan):  # of this candidate
+            with localcontext(outward.context(target.beta, target.exponent, round_down(rest))):
+                differ = -outward.expm1(m * outward.ln1p(-round_down(rest)))
+                slack = min(gap_worst(m, margin), (1 - accepted) * differ / (1 + gamma))
+                if not slack > 0:
+                    return
+                best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
+                distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
+                cells = _bits(distance, target.beta) if many is None else (many - 1).bit_length()
+                logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells if many is None else many)
+                terms = (
+                    ("estimate of the least error", estimating),
+                    ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),
+                    ("deviation of the best", ceiling((logarithm + outward.ln(Decimal(levels))) / (2 * empirical**2))),
+                    ("distance of the representation", ceiling(3 / near * logarithm)),
+                    ("choice", ceiling((hypotheses + logarithm) / (target.exponent * choice))),
+                    (
+                        "differences of pairs",
+                        pairs_uc(
+                            gamma,
+                            round_down(accepted * differ),
+                            eighth,
+                            ln_hypotheses=hypotheses,
+                            ln_card=natural_log(richness.size),
+                            vc=richness.vc,
+                            m=m,
+                        ),
                     ),
-                ),
-            )
-        inside = (("resolution", resolution), ("margin", margin), ("distance", distance), ("bits", Decimal(cells)))
-        yield _plan(target, terms, "users, surrogate", inside)
+                )
+            inside = (("resolution", resolution), ("margin", margin), ("distance", distance), ("bits", Decimal(cells)))
+            yield _plan(target, terms, "users, surrogate", inside)
 
 
 def _bits(distance: Decimal, beta: Decimal) -> int:
