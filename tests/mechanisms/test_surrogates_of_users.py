@@ -217,6 +217,11 @@ def test_published_numbers_of_users(m: int, needed: int) -> None:
     assert plan.status == "certified"
 
 
+def test_what_leaves_next_to_nothing_of_alpha_is_passed_over() -> None:
+    """Of a third, rounded, some shares leave 10^-13."""
+    assert 1000 < surrogate_users(PointClass(2**20), 30, "0.333333333333333333", "0.1", epsilon=1).needed < 2000
+
+
 def test_a_planned_learner_plans_the_same() -> None:
     learner = UserLevelSurrogateLearner.planned(PointClass(2**20), 25, "0.1", "0.1", epsilon=1, seed=7)
     placed = learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=25))

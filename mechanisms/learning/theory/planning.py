@@ -23,7 +23,17 @@ from dpledger.decimals import Number, exact, in_own_context, text
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.plan import Plan
 
-__all__ = ["SampleSize", "ceiling", "feasible", "ln_growth", "natural_log", "pairs_uc", "smallest", "uc_one"]
+__all__ = [
+    "SampleSize",
+    "ceiling",
+    "feasible",
+    "ln_growth",
+    "natural_log",
+    "pairs_uc",
+    "smallest",
+    "uc_one",
+    "users_of_examples",
+]
 
 MOST = 10**18
 ONE = Decimal(1)
@@ -52,6 +62,11 @@ class SampleSize(Plan):
         if self.others:
             found.append("Other bounds: " + ", ".join(f"{name} {needed:,}" for name, needed in self.others))
         return ". ".join(found) + "."
+
+
+def users_of_examples(m: int) -> str:
+    """What a plan counts: users with so many examples."""
+    return f"users with {m} examples each" if m > 1 else "users"
 
 
 def natural_log(size: Number) -> Decimal:

@@ -21,7 +21,7 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.gap import gap_worst
 from dpledger.mechanisms.learning.theory.median_sizes import median_size, shrinking
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, users_of_examples
 from dpledger.mechanisms.learning.theory.user_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
@@ -215,7 +215,7 @@ def _plan(target: _Target, halving: Halving, terms: tuple[tuple[str, int], ...])
         target=f"an error of at most {text(target.alpha)} above the best threshold, but with probability "
         f"{text(target.beta)}",
         bound=f"users, thresholds ({target.comparison})",
-        units=f"users with {target.m} examples each" if target.m > 1 else "users",
+        units=users_of_examples(target.m),
         inside=(
             ("resolution", halving.resolution),
             ("margin", halving.margin),

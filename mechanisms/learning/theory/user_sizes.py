@@ -19,7 +19,15 @@ from dpledger.decimals import Number, add, exact, multiply, read, round_down, te
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
 from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.planning import (
+    SampleSize,
+    ceiling,
+    feasible,
+    natural_log,
+    pairs_uc,
+    uc_one,
+    users_of_examples,
+)
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
@@ -114,7 +122,7 @@ def estimator_plan(
         status="certified",
         target=f"the least error within {text(width)}, but with probability {text(risk)}",
         bound="users, least error",
-        units=_units(m),
+        units=users_of_examples(m),
     )
 
 
@@ -204,6 +212,8 @@ def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterato
     gap, m, richness = gap_worst(target.m, margin), target.m, target.richness
     levels = min(m, 2 ** rounds_for(resolution))
     quarter = round_down(Fraction(target.beta) / 4)
+    if not round_down(gap):
+        return
     estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
     for best, empirical in SHARES:
         with localcontext(outward.context(target.beta, target.exponent, gap)):
@@ -337,13 +347,9 @@ def _plan(
         target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
         f"{text(target.beta)}",
         bound=bound,
-        units=_units(target.m),
+        units=users_of_examples(target.m),
         inside=inside,
     )
-
-
-def _units(m: int) -> str:
-    return f"users with {m} examples each" if m > 1 else "users"
 
 
 def _fewest(plans: Iterable[SampleSize]) -> SampleSize:
