@@ -119,8 +119,12 @@ def check_users(data: object, *, examples: int) -> None:
     if not isinstance(data, UserSample):
         raise ParameterError("data", type(data).__name__, "UserSample(x, y)")
     for field, values in (("x", data.x), ("y", data.y)):
-        if not isinstance(values, np.ndarray) or values.ndim != 2 or values.shape[1] != examples:
-            raise ParameterError("data", f"{field}: {type(values).__name__}", f"arrays of shape (users, {examples})")
+        if not isinstance(values, np.ndarray):
+            raise ParameterError("data", f"{field}: {type(values).__name__}", "arrays: one user a row")
+        if values.ndim != 2 or values.shape[1] != examples:
+            found = f"{values.ndim} axes" if values.ndim != 2 else f"{values.shape[1]} examples a user"
+            expected = f"{examples}, as many as a unit may contribute (`cap_users` makes them of rows)"
+            raise ParameterError("data", f"{field}: {found}", expected)
     if data.x.shape != data.y.shape:
         raise ParameterError("data", "another number of users in y than in x", "one label an example")
 
