@@ -279,6 +279,11 @@ def compose(
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
     cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. Raises
     RelationError where different relations are named, CannotCertify where no theorem covers the tree.
+
+    >>> step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
+    >>> spent = dpl.compose((step, 1000), dpl.LaplaceLaw("0.1")).epsilon("1e-5")
+    >>> round(spent.lower, 4), round(spent.upper, 4)
+    (1.8654, 1.8654)
     """
     if verify is not None:
         one_of(verify, ("arb",), field="verify")
