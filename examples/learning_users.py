@@ -39,7 +39,7 @@ EARLIEST = -60  # minutes; a flight that left earlier counts as that
 MOST_CLIPPED = 1000  # users: all pairs of concepts are compared
 RELATION = Relation.REPLACE_ONE
 PLANNED_BETA = Decimal("0.05")
-TRIED = tuple(Decimal(text) for text in ("0.9", "0.6", "0.4", "0.2", "0.1", "0.05"))
+TRIED = tuple(Decimal(text) for text in ("0.9", "0.6", "0.3", "0.15"))
 
 
 # ---- users ----------------------------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ class Extent:
 
 
 EXTENT = {
-    False: Extent((1, 100), (30, 1000), 3, TRIED[1:4:2]),
-    True: Extent((1, 10, 100), (30, 100, 300, 1000, 3000, 10_000), 40, TRIED),
+    False: Extent((1, 100), (30, 300), 3, TRIED[1:3]),
+    True: Extent((1, 10, 100), (30, 100, 300, 1000, 3000), 20, TRIED),
 }
 
 

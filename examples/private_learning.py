@@ -54,7 +54,7 @@ def experiment(full, runs, jobs, shown):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--full", action="store_true", help="domains up to 2^64 points, 10,000 users, all planes")
+    options.add_argument("--full", action="store_true", help="domains up to 2^64 points, 3,000 users, all planes")
     options.add_argument("--json", action="store_true", help="the points of each plot")
     options.add_argument("--plot", metavar="FOLDER", type=Path)
     options.add_argument("--runs", type=int, help="of each learner on users")
