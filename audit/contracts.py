@@ -34,6 +34,7 @@ from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.parities.learners import FAIL, Failed
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, class_from
 from dpledger.mechanisms.learning.theory.contracts import (
@@ -49,7 +50,8 @@ from dpledger.schema import listed
 
 __all__ = ["ContractCheck", "Finding", "check_contract", "exact_failure"]
 
-Learner: TypeAlias = Mechanism[LabeledSample, Hypothesis] | Callable[[LabeledSample, np.random.Generator], Hypothesis]
+Answer: TypeAlias = Hypothesis | Literal[Failed.FAIL]
+Learner: TypeAlias = Mechanism[LabeledSample, Answer] | Callable[[LabeledSample, np.random.Generator], Answer]
 
 MOST_SAMPLES = 400_000  # multisets of examples that are walked
 MOST_CONCEPTS = 4096
@@ -111,9 +113,10 @@ def check_contract(
 ) -> ContractCheck:
     """Try the learner on samples of n of each population.
 
-    `learner`: a mechanism, or f(sample, rng) -> hypothesis. `concepts`: the class that an AgnosticContract compares
-    with, and that holds the truth of the others (default: the learner's). Of a PPACContract the privacy is checked by
-    the mechanism's parts, and ClaimTooSmall raised where it does not hold; a function promises none, and is refused.
+    `learner`: a mechanism, or f(sample, rng) -> hypothesis; the answer FAIL breaks every contract. `concepts`: the
+    class that an AgnosticContract compares with, and that holds the truth of the others (default: the learner's). Of a
+    PPACContract the privacy is checked by the mechanism's parts, and ClaimTooSmall raised where it does not hold; a
+    function promises none, and is refused.
 
     Claim: but with probability `error`, the verdict `violation` and `met` are right on these populations: one-sided
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
@@ -140,7 +143,7 @@ def check_contract(
         entropy = np.random.SeedSequence((first, number))
         bad = 0
         for child in entropy.spawn(runs):
-            bad += not contract.accepts(population.error(_learned(placed, population, size, child)), least)
+            bad += not _keeps(contract, _learned(placed, population, size, child), population, least)
         found.append(
             Finding(
                 population=population.name,
@@ -194,7 +197,12 @@ def _placed(learner: Learner, contract: Contract, relation: Relation) -> Learner
             assert_never(contract)
 
 
-def _learned(learner: Learner, population: Population, n: int, seeds: np.random.SeedSequence) -> Hypothesis:
+def _keeps(contract: Contract, found: Answer, population: Population, least: Fraction) -> bool:
+    """Whether a hypothesis is good enough; FAIL is none."""
+    return found is not FAIL and contract.accepts(population.error(found), least)
+
+
+def _learned(learner: Learner, population: Population, n: int, seeds: np.random.SeedSequence) -> Answer:
     rng = np.random.default_rng(seeds)
     sample = population.drawn(n, rng)
     if isinstance(learner, Mechanism):
