@@ -52,7 +52,14 @@ class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
     `symmetric`: both directions are among them; where not, `opposite` are those of the other direction. `verify`: by
-    what each epsilon and delta is checked once more. `tree`: what was composed."""
+    what each epsilon and delta is checked once more. `tree`: what was composed.
+
+    >>> profile = dpl.compose((dpl.GaussianLaw(4), 10))
+    >>> round(profile.epsilon("1e-6").upper, 4), round(profile.delta(1).upper, 4)
+    (3.7472, 0.0606)
+    >>> round(profile.tradeoff("0.05").lower, 4)  # whoever raises 5 % false alarms misses at least so many
+    0.8035
+    """
 
     cases: tuple[Ingredients, ...]
     symmetric: bool = True

@@ -17,6 +17,7 @@ import dpledger as dpl
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
+    "docs/start.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
