@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def test_what_a_library_writes_is_read_back(content: dict[str, Any]) -> None:
         ("by: A\nledgers: {region: x}", "`by`, `ledger` and `scopes`"),
         ("by: A\nledger: {? [x] : y}", "no text"),
         ("by: A\n---\nby: B", "another document"),
+        ("by: A\nscopes: {'': {region: x}}", "the name of each scope"),
         ("- by", "mapping"),
         ("", "mapping"),
         ("{", "line 1"),
@@ -108,6 +110,19 @@ def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="1,048,576"):
         read(written(tmp_path, "#" * (LARGEST + 1)))
+
+
+def test_reading_very_many_keys_takes_no_longer_than_reading_as_many_words() -> None:
+    """Whether a key stands twice is asked of each once; asked of all pairs, a file of this size takes minutes."""
+    keys = "".join(f"  k{number}: x\n" for number in range(20_000))
+    words = "".join(f"  - k{number}\n  - x\n" for number in range(20_000))
+    took = []
+    for source, told in ((f"by: A\nledger:\n{keys}", "expected one of"), (f"by: A\nledger:\n{words}", "a mapping")):
+        began = time.process_time()
+        with pytest.raises(ParameterError, match=told):
+            parsed(source.encode())
+        took.append(time.process_time() - began)
+    assert took[0] < 4 * took[1]
 
 
 # ---- what a ledger makes of it --------------------------------------------------------------------------------------
