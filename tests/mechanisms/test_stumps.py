@@ -143,7 +143,7 @@ def test_equal_bins_leave_the_ends_open() -> None:
         ({"edges": {0: [1]}, "source": ""}, "source"),
         ({"edges": {0: [1]}, "source": 3}, "source"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ", ".join(value),
 )
 def test_bins_that_are_none_are_refused(changes: dict[str, Any], names: str) -> None:
     with pytest.raises(ParameterError, match=names):

@@ -32,6 +32,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import WorkLimit
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
@@ -68,6 +69,14 @@ class ClippedPairwiseEM(OneShot):
     nowhere. Its cost grows as users times |C|^2.
 
     Claim: epsilon-bounded range, so epsilon-DP, under every relation. Source: docs/proofs/learning_clipped.md.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> learner = dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=2, clip=2)
+    >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=4))
+    >>> x = np.tile(np.array([1, 2, 3, 6]), (40, 1))
+    >>> learner.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value.params
+    {'place': '3'}
     """
 
     concept_class: NumberedClass
@@ -81,6 +90,11 @@ class ClippedPairwiseEM(OneShot):
         if self.concept_class.size > MOST_CONCEPTS:
             raise WorkLimit(f"{self.concept_class.size} concepts: all pairs are compared, at most of {MOST_CONCEPTS}")
         _ = self.exponent
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are; of parities, numbers whose digits are the bits."""
+        return NumberedPoints(self.concept_class.points)
 
     @property
     def exponent(self) -> Decimal:
