@@ -24,6 +24,7 @@ from dpledger.ledger.rules.standing import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
+from dpledger.notebooks import summary
 from dpledger.process import Home
 
 __all__ = ["Attempt", "Receipt"]
@@ -36,7 +37,7 @@ FORKED = "the process was forked while this was open; what its copy answered is 
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Receipt(Generic[Value]):
     """A released value, and the signed entry of its commit.
 
@@ -48,6 +49,20 @@ class Receipt(Generic[Value]):
     entry: Entry
     salt: bytes | None = None
     replayed: bool = field(default=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Without the value and the salt: what is written into a log stays there."""
+        again = ", replayed" if self.replayed else ""
+        return f"<Receipt of entry {self.entry.index} in {self.entry.ledger}{again}: read .value>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("entry", str(self.entry.index)),
+            ("ledger", self.entry.ledger),
+            ("value", f"{type(self.value).__name__}: read .value"),
+            *(() if not self.replayed else (("replayed", "the value of the first run under this key"),)),
+        ]
+        return summary("Receipt", rows)
 
 
 class Attempt:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
@@ -60,7 +60,7 @@ class Scope(TakesDeclaredRuns):
 
     def __repr__(self) -> str:
         state = self._scope
-        return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, {state.budget}>"
+        return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, budget {words_of(state.budget)}>"
 
     def __copy__(self) -> Self:
         """This handle itself: what is copied with it spends here."""
