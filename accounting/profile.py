@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias, assert_never
 import numpy as np
 
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.bounds import Bounds
+from dpledger.accounting.bounds import Bounds, BoundsAt
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
@@ -144,13 +144,14 @@ class Profile:
         """
         return self.delta(0)
 
-    def curve(self, count: int = 33) -> tuple[tuple[float, Bounds], ...]:
-        """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12."""
+    def curve(self, count: int = 33) -> BoundsAt:
+        """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12; `to_frame()`
+        makes a pandas DataFrame of them."""
         count = whole(count, field="count", least=2, most=100_000)
         epsilons = np.array([self._reach() * i / (count - 1) for i in range(count)])
         lower, upper = self._deltas_at(Points(epsilons), self.cases)
         points = zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True)
-        return tuple((at, Bounds(low, high)) for at, low, high in points)
+        return BoundsAt((at, Bounds(low, high)) for at, low, high in points)
 
     def deltas(self, epsilons: Iterable[Number]) -> tuple[Bounds, ...]:
         """`delta` at each epsilon: many at once, for little more than a few. Relative width 1e-6, mostly.

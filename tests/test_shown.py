@@ -23,13 +23,13 @@ def book() -> Iterator[dpl.Ledger]:
 
 
 @pytest.fixture(scope="module")
-def receipt(book: dpl.Ledger) -> dpl.Receipt[float]:
+def receipt(book: dpl.Ledger) -> dpl.Receipt[int]:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1), keep="digest")
-    return scope.release(dpl.Laplace(sensitivity=1, epsilon="0.25"), 4321)
+    return scope.release(dpl.Count(epsilon="0.25"), [0] * 4321)
 
 
 @pytest.fixture(scope="module")
-def shown(book: dpl.Ledger, receipt: dpl.Receipt[float]) -> dict[str, object]:
+def shown(book: dpl.Ledger, receipt: dpl.Receipt[int]) -> dict[str, object]:
     noise = dpl.Laplace(sensitivity=1, epsilon=1)
     return {
         "Ledger": book,
@@ -54,7 +54,7 @@ def test_a_repr_is_one_short_line(shown: dict[str, object], kind: str) -> None:
     assert "\n" not in said
 
 
-def test_neither_value_nor_salt_is_shown(receipt: dpl.Receipt[float]) -> None:
+def test_neither_value_nor_salt_is_shown(receipt: dpl.Receipt[int]) -> None:
     assert receipt.salt is not None
     for said in (repr(receipt), receipt._repr_html_()):
         assert str(receipt.value) not in said

@@ -25,6 +25,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, add, multiply, read, round_up, subtract
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.as_numbers import AsNumber
 from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
@@ -45,9 +46,11 @@ HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanEstimate:
-    """A released mean. `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the
-    values' distances from the centre of the range, in steps of the sum's grid."""
+class MeanEstimate(AsNumber):
+    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`).
+
+    `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the values' distances from
+    the centre of the range, in steps of the sum's grid."""
 
     mean: float
     count: int
