@@ -43,11 +43,14 @@ class Receipt(Generic[Value]):
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
     secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
-    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal."""
+    first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
+    count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of
+    one run are equal."""
 
     value: Value
     entry: Entry
     salt: bytes | None = None
+    reads: tuple[str, ...] = field(default=(), compare=False)
     replayed: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
@@ -60,6 +63,7 @@ class Receipt(Generic[Value]):
             ("entry", str(self.entry.index)),
             ("ledger", self.entry.ledger),
             ("value", f"{type(self.value).__name__}: read .value"),
+            *(("reads", sentence) for sentence in self.reads),
             *(() if not self.replayed else (("replayed", "the value of the first run under this key"),)),
         ]
         return summary("Receipt", rows)

@@ -88,6 +88,14 @@ class Count(OneShot):
         result: dict[str, Plain] = plain(used)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (
+            ("every row counts, whatever it holds",)
+            if self.of == "rows"
+            else ('a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one',)
+        )
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
         if self.of == "rows":
@@ -219,6 +227,10 @@ class Histogram(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (self._others(),)
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
         check_column(data)
@@ -237,6 +249,13 @@ class Histogram(OneShot):
     def interval(self, confidence: Number) -> int:
         """The half-width around one released count that holds it with at least this probability (each by itself)."""
         return half_width(self.noise, confidence)
+
+    def _others(self) -> str:
+        """What happens to a row that falls nowhere."""
+        told = "is ignored" if self.others == "ignored" else 'counts as "other"'
+        if self.edges is not None:
+            return f"a row in no interval {told}: NaN, and what is no number, is in none"
+        return f"a row in none of the categories {told}"
 
     @property
     def _edges(self) -> tuple[float, ...]:
