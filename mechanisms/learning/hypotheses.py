@@ -21,6 +21,8 @@ from dpledger.schema import Plain
 
 __all__ = ["Concept", "Constant", "Hypothesis"]
 
+MOST_DECIMAL_BITS = 128
+
 
 @runtime_checkable
 class Hypothesis(Protocol):
@@ -48,14 +50,18 @@ class Concept:
     concepts: AnyClass
     place: int
 
+    def __repr__(self) -> str:
+        return f"Concept(concepts={self.concepts!r}, place={_in_text(self.place)})"
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.concepts.predict(self.place, x)
 
     @property
     def params(self) -> Mapping[str, Plain]:
-        """Its place, in text: it may be beyond every word."""
-        return {"place": str(self.place)}
+        """Its place, in text, since it may be beyond every word; hexadecimal where it has more than 128 bits, as that of
+        a long parity. Either is what `int(text, 0)` reads."""
+        return {"place": _in_text(self.place)}
 
     @property
     def output_in_class(self) -> bool:
@@ -82,3 +88,8 @@ class Constant:
     def output_in_class(self) -> bool:
         """It is none of the class."""
         return False
+
+
+def _in_text(place: int) -> str:
+    """Whatever the place is: Python writes no number of more than some thousand decimal digits."""
+    return str(place) if place.bit_length() <= MOST_DECIMAL_BITS else hex(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpledger.mechanisms.learning.baselines import occam_learner
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.binning import Binning, Bins
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.relations import Relation, Unit
 from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels, wide_bins
@@ -117,6 +118,13 @@ def test_bins_are_values_that_the_record_tells_apart() -> None:
     ]
     assert len({one.digest for one in (SMALL, *others)}) == 4
     assert SMALL.described()["source"] == "a form"
+
+
+@pytest.mark.parametrize("low", [0, 10**9, 123_456_789_012_344, -(10**15)])
+def test_equal_bins_lie_in_their_range_however_far_off_it_is(low: int) -> None:
+    [column] = Binning.equal({0: (low, low + 1)}, bins=4, source="a form").features
+    assert isinstance(column, Bins)
+    assert [edge - low for edge in column.edges] == [Decimal("0.25"), Decimal("0.5"), Decimal("0.75")]
 
 
 def test_equal_bins_leave_the_ends_open() -> None:

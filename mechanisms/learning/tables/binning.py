@@ -43,6 +43,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 MOST_COLUMNS = 10**4
 MOST_BINS = 10**6  # of all columns together
 MOST_BINS_OF_ONE = 10**5
+EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
 _ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
 
 
@@ -321,4 +322,4 @@ def _between(pair: object, bins: int) -> list[Decimal]:
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ParameterError("ranges", ", ".join(map(text, ends)), "(low, high) with low below high")
     low, high = map(Fraction, ends)
-    return [round_up(low + (high - low) * step / bins) for step in range(1, bins)]
+    return [round_up(low + (high - low) * step / bins, digits=EDGE_DIGITS) for step in range(1, bins)]
