@@ -70,6 +70,9 @@ class LearnedFromUsers:
     estimate: LeastError
     level: int | None
 
+    def __str__(self) -> str:
+        return str(self.hypothesis)
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.hypothesis.predict(x)

@@ -88,6 +88,9 @@ class LearnedThreshold:
     least_error: LeastError
     rounds: tuple[Round, ...]
 
+    def __str__(self) -> str:
+        return self.concepts.words(self.place)
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.concepts.predict(self.place, x)
