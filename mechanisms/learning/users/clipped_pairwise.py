@@ -68,6 +68,14 @@ class ClippedPairwiseEM(ReadsUsers):
     nowhere; `strict`: see `RowLearner`. Its cost grows as users times |C|^2.
 
     Claim: epsilon-bounded range, so epsilon-DP, under every relation. Source: docs/proofs/learning_clipped.md.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> learner = dpl.ClippedPairwiseEM(dpl.ThresholdClass(8), epsilon=2, clip=2)
+    >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=4))
+    >>> x = np.tile(np.array([1, 2, 3, 6]), (40, 1))
+    >>> learner.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value.params
+    {'place': '3'}
     """
 
     concept_class: NumberedClass
@@ -82,6 +90,11 @@ class ClippedPairwiseEM(ReadsUsers):
         if self.concept_class.size > MOST_CONCEPTS:
             raise WorkLimit(f"{self.concept_class.size} concepts: all pairs are compared, at most of {MOST_CONCEPTS}")
         _ = self.exponent
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are; of parities, numbers whose digits are the bits."""
+        return NumberedPoints(self.concept_class.points)
 
     @property
     def exponent(self) -> Decimal:
@@ -112,11 +125,6 @@ class ClippedPairwiseEM(ReadsUsers):
             }
         )
         return result
-
-    @property
-    def user_domain(self) -> NumberedPoints:
-        """The points that examples are."""
-        return NumberedPoints(self.concept_class.points)
 
     @property
     def _points(self) -> int:

@@ -117,6 +117,14 @@ class MinErrorTest(ReadsUsers):
     here, it is sound.
 
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 3.
+    The value is True or False.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> test = dpl.MinErrorTest(dpl.ThresholdClass(8), guess="0.2", resolution="0.2", epsilon=1)
+    >>> test = test.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
+    >>> test.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    True
     """
 
     concept_class: OneClass
@@ -206,6 +214,15 @@ class MinimumErrorEstimator(ReadsUsers):
     union over T tests is not enough; plans here take one over all levels that the search may come to.
 
     Claim: T (epsilon/T)-DP answers, chosen one after another. Source: docs/proofs/learning_users.md, section 3.
+    The value has `low`, `high` and `middle`, each in [0, 1].
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> estimator = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1)
+    >>> estimator = estimator.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
+    >>> found = estimator.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> float(found.low), float(found.high)
+    (0.0, 0.325)
     """
 
     concept_class: OneClass

@@ -59,6 +59,12 @@ class UserLevelMedian(ReadsUsers):
     Of the published statement: what it says of the mass of the interval itself needs that mass to be known.
     Claim: epsilon-bounded range, so epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md;
     McSherry-Talwar 2007. Raises ParameterError where low > high.
+    The value is a whole number in [low, high].
+
+    >>> middle = dpl.UserLevelMedian(points=2**60, epsilon=1)
+    >>> middle = middle.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=9))
+    >>> middle.plan("0.1").needed
+    6831
     """
 
     points: Annotated[Whole, Field(strict=True, ge=1, le=MOST_POINTS)]

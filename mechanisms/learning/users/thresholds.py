@@ -126,6 +126,11 @@ class UserLevelThresholdLearner(ReadsUsers):
     medians cost nothing. Of the published proof: the level of the counts depends on the data through the estimate, so
     that its union bound must hold for all levels that may come out; and the medians need a known bound of the mass.
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.UserLevelThresholdLearner(dpl.ThresholdClass(64), epsilon=1, alpha="0.2")
+    >>> learner.claim()
+    PureDP(epsilon=Decimal('1'), kind='pure_dp')
     """
 
     concept_class: Annotated[ThresholdClass, PlainValidator(_thresholds)]
