@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias, assert_never
 import numpy as np
 
 from dpledger.accounting.arithmetic.floating import Array
+from dpledger.accounting.bounds import Bounds
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
@@ -44,31 +45,6 @@ Verify: TypeAlias = Literal["arb"]
 _POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
 _MANY = 8  # answers that are worth contours for the whole profile
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """lower <= truth <= upper. `upper` (and `lower`) may be infinite; neither is NaN.
-
-    The truth of a leaf that only promises (a declared guarantee, a sparse vector's claim) is its promise: what the
-    worst mechanism that keeps it would cost.
-
-    >>> spent = dpl.compose(dpl.GaussianLaw(4)).epsilon("1e-6")
-    >>> round(spent.lower, 4), round(spent.upper, 4), spent.lower <= spent.upper
-    (1.0607, 1.0607, True)
-    """
-
-    lower: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        for name, outward in (("lower", float_down), ("upper", float_up)):
-            given = getattr(self, name)
-            if not isinstance(given, float):
-                number = exact(given, field=f"Bounds.{name}")
-                object.__setattr__(self, name, math.nan if number.is_nan() else outward(number))
-        if not self.lower <= self.upper:
-            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, lower and upper, in this order")
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def check_batch_invariance(
         raise ParameterError("made_up_rows", f"{len(units)} rows", "at least two: a gradient alone, and one in company")
     if microbatch is not None:
         microbatch = whole(microbatch, field="microbatch", least=1, most=2**31)
-    dimension = probe(gradients, units)
+    dimension = probe(gradients, units, examples=units, microbatch=microbatch)
     alone = np.concatenate([_tried(gradients, units, one, dimension, microbatch) for one in _each(len(units))])
     batches = 0
     for batch in _batches(len(units)):

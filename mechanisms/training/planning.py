@@ -17,7 +17,7 @@ from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.decimals import ZERO, Number, read, round_up, text, whole
+from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
@@ -44,7 +44,7 @@ class TrainingPlan:
 
     rate: Decimal
     steps: int
-    noise_multiplier: Decimal
+    noise_multiplier: RoundsUp
     expected_batch_size: Decimal
     tail_delta: Decimal
     prices: Mapping[str, str]
@@ -140,7 +140,7 @@ def _told(
     return TrainingPlan(
         rate=rate,
         steps=steps,
-        noise_multiplier=noise,
+        noise_multiplier=RoundsUp(noise),
         expected_batch_size=size,
         tail_delta=tail_delta,
         prices=filters.asked(own.filter, own.sums, asking.charge(own, plan, tail_delta)),

@@ -16,6 +16,7 @@ from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
 from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
@@ -32,7 +33,7 @@ from dpledger.mechanisms.learning.theory.contracts import (
     dp_generalization_note,
 )
 from dpledger.mechanisms.learning.theory.sizes import occam
-from dpledger.relations import Relation
+from dpledger.relations import Relation, Unit
 from learning_oracle import exponential_law
 
 FOUR = ThresholdClass(4)
@@ -108,6 +109,34 @@ def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
     assert found.verdict == "violation"
     assert not found.met
     assert found.worst.lower > 0.2
+
+
+def test_a_learner_is_compared_with_the_class_that_was_named() -> None:
+    """Whether its law is enumerated or its runs are counted. One that knows the constant 0 alone is no learner of
+    thresholds, though it keeps every contract beside itself."""
+    nothing, contract = FiniteClass([[0, 0, 0, 0]]), AgnosticContract("0.1", "0.1")
+    learner = ExponentialPPACLearner(nothing, epsilon=4)
+    assert check_contract(learner, contract, 10, [TILTED]).met
+    exact = check_contract(learner, contract, 10, [TILTED], concepts=FOUR)
+    counted = check_contract(lambda sample, rng: Concept(nothing, 0), contract, 10, [TILTED], concepts=FOUR, trials=100)
+    assert (exact.worst.how, counted.worst.how) == ("exact", "sampled")
+    assert (exact.verdict, counted.verdict) == ("violation", "violation")
+    assert check_contract(learner, PACContract("0.1", "0.1"), 10, [TILTED], concepts=FOUR).verdict == "violation"
+
+
+def test_an_answer_without_a_hypothesis_keeps_no_contract() -> None:
+    """Parities of twelve bits, repeated until success: 386 examples are enough; of one that says FAIL half of the time
+    no number is."""
+    concepts, contract = ParityClass(12), PACContract("0.1", "0.05")
+    repeated = RepeatedParity(dimension=12, epsilon=1, stop_probability="0.02").under(Relation.REPLACE_ONE, Unit())
+    n = repeated.plan("0.1", "0.05").needed
+    some = hard_populations(concepts, "0.1")[:3]
+    kept = check_contract(repeated, contract, n, some, concepts=concepts, relation=Relation.REPLACE_ONE, trials=300)
+    assert kept.verdict == "not_refuted"
+    once = PrivateParityLearner(dimension=12, epsilon=1)
+    broken = check_contract(once, contract, n, some, concepts=concepts, trials=300)
+    assert broken.verdict == "violation"
+    assert broken.worst.failures > 100
 
 
 def test_a_contract_of_privacy_needs_the_privacy() -> None:

@@ -217,6 +217,11 @@ def test_published_numbers_of_users(m: int, needed: int) -> None:
     assert plan.status == "certified"
 
 
+def test_what_leaves_next_to_nothing_of_alpha_is_passed_over() -> None:
+    """Of a third, rounded, some shares leave 10^-13."""
+    assert 1000 < surrogate_users(PointClass(2**20), 30, "0.333333333333333333", "0.1", epsilon=1).needed < 2000
+
+
 def test_a_planned_learner_plans_the_same() -> None:
     learner = UserLevelSurrogateLearner.planned(PointClass(2**20), 25, "0.1", "0.1", epsilon=1, seed=7)
     placed = learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=25))
@@ -275,3 +280,15 @@ def test_more_hashes_miss_less_often() -> None:
     with pytest.raises(InfeasiblePlan):
         learners[0].plan("0.3", "0.1")
     assert learners[1].plan("0.3", "0.1").needed > 0
+
+
+def test_a_split_that_no_number_of_users_is_enough_for_does_not_stop_the_search() -> None:
+    """A third of alpha, rounded: of some splits next to nothing is left for the difference."""
+    third = Decimal(1) / 3
+    found = surrogate_users(PointClass(2**20), 30, third, "0.1", epsilon=third)
+    assert found.needed <= surrogate_users(PointClass(2**20), 30, "0.3", "0.1", epsilon="0.3").needed
+
+
+def test_who_has_no_hash_is_told_what_to_do() -> None:
+    with pytest.raises(InfeasiblePlan, match=r"a hash of \d+ bits would be needed.*UserLevelProperLearner"):
+        UserLevelSurrogateLearner.planned(PointClass(2**10), 30, "0.2", "0.1", epsilon=1)

@@ -32,6 +32,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import WorkLimit
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample, check_users
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
@@ -89,6 +90,11 @@ class ClippedPairwiseEM(OneShot):
         if self.concept_class.size > MOST_CONCEPTS:
             raise WorkLimit(f"{self.concept_class.size} concepts: all pairs are compared, at most of {MOST_CONCEPTS}")
         _ = self.exponent
+
+    @property
+    def user_domain(self) -> NumberedPoints:
+        """The points that examples are; of parities, numbers whose digits are the bits."""
+        return NumberedPoints(self.concept_class.points)
 
     @property
     def exponent(self) -> Decimal:
