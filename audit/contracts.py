@@ -111,7 +111,7 @@ def check_contract(
     relation: Relation | str = Relation.ADD_REMOVE,
     seed: int = 0,
 ) -> ContractCheck:
-    """Try the learner on samples of n of each population. The answer FAIL keeps no contract.
+    """Try the learner on samples of n of each population. The answer FAIL breaks every contract.
 
     `learner`: a mechanism, or f(sample, rng) -> hypothesis. `concepts`: the class that an AgnosticContract compares
     with, and that holds the truth of the others (default: the learner's). Of a PPACContract the privacy is checked by

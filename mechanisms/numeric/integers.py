@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -133,6 +133,16 @@ class Geometric(_WholeNumber):
         check_map(_ONE, self.bound, self.missing)
         self.claim()
         self.parts()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon and scale.
+
+        >>> Geometric.for_error(10, "0.95").claim().epsilon
+        Decimal('0.284349')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     @property
     def noise(self) -> DiscreteLaplace:
