@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.support.exact_tests import SIGNIFICANCE
 
 import dpledger as dpl
 from dpledger.errors import BudgetRefused
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Concept
+from exact_tests import SIGNIFICANCE
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LEARNERS = {"no_privacy", "item_level", "group_privacy", "clipped", "by_users", "halving"}
