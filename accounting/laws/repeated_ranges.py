@@ -270,8 +270,8 @@ def _part(lattice: _Lattice) -> int:
 
 
 def _dominating(lattice: _Lattice, values: Array) -> _Weights | None:
-    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta is small; None
-    where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
+    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta is
+    small; None where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
     worst = _after(lattice, values)
     still = np.concatenate([values, np.zeros(lattice.cells)])
     more = worst / _GROWN - still
