@@ -3,6 +3,7 @@ back on that word alone."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -688,7 +689,15 @@ async def bit_by_bit_later() -> AsyncIterator[None]:
     yield
 
 
-@pytest.mark.parametrize("function", [later, bit_by_bit, bit_by_bit_later, 7, None], ids=lambda one: type(one).__name__)
+class Late:
+    async def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function",
+    [later, bit_by_bit, bit_by_bit_later, Late(), staticmethod(later), functools.partial(Late()), dict, 7, None],
+    ids=lambda one: type(one).__name__,
+)
 def test_what_returns_before_it_has_run_is_refused(scope: Scope, function: Any) -> None:
     with pytest.raises(ParameterError, match="function"):
         scope.charges(PureDP("0.5"), **WORD)(function)
