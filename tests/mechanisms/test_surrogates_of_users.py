@@ -280,3 +280,15 @@ def test_more_hashes_miss_less_often() -> None:
     with pytest.raises(InfeasiblePlan):
         learners[0].plan("0.3", "0.1")
     assert learners[1].plan("0.3", "0.1").needed > 0
+
+
+def test_a_split_that_no_number_of_users_is_enough_for_does_not_stop_the_search() -> None:
+    """A third of alpha, rounded: of some splits next to nothing is left for the difference."""
+    third = Decimal(1) / 3
+    found = surrogate_users(PointClass(2**20), 30, third, "0.1", epsilon=third)
+    assert found.needed <= surrogate_users(PointClass(2**20), 30, "0.3", "0.1", epsilon="0.3").needed
+
+
+def test_who_has_no_hash_is_told_what_to_do() -> None:
+    with pytest.raises(InfeasiblePlan, match=r"a hash of \d+ bits would be needed.*UserLevelProperLearner"):
+        UserLevelSurrogateLearner.planned(PointClass(2**10), 30, "0.2", "0.1", epsilon=1)
