@@ -22,13 +22,13 @@ from dpledger.accounting.laws.law import Loss
 
 __all__ = ["attained_by_runs", "worst_of_runs"]
 
-WIDEST = 8.0  # an eta above is so coarse on the lattice that its envelope is as good
+WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is as good
 _MOST = 640  # cells of a lattice, for one eta
 _WIDE = 3.0  # an eta above takes more cells
 _SLACK = 1 + 96 * UNIT  # of one step, for rounding
 _CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
 _MASS_ERROR = 1e-9  # relative, of second differences; what is not within it is refused
-_GROWTH = 1.5  # a run's loss is made anew when there are so many times as many after it
+_GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
 _FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
 _RAREST = 1e-280  # values below are not compared: what is taken from them is not a normal float
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
@@ -66,7 +66,7 @@ class _Effort:
     fewest: int
 
 
-_ALONE, _AMONG_OTHERS = _Effort(64, 140, 1600, 40), _Effort(24, 48, 640, 24)  # a mix is wider by the order of its runs
+_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)  # a mix is wider by the order of its runs
 
 
 def worst_of_runs(eta: float, runs: int, *, is_alone: bool = True) -> tuple[tuple[Loss, int], ...]:
@@ -133,7 +133,7 @@ def _kept(eta: float, last: int) -> FiniteLoss | None:
 
 
 def _lattice(eta: float, last: int, effort: _Effort) -> _Lattice:
-    fewest = effort.fewest + (_BLOCKS if eta > _WIDE else 0)
+    fewest = effort.fewest + (2 * _BLOCKS if eta > _WIDE else 0)
     return _Lattice(eta, _BLOCKS * (min(_MOST, max(fewest, effort.cells // last)) // _BLOCKS))
 
 
