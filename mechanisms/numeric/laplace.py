@@ -71,7 +71,7 @@ class Laplace(Vouched):
     (CS6781, lecture 25, definition 2.5 and theorem 2.6).
     """
 
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
