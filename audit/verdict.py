@@ -80,6 +80,11 @@ class AuditResult:
 
     Of an ex-post claim `claim`, `epsilon_lower` and `event` are about one stratum, the one that fell or is closest to
     it; `by_stratum` has them all, `strata` what was seen of them and the test of all together.
+
+    >>> rng = np.random.default_rng(1)
+    >>> result = dpl.audit_outputs(rng.normal(0, 1, 2000), rng.normal(4, 1, 2000), claim=dpl.PureDP(1))
+    >>> result.verdict, float(result.epsilon_lower) > 1
+    ('violation', True)
     """
 
     mechanism: MechanismNote

@@ -1,4 +1,14 @@
-"""The pictures of `private_prediction.py`: what is answered and how well, and where modes cross."""
+"""The pictures of `private_prediction.py`: what is answered and how well, and where modes cross.
+
+python private_prediction.py --json > points.json
+python prediction_pictures.py points.json FOLDER     # draws them again
+"""
+
+import json
+import sys
+from pathlib import Path
+
+PROMISED = 0.95  # of the runs: what the planner is asked for
 
 LINES = {
     "single_threshold": ("single threshold", "#0072b2", "-", "o"),
@@ -90,3 +100,16 @@ def plot_crossovers(found, path, *, promised):
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.savefig(path, dpi=100)
+
+
+def main():
+    if len(sys.argv) != 3:
+        print(__doc__.strip())
+        return
+    found, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
+    plot(found["answers"], folder / "prediction.png")
+    plot_crossovers(found["crossovers"], folder / "prediction_crossovers.png", promised=PROMISED)
+
+
+if __name__ == "__main__":
+    main()

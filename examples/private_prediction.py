@@ -25,7 +25,7 @@ from pathlib import Path
 from prediction_data import SEED, TASKS, task  # isort: skip  # first: it sets how many threads numpy starts
 import numpy as np
 from prediction_peers import confident, noisy_max, noisy_max_by_votes, sigma_for
-from prediction_pictures import plot, plot_crossovers
+from prediction_pictures import PROMISED, plot, plot_crossovers
 from scipy.special import ndtr
 
 import dpledger as dpl
@@ -37,7 +37,7 @@ from dpledger.mechanisms.stability.stable_tests import stable_tests
 from dpledger.progress import bar
 
 DELTA = Decimal("1e-6")
-BETA = Decimal("0.05")
+BETA = 1 - Decimal(str(PROMISED))
 AGREE = 7 / 8  # of the models
 BLOCK = 2**13  # queries that are voted on at a time
 MODES = ("single_threshold", "target_charging", "gaussian")
@@ -329,7 +329,7 @@ def main():
         if rows:
             plot(rows, asked.plot / "prediction.png")
         if crossed:
-            plot_crossovers(crossed, asked.plot / "prediction_crossovers.png", promised=1 - float(BETA))
+            plot_crossovers(crossed, asked.plot / "prediction_crossovers.png", promised=PROMISED)
     if asked.json:
         print(json.dumps({"answers": rows, "crossovers": crossed}, indent=1))
         return

@@ -104,6 +104,9 @@ def calibrate(
     never costs more. Source: `meets`, at the result itself.
     Raises InfeasiblePlan where no value within does, ParameterError where the other way of seeking would be right;
     whatever `make` raises, but a TypeError, which is its cause.
+
+    >>> dpl.calibrate(dpl.GaussianLaw, dpl.ApproxDP(1, "1e-6"), seek="least", within=(1, 10))
+    Decimal('4.22468')
     """
     low, high = (read(end, field="within") for end in _ends(within))
     if not 0 < low <= high:
@@ -128,6 +131,9 @@ def calibrate_count(
     """The most (or least) whole number for which `make(number)` provably meets `target`: steps, releases, a cutoff.
 
     Claim, Assumes, Raises: as `calibrate`.
+
+    >>> dpl.calibrate_count(lambda n: (dpl.GaussianLaw(10), n), dpl.ApproxDP(3, "1e-6"), within=(1, 1000))
+    41
     """
     low, high = (whole(end, field="within", least=1, most=10**17) for end in _ends(within))
     if not low <= high:

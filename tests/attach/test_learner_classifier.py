@@ -33,6 +33,7 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.mechanisms.numeric import Laplace
@@ -163,7 +164,7 @@ def test_other_containers_are_refused_and_nothing_is_spent(x: Any, y: Any, names
         ({"scope": "rows"}, "scope"),
         ({"scope": None}, "scope"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ", ".join(value),
 )
 def test_parameters_are_checked_when_it_is_fitted(changes: dict[str, Any], names: str) -> None:
     scope = scope_of(1)
@@ -314,6 +315,7 @@ YEARS = Binning({"age": [20, 40, 60, 80]}, source="a form")
 OF_USERS: dict[str, Any] = {
     "proper": UserLevelProperLearner.planned(ThresholdClass(YEARS.points), 20, "0.3", "0.1", epsilon=20),
     "thresholds": UserLevelThresholdLearner(ThresholdClass(YEARS.points), epsilon=40, alpha="0.3"),
+    "clipped": ClippedPairwiseEM(ThresholdClass(YEARS.points), epsilon=20, clip=10),
     "rows": ExponentialPPACLearner(ThresholdClass(YEARS.points), epsilon=20),
 }
 
