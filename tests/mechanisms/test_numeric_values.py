@@ -298,7 +298,7 @@ def test_an_error_that_is_asked_for_has_the_least_epsilon(make: Any, error: str)
 
 def test_whole_noise_at_half_an_epsilon_has_the_published_law() -> None:
     known = {0: 0.244918662404, 1: 0.148550677884, 2: 0.090100540658, 3: 0.054648740365}
-    cdf = cdf_of(Geometric(epsilon="0.5").noise)
+    cdf = cdf_of(Geometric(sensitivity=1, epsilon="0.5").noise)
     assert {k: float(cdf(k) - cdf(k - 1)) for k in known} == pytest.approx(known, abs=1e-11)
     assert {-k: float(cdf(-k) - cdf(-k - 1)) for k in known} == pytest.approx(
         {-k: p for k, p in known.items()}, abs=1e-11
