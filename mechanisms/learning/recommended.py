@@ -82,8 +82,9 @@ def plan(
 
     `what`: a learner, which knows its epsilon and relation, and some their alpha and beta too: what it knows is left
     out. Or a class, for the exponential mechanism over it at `epsilon`, without privacy where that is None, under
-    `relation` (default: replace_one; under add_remove and zero_out with `monotone`). `agnostic`: above the best of the class, on any data; else where a concept fits.
-    ParameterError for anything else, InfeasiblePlan where no number is enough.
+    `relation` (default: replace_one; under add_remove and zero_out with `monotone`). `agnostic`: above the best of the
+    class, on any data; else where a concept fits. ParameterError for anything else, InfeasiblePlan where no number is
+    enough.
     Claim: as the bound that it names. Source: `sizes` and the learner's own."""
     anything = flag(agnostic, field="agnostic")
     if isinstance(what, Plans):
