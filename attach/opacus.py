@@ -51,10 +51,11 @@ from typing import Any, NoReturn, Self
 import opacus
 import torch
 from opacus.optimizers import DPOptimizer
+from torch.utils.hooks import RemovableHandle
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
-from dpledger.attach.opacus_objects import counted, rate_of, require_flat, sampler_of, state_of
+from dpledger.attach.opacus_objects import WholeBatches, counted, rate_of, require_flat, sampler_of, state_of
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError
 from dpledger.ledger.attempts import Receipt
@@ -74,6 +75,7 @@ ASSUMES = (
 )
 """What the charge takes from Opacus and from the caller's code, as the record says it."""
 GROUPED = "each row of the data is everything of one unit"
+_CHARGED_IN = "dpledger_run"
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
 
@@ -200,6 +202,7 @@ class OpacusRun:
         self._clipped_to = 0.0
         self._is_noised = False
         self._drawn_from: set[bytes | None] = set()
+        self._handles: tuple[RemovableHandle, ...] = ()
         self._home = Home("a run of Opacus")
         self._turn = Turn("a run of Opacus")
         self._attach()
@@ -280,6 +283,8 @@ class OpacusRun:
         kind, inner = type(optimizer), optimizer.original_optimizer
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
+        setattr(inner, _CHARGED_IN, self)
+        WholeBatches.watch(self._sampler, optimizer)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (
@@ -296,7 +301,7 @@ class OpacusRun:
                 raise Halted(f"gradients of {passes} passes in one sum, where a row may be in several: one pass a step")
             if (rate := rate_of(self._sampler)) > self._plan.rate:
                 raise Halted(f"the sampler takes a row with probability {rate}, above the planned {self._plan.rate}")
-            self._clipped_to = max(self._clipped_to, float(self._optimizer.max_grad_norm))
+            self._clipped_to = max(self._clipped_to, abs(float(self._optimizer.max_grad_norm)))
             self._clip_and_accumulate()
 
     def _add_noise(self) -> None:
@@ -365,11 +370,12 @@ def _require_free(optimizer: Any) -> None:
     before = _guard(optimizer)
     if before is not None and not before._is_over:
         raise ParameterError("optimizer", repr(before), "one whose run is over: two runs would share its steps")
-    if before is None and {"add_noise", "clip_and_accumulate"} & set(vars(optimizer)):
+    own = [vars(optimizer)[name] for name in ("add_noise", "clip_and_accumulate") if name in vars(optimizer)]
+    if any(before is None or getattr(method, "__self__", None) is not before for method in own):
         raise ParameterError("optimizer", "one whose noise or clipping was replaced", "the one of make_private")
 
 
 def _guard(optimizer: Any) -> OpacusRun | None:
-    """The run that an optimizer was charged in last."""
-    owner = getattr(vars(optimizer).get("add_noise"), "__self__", None)
-    return owner if isinstance(owner, OpacusRun) else None
+    """The run that an optimizer was charged in last, or one below it that was made private again."""
+    before: OpacusRun | None = vars(optimizer.original_optimizer).get(_CHARGED_IN)
+    return before

@@ -1,5 +1,5 @@
 """What Opacus is about to do, read off its own objects: how rows are sampled, how gradients are clipped, what its
-accountant has counted, what its noise will be drawn from. Nothing here is changed.
+accountant has counted, what its noise will be drawn from. One thing is changed: a pass begins with nothing left over.
 
 >>> rate_of(UniformWithReplacementSampler(num_samples=60, sample_rate=1 / 6))
 Decimal('0.166666686535')
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -22,7 +23,7 @@ from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSample
 from dpledger.decimals import round_up
 from dpledger.errors import ParameterError
 
-__all__ = ["counted", "rate_of", "require_flat", "sampler_of", "state_of"]
+__all__ = ["WholeBatches", "counted", "rate_of", "require_flat", "sampler_of", "state_of"]
 
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _SAMPLED_IN = (torch.float32, torch.float64)
@@ -49,13 +50,35 @@ def sampler_of(loader: Any) -> Any:
         drawn_by = drawn_by.sampler
     if isinstance(drawn_by, DistributedUniformWithReplacementSampler):
         raise ParameterError("loader", "one of several processes", "one process: each would hold a run of its own")
-    if not isinstance(drawn_by, UniformWithReplacementSampler):
+    if type(drawn_by) not in (UniformWithReplacementSampler, WholeBatches):
         expected = (
             "the loader of make_private(poisson_sampling=True): shuffled batches hide nobody as Poisson samples do, "
             "and a row more or less moves others to other batches, so that no price is proven for them here"
         )
         raise ParameterError("loader", type(drawn_by).__name__, expected)
     return drawn_by
+
+
+class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
+    """The Poisson sampler of Opacus, each pass of which begins with an empty sum.
+
+    Physical batches (`BatchMemoryManager`) are added up until the optimizer is told, over a queue, that a logical batch
+    is whole. A loop that is left in the middle leaves its sum and its place in the queue to the next pass, whose rows
+    would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it."""
+
+    _optimizer: Any
+
+    @classmethod
+    def watch(cls, sampler: Any, optimizer: Any) -> None:
+        """Make `sampler` one of these, where it stands: loaders hold it already."""
+        sampler.__class__, sampler._optimizer = cls, optimizer
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._optimizer._step_skip_queue.clear()
+        self._optimizer._is_last_step_skipped = False
+        for one in self._optimizer.params:
+            one.summed_grad = None
+        yield from super().__iter__()
 
 
 def rate_of(sampler: Any) -> Decimal:
@@ -88,4 +111,10 @@ def state_of(optimizer: Any) -> bytes | None:
 
 
 def _of_default_generator(device: Any) -> Any:
-    return torch.get_rng_state() if device.type == "cpu" else torch.get_device_module(device).get_rng_state(device)
+    match device.type:
+        case "cpu":
+            return torch.get_rng_state()
+        case "mps":  # of which there is one
+            return torch.mps.get_rng_state()
+        case _:
+            return torch.get_device_module(device).get_rng_state(device)

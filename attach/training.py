@@ -89,6 +89,15 @@ def private_sgd(
     called where a batch is empty. Raises BudgetRefused,
     ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
     ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
+
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
+    >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
+    >>> weights = np.zeros(2)
+    >>> with dpl.private_sgd(scope, np.ones((50, 2)), lambda batch: weights - batch, dimension=2, **plan) as run:
+    ...     for mean_gradient in run:
+    ...         weights -= 0.5 * mean_gradient
+    >>> run.receipt.value
+    StepsTaken(done=3, planned=3)
     """
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")

@@ -5,9 +5,9 @@ small.
 >>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> from dpledger.mechanisms.learning.theory.contracts import PACContract
->>> learner, contract = ExponentialPPACLearner(ThresholdClass(4), epsilon=1), PACContract("0.2", "0.1")
->>> enough = learner.plan("0.2", "0.1").needed
->>> found = check_contract(learner, contract, enough, hard_populations(ThresholdClass(4), "0.2"))
+>>> learner, contract = ExponentialPPACLearner(ThresholdClass(3), epsilon=1), PACContract("0.3", "0.2")
+>>> enough = learner.plan("0.3", "0.2").needed
+>>> found = check_contract(learner, contract, enough, hard_populations(ThresholdClass(3), "0.3"))
 >>> found.verdict, found.met, {one.how for one in found.findings}
 ('not_refuted', True, {'exact'})
 """
@@ -119,7 +119,14 @@ def check_contract(
 
     Claim: but with probability `error`, the verdict `violation` and `met` are right on these populations: one-sided
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
-    Source: Clopper-Pearson 1934; docs/proofs/audit.md 1."""
+    Source: Clopper-Pearson 1934; docs/proofs/audit.md 1.
+
+    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), epsilon=2)
+    >>> halves = dpl.Population("halves", ((0, 1), (1, 0)), (1, 1))
+    >>> found = dpl.check_contract(learner, dpl.PACContract("0.4", "0.2"), 9, [halves])
+    >>> found.verdict, found.met
+    ('not_refuted', True)
+    """
     size, runs = whole(n, field="n", most=MOST_ROWS), whole(trials, field="trials", least=1, most=10**9)
     first = whole(seed, field="seed", most=2**53 - 1)
     tried = listed(populations, field="populations")

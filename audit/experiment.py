@@ -99,6 +99,11 @@ def audit_mechanism(
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
     Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
+
+    >>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
+    ...     return (rng.random(size) < 0.9) == data
+    >>> dpl.audit_mechanism(coin, True, False, claim=dpl.PureDP("0.1"), trials=2000, batched=True, seed=1).verdict
+    'violation'
     """
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
@@ -145,6 +150,11 @@ def audit_outputs(
     The two sides may differ in number. Every fourth run chooses events, the others measure them. `name`: what the
     entry calls the mechanism. Claim, Source: as `audit_mechanism`.
     Assumes: rows are independent runs of one mechanism; scores of many canaries of one training are not.
+
+    >>> rng = np.random.default_rng(1)
+    >>> left, right = rng.laplace(0, 1, 2000), rng.laplace(1, 1, 2000)
+    >>> dpl.audit_outputs(left, right, claim=dpl.PureDP(1)).verdict
+    'not_refuted'
     """
     settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):

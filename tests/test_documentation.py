@@ -17,11 +17,13 @@ import dpledger as dpl
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
+    "docs/start.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
     "docs/ex_post.md",
     "docs/prediction.md",
+    "docs/private_learning.md",
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
 )

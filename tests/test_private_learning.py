@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.support.exact_tests import SIGNIFICANCE
 
 import dpledger as dpl
 from dpledger.errors import BudgetRefused
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Concept
+from exact_tests import SIGNIFICANCE
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LEARNERS = {"no_privacy", "item_level", "group_privacy", "clipped", "by_users", "halving"}
@@ -96,8 +96,8 @@ def test_more_epsilon_takes_fewer_records_and_never_fewer_than_without_privacy(f
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_plans_hold_on_laws_that_are_hard(examples: dict[str, ModuleType], kind: str) -> None:
-    """With as many records as planned 19 of 20 runs keep the error; with half as many the private learners do not, which
-    says that the law is hard: 0.4 of the runs at most, as measured."""
+    """With as many records as planned 19 of 20 runs keep the error; with half as many the private learners do not:
+    the law is hard. As measured, 0.4 of their runs do at most."""
     sizes = examples["learning_sizes"]
     rng, runs = np.random.default_rng(1), 200
     for learner in sizes.learners(kind, 16):

@@ -4,6 +4,8 @@
 >>> found = Concept(ThresholdClass(8), 3)
 >>> found.predict([2, 3]).tolist(), found.params, found.output_in_class
 ([1, 0], {'place': '3'}, True)
+>>> print(found)
+x < 3
 """
 
 from __future__ import annotations
@@ -52,6 +54,9 @@ class Concept:
 
     def __repr__(self) -> str:
         return f"Concept(concepts={self.concepts!r}, place={_in_text(self.place)})"
+
+    def __str__(self) -> str:
+        return self.concepts.words(self.place)
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""

@@ -85,7 +85,12 @@ def plan(
     `relation` (default: replace_one; under add_remove and zero_out with `monotone`). `agnostic`: above the best of the
     class, on any data; else where a concept fits. ParameterError for anything else, InfeasiblePlan where no number is
     enough.
-    Claim: as the bound that it names. Source: `sizes` and the learner's own."""
+    Claim: as the bound that it names. Source: `sizes` and the learner's own.
+
+    >>> found = dpl.plan(dpl.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
+    >>> found.needed, found.binding
+    (248, 'privacy')
+    """
     anything = flag(agnostic, field="agnostic")
     if isinstance(what, Plans):
         return _planned(what, {"alpha": alpha, "beta": beta, "epsilon": epsilon, "relation": relation}, anything)
@@ -181,7 +186,12 @@ def recommend(
     Amplification, by which a user who errs often counts once, pays where alpha sqrt(examples) is near 1 and alpha is
     small; else group privacy over all examples needs fewer. `realizable`: a concept of the class fits.
     Claim: each row is the plan of that learner, on the word that it names. Source: the plans' own;
-    docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md."""
+    docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md.
+
+    >>> found = dpl.recommend("0.2", "0.2", 1, 3, dpl.ParityClass(3))
+    >>> found.plan.needed
+    64
+    """
     fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)
     target, risk, loss = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _loss(epsilon)
     asked = _Asked(class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)

@@ -55,7 +55,12 @@ _DIGITS = re.compile(r"-?[0-9]{1,40}", re.ASCII)  # of more, a float says which 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabeledSample:
-    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row."""
+    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row.
+
+    >>> sample = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
+    >>> len(sample.x)
+    3
+    """
 
     x: object
     y: object
@@ -66,7 +71,12 @@ class LabeledSample:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class UserSample:
-    """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each)."""
+    """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each).
+
+    >>> sample = dpl.UserSample(x=np.array([[3, 7], [5, 5]]), y=np.array([[1, 0], [1, 1]]))
+    >>> sample.x.shape
+    (2, 2)
+    """
 
     x: npt.NDArray[Any]
     y: npt.NDArray[Any]

@@ -72,6 +72,10 @@ class _WholeNumber(Vouched, ABC):
     def parts(self) -> Composition:
         """The leaf of the noise."""
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number; its value never matters."""
         check_number(data)
@@ -109,6 +113,11 @@ class Geometric(_WholeNumber):
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
     one line). Exactly one of `epsilon` and `scale` is given. What is not whole is rounded, beyond `bound` it counts as
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    The value is a whole number, and may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> dpl.Geometric(sensitivity=1, epsilon="0.1").release(1234, entropy=seeded(1)).value
+    1209
     """
 
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
@@ -173,6 +182,11 @@ class IntegerGaussian(_WholeNumber):
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
     vouches for it; `justification` says why, in one line). What is not whole is rounded, beyond `bound` it counts as
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    The value is a whole number, and may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> dpl.IntegerGaussian(sensitivity=1, sigma=10).release(1234, entropy=seeded(1)).value
+    1223
     """
 
     norm: ClassVar[Literal["l1", "l2"]] = "l2"

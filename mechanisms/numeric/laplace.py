@@ -69,6 +69,14 @@ class Laplace(Vouched):
     twice as much. The published proof leaves out the normaliser m epsilon/(2 b) and says probabilities for densities;
     its "differ by one element" has to be a replacement for b/m to hold, and for m to be used in the scale
     (CS6781, lecture 25, definition 2.5 and theorem 2.6).
+    The value is a float, or float64[dimension]; any entry may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> count = dpl.Laplace(sensitivity=1, epsilon="0.1")
+    >>> round(float(count.release(1234, entropy=seeded(1)).value), 2)
+    1208.95
+    >>> count.interval("0.95")
+    29.958984375
     """
 
     sensitivity: Positive = given(default=1)
@@ -131,6 +139,10 @@ class Laplace(Vouched):
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""

@@ -43,6 +43,12 @@ class RandomizedResponse(OneShot):
     none of them counts as `missing` (default: the first). Published are as many answers as there are rows, so that
     their number is public: it has no guarantee under add_remove. A unit of many rows is charged for each of them.
     Claim: (rows of a unit times epsilon)-DP, attained. Source: Warner 1965; Kairouz-Bonawitz-Ramage 2016.
+    The value is a tuple with one of `answers` for each row; an `estimate` of a count may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> asked = dpl.RandomizedResponse(answers=("no", "yes"), epsilon=2)
+    >>> asked.release(["yes", "yes", "no", "yes"], entropy=seeded(1)).value
+    ('no', 'yes', 'no', 'yes')
     """
 
     answers: tuple[ShortText, ...]
@@ -88,6 +94,10 @@ class RandomizedResponse(OneShot):
         values = {"answers": self.answers, "epsilon": self.epsilon, "missing": self.answers[self._absent]}
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (f"a row that is none of the answers, a missing one too, counts as {self.answers[self._absent]}",)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

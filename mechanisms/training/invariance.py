@@ -61,6 +61,11 @@ def check_batch_invariance(
     an item is not the one that it has alone, where the function raises, or where it returns another shape than
     (items, dimension). A gradient that is not finite counts as zero, and so does -0.0.
     Claim: none; it finds functions that break the assumption of `DPSGD`, and proves of none that it keeps it.
+
+    >>> weights, made_up = np.linspace(-1, 1, 8), np.random.default_rng(0).normal(size=(20, 8))
+    >>> tried = dpl.check_batch_invariance(lambda x: dpl.row_sums(x * weights)[:, np.newaxis] * x, made_up)
+    >>> tried.rows
+    20
     """
     units = Units.of(made_up_rows)
     if len(units) < 2:

@@ -35,7 +35,12 @@ class TrainingPlan:
     """`steps` of DP-SGD at `rate` with `noise_multiplier`. `tail_delta`: how the scope is asked for it (0: priced from
     its parts); `prices`: what it is then charged, by account; `fits`: whether it is admitted. `others`: the noise that
     other ways of asking would need, by their tail_delta, None where none does. `signal_to_noise`: the largest norm that
-    a mean gradient can have, over the typical norm of the noise on it."""
+    a mean gradient can have, over the typical norm of the noise on it.
+
+    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan.steps, float(plan.noise_multiplier), plan.fits
+    (300, 12.2475, True)
+    """
 
     rate: Decimal
     steps: int
@@ -165,6 +170,10 @@ def dpsgd_plan(
     scope's theorem allows requests that are chosen as one goes along, so it may ask for more noise than the target.
     Claim: with a target `parts()` meets it under add_remove; with a scope as `training_plan`. Source:
     calibration.calibrate. Raises ParameterError naming the field, InfeasiblePlan where no noise does.
+
+    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan.steps, float(plan.noise_multiplier)
+    (300, 12.2475)
     """
     n_public = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
     dimension = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)

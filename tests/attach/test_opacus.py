@@ -22,9 +22,10 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager, wrap_data_load
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler
 from torch.utils.data import DataLoader, TensorDataset
 
+import forking
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.attach.opacus import OpacusRun, charging
+from dpledger.attach.opacus import ASSUMES, GROUPED, OpacusRun, charging
 from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import (
     BudgetRefused,
@@ -35,7 +36,8 @@ from dpledger.errors import (
     RelationError,
     ScopeError,
 )
-from dpledger.ledger.entries.bodies import Committed, Progress
+from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
+from dpledger.ledger.entries.members import MechanismNote
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded
@@ -47,7 +49,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha"),
 ]
 ROWS, BATCH = 60, 10
-WHO = {"by": "A. Smith", "reason": "the model of the study"}
+WHO: dict[str, Any] = {"by": "A. Smith", "reason": "the model of the study"}
 DELTA = "0.000001"
 OPENED = 2  # entries of a ledger with a scope: nothing was charged
 
@@ -65,6 +67,25 @@ def _one_thread() -> Iterator[None]:
 def scope_of(relation: str = "add_remove", epsilon: int = 8, unit: Unit | str = "record") -> tuple[Ledger, Scope]:
     book = Ledger.in_memory(entropy=seeded(51))
     return book, book.scope("rows", unit=unit, relation=relation, budget=ApproxDP(epsilon, DELTA))
+
+
+def charged(run: OpacusRun) -> Committed:
+    """What the record says in the end."""
+    body = run.receipt.entry.body
+    assert isinstance(body, Committed)
+    return body
+
+
+def steps_of(run: OpacusRun) -> Repeated:
+    parts = charged(run).parts
+    assert isinstance(parts, Repeated)
+    return parts
+
+
+def note_of(book: Ledger) -> MechanismNote:
+    """What the reservation says that was run."""
+    [note] = [entry.body.mechanism for entry in book.entries() if isinstance(entry.body, Reserved)]
+    return note
 
 
 class Study:
@@ -123,11 +144,10 @@ def test_a_run_is_charged_at_the_rate_of_the_sampler_and_the_noise_of_the_optimi
     with study.charging(scope, evidence="commit 7") as run:
         study.train(12)
     assert not torch.equal(study.weights(), before)
-    body = run.receipt.entry.body
-    assert isinstance(body, Committed)
     step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
-    assert body.parts == Repeated(step, times=12, done=12)
+    assert charged(run).parts == Repeated(step, times=12, done=12)
     [one] = scope.releases()
+    assert one.attested is not None
     assert (one.mechanism.kind, one.attested.by, one.attested.evidence) == ("opacus_dp_sgd", "A. Smith", "commit 7")
     book.verify()
 
@@ -136,14 +156,13 @@ def test_the_record_says_what_the_run_was_and_what_is_taken_on_trust() -> None:
     book, scope = scope_of()
     with Study(accountant="prv").charging(scope, grouped=True) as run:
         pass
-    note = next(entry.body.mechanism for entry in book.entries() if hasattr(entry.body, "mechanism"))
+    note = note_of(book)
     assert note.library == f"opacus {opacus.__version__}, torch {torch.__version__}"
     assert note.parameters["noise_multiplier"] == "2"
     assert note.parameters["accountant"] == "prv"
     assert note.parameters["secure_mode"] is False
-    assert "number of rows" in note.parameters["assumes"]
-    assert "everything of one unit" in note.parameters["assumes"]
-    assert run.receipt.entry.body.rule == "cap"  # no step was seen, and nobody said that nothing ran
+    assert note.parameters["assumes"] == f"{ASSUMES}; {GROUPED}"
+    assert charged(run).rule == "cap"  # no step was seen, and nobody said that nothing ran
 
 
 def test_secure_mode_is_said() -> None:
@@ -152,7 +171,7 @@ def test_secure_mode_is_said() -> None:
     study.optimizer.secure_mode = True
     with study.charging(scope):
         study.train(12)
-    note = next(entry.body.mechanism for entry in book.entries() if hasattr(entry.body, "mechanism"))
+    note = note_of(book)
     assert note.parameters["secure_mode"] is True
 
 
@@ -164,8 +183,14 @@ def test_steps_are_granted_in_blocks_before_their_noise_is_drawn() -> None:
         return [entry.body.upto for entry in book.entries() if isinstance(entry.body, Progress)]
 
     with study.charging(scope, steps=60) as run:
-        draw, seen = run._draw_and_add, []
-        run._draw_and_add = lambda: (seen.append(granted()[-1]), draw())  # type: ignore[assignment]
+        draw = run._draw_and_add
+        seen: list[int] = []
+
+        def watched() -> None:
+            seen.append(granted()[-1])
+            draw()
+
+        run._draw_and_add = watched
         study.train(60)
     assert all(upto >= taken for taken, upto in enumerate(seen, start=1))
     assert granted() == list(range(3, 61, 3))
@@ -197,7 +222,7 @@ def test_a_run_of_which_nothing_ran_is_given_back_on_somebodys_word() -> None:
         study.train(1)
         with pytest.raises(PolicyError, match="started"):
             run.nothing_ran()
-    assert run.receipt.entry.body.rule in {"cap", "steps"}
+    assert charged(run).rule in {"cap", "steps"}
 
 
 def test_virtual_steps_of_a_batch_memory_manager_cost_nothing() -> None:
@@ -214,7 +239,7 @@ def test_virtual_steps_of_a_batch_memory_manager_cost_nothing() -> None:
                 physical += 1
     assert physical > 6
     assert run.taken == 6 == sum(steps for *_, steps in study.engine.accountant.history)
-    assert run.receipt.entry.body.parts.done == 6
+    assert steps_of(run).done == 6
 
 
 def test_the_loader_of_a_batch_memory_manager_is_known_by_its_sampler() -> None:
@@ -223,6 +248,30 @@ def test_the_loader_of_a_batch_memory_manager_is_known_by_its_sampler() -> None:
     study.loader = wrap_data_loader(data_loader=study.loader, max_batch_size=4, optimizer=study.optimizer)
     with study.charging(scope) as run:
         assert run._plan.rate == rate_of(study.loader.batch_sampler.sampler)
+
+
+def test_what_a_loop_left_of_a_logical_batch_is_no_part_of_the_next_one() -> None:
+    """Opacus itself adds the next batch to it, with a row in the sum twice that is in both; and its queue of skipped
+    steps, which workers fill ahead, is that of the pass that ended."""
+    _, scope = scope_of()
+
+    def begun_again(study: Study) -> tuple[bool, int]:
+        """Whether a sum is there once another pass has begun, and how many signals are in the queue."""
+        loader = wrap_data_loader(data_loader=study.loader, max_batch_size=2, optimizer=study.optimizer)
+        study.optimizer.zero_grad()
+        study.backward(next(iter(loader)))
+        study.optimizer.step()
+        assert study.optimizer._is_last_step_skipped
+        study.optimizer.signal_skip_step()
+        next(iter(loader))
+        return any(one.summed_grad is not None for one in study.optimizer.params), len(study.optimizer._step_skip_queue)
+
+    assert begun_again(Study()) == (True, 2)
+    study = Study()
+    with study.charging(scope) as run:
+        assert begun_again(study) == (False, 1)
+        study.train(12)
+    assert run.taken == 12
 
 
 def test_noise_for_a_target_epsilon_is_charged_as_what_it_is() -> None:
@@ -274,7 +323,7 @@ def test_batches_that_are_no_poisson_samples_are_refused() -> None:
         Study(poisson_sampling=False).charging(scope)
     study = Study()
     with pytest.raises(ParameterError, match="loader"):
-        charging(scope, study.engine, study.optimizer, "no loader", steps=1, **WHO)  # type: ignore[arg-type]
+        charging(scope, study.engine, study.optimizer, "no loader", steps=1, **WHO)
     assert len(book.entries()) == OPENED
 
 
@@ -333,7 +382,7 @@ def test_wrong_parameters_are_named_with_nothing_charged() -> None:
     with pytest.raises(ParameterError, match="scope"):
         study.charging("rows")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="engine"):
-        charging(scope, "no engine", study.optimizer, study.loader, steps=1, **WHO)  # type: ignore[arg-type]
+        charging(scope, "no engine", study.optimizer, study.loader, steps=1, **WHO)
     with pytest.raises(ParameterError, match="DPOptimizer"):
         charging(scope, study.engine, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
     study.loader.batch_sampler.sample_rate = 2.0
@@ -424,7 +473,7 @@ def test_a_schedule_is_charged_at_the_least_noise_that_was_declared() -> None:
         study.train(1)
         schedule.step()
         study.keeps_its_weights_when(lambda: study.train(1), Halted, "noise of 0.5")
-    assert run.receipt.entry.body.parts.of.of == GaussianLaw(1)
+    assert steps_of(run).of == PoissonSampled(GaussianLaw(1), rate=rate_of(study.loader.batch_sampler))
 
 
 def test_a_clip_norm_may_change_between_steps_and_not_within_one() -> None:
@@ -466,8 +515,9 @@ def test_a_step_that_is_skipped_is_not_granted() -> None:
     _, scope = scope_of()
     study = Study()
     with study.charging(scope) as run:
+        study.backward(next(iter(study.loader)))
         study.optimizer.signal_skip_step()
-        study.train(1)
+        study.optimizer.step()
         assert (run.granted, run.taken) == (0, 0)
         run.nothing_ran()
 
@@ -525,13 +575,49 @@ def test_noise_that_is_drawn_without_an_update_is_a_step() -> None:
 def test_another_hook_detaches_nothing() -> None:
     """Opacus has one slot for a hook: who takes it stops Opacus's accountant, and ours counts on."""
     _, scope = scope_of()
-    study, seen = Study(), []
+    study = Study()
+    seen: list[object] = []
     with study.charging(scope) as run:
         study.train(2)
         study.optimizer.attach_step_hook(seen.append)
         study.train(3)
     assert (run.taken, len(seen)) == (5, 3)
     assert run.epsilons(DELTA).opacus is None
+
+
+def test_who_replaces_the_noise_gets_no_update() -> None:
+    """Nor another run, whose guard would stand beside it."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        study.optimizer.add_noise = DPOptimizer.add_noise.__get__(study.optimizer)
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "no noise")
+    assert run.taken == 1
+    with pytest.raises(ParameterError, match="replaced"):
+        study.charging(scope, steps_before=2)
+
+
+def test_an_optimizer_that_is_made_private_again_is_charged_anew() -> None:
+    """The new guard stands in for the old one, which refuses the updates of an optimizer that nobody charged."""
+    _, scope = scope_of()
+    study = Study()
+
+    def make_private() -> None:
+        study.model, study.optimizer, _ = study.engine.make_private(
+            module=study.model, optimizer=study.optimizer, data_loader=study.loader, noise_multiplier=2.0,
+            max_grad_norm=1.0,
+        )  # fmt: skip
+
+    with study.charging(scope):
+        study.train(3)
+        make_private()
+        with pytest.raises(ParameterError, match="share its steps"):
+            study.charging(scope, steps_before=3)
+    study.keeps_its_weights_when(lambda: study.train(1), Halted, "no noise")
+    with study.charging(scope, steps=3, steps_before=4) as run:
+        study.train(3)
+    assert run.taken == 3
 
 
 def test_an_accountant_that_was_set_back_ends_the_run_at_its_full_charge() -> None:
@@ -544,8 +630,7 @@ def test_an_accountant_that_was_set_back_ends_the_run_at_its_full_charge() -> No
         study.engine.accountant.load_state_dict(older)
         study.keeps_its_weights_when(lambda: study.train(1), ContractViolation, "from 3 steps to 2")
         study.keeps_its_weights_when(lambda: study.train(1), Halted, "over")
-    body = run.receipt.entry.body
-    assert isinstance(body, Committed)
+    body = charged(run)
     assert (body.rule, body.outside_guarantee) == ("cap", True)
     assert body.warnings == ("the accountant of Opacus was set back from 3 steps to 2",)
     assert run.epsilons(DELTA).opacus is None
@@ -572,8 +657,8 @@ def test_a_run_can_be_said_to_have_broken_off() -> None:
         study.train(1)
         run.broke_off("the rows were those of another study")
         study.keeps_its_weights_when(lambda: study.train(1), Halted, "over")
-    assert run.receipt.entry.body.outside_guarantee
-    assert run.receipt.entry.body.rule == "cap"
+    assert charged(run).outside_guarantee
+    assert charged(run).rule == "cap"
 
 
 def test_it_stays_in_its_process_and_is_short() -> None:
@@ -586,37 +671,60 @@ def test_it_stays_in_its_process_and_is_short() -> None:
         with pytest.raises(ScopeError, match="not charged yet"):
             _ = run.receipt
         run.close()
-    assert run.receipt.entry.body.rule == "cap"
+    assert charged(run).rule == "cap"
+
+
+@forking.ignores_fork_warnings
+def test_a_fork_draws_nothing_under_the_steps_of_its_parent() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        study.optimizer.zero_grad()
+        study.backward(next(iter(study.loader)))
+        assert "ForkedProcess" in forking.in_child(study.optimizer.step)
+        study.optimizer.step()
+    assert run.taken == 2
 
 
 def test_threads_take_turns() -> None:
-    """Steps of two optimizers cannot mix, but calls of one can: each noise has a granted step of its own."""
+    """No noise is drawn while another is, and each has a granted step of its own."""
     _, scope = scope_of()
     study = Study()
+    inside: list[bool] = []
+    busy = threading.Lock()
+
+    def draw() -> None:
+        inside.append(busy.acquire(blocking=False))
+        torch.randn(1)
+        busy.release()
+
     with study.charging(scope, steps=40) as run:
-        study.backward(next(iter(study.loader)))
-        study.optimizer.clip_and_accumulate()
-
-        def draw() -> None:
-            for _ in range(10):
-                for one in study.optimizer.params:
-                    one.summed_grad = one.summed_grad.clone()
-                study.optimizer.add_noise()
-
-        threads = [threading.Thread(target=draw) for _ in range(2)]
+        run._draw_and_add = draw
+        threads = [threading.Thread(target=lambda: [study.optimizer.add_noise() for _ in range(10)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert run.taken <= run.granted <= 40
+    assert inside == [True] * 40
+    assert run.taken == run.granted == 40
 
 
 def test_opacus_calls_what_is_guarded() -> None:
     """The shape of the library that the guard rests on: `step` calls both methods of the object that it is given."""
     called: list[str] = []
     study = Study()
-    for name in ("clip_and_accumulate", "add_noise"):
+
+    def watched(name: str) -> Callable[[], None]:
         real = getattr(DPOptimizer, name).__get__(study.optimizer)
-        setattr(study.optimizer, name, lambda name=name, real=real: (called.append(name), real()))
+
+        def method() -> None:
+            called.append(name)
+            real()
+
+        return method
+
+    for name in ("clip_and_accumulate", "add_noise"):
+        setattr(study.optimizer, name, watched(name))
     study.train(1)
     assert called == ["clip_and_accumulate", "add_noise"]

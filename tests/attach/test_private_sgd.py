@@ -272,7 +272,7 @@ def test_a_budget_of_pure_epsilons_says_what_it_lacks() -> None:
 
 def scaled(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Rows beside the largest of them all: of none there is no largest."""
-    return batch / batch.max()
+    return np.divide(batch, np.max(batch))
 
 
 def test_what_a_function_raised_on_nobody_is_told_with_the_way_out() -> None:

@@ -107,6 +107,12 @@ def test_tables_arrays_and_rows_say_the_same() -> None:
         assert np.array_equal(found.known, wanted.known)
 
 
+def test_a_binning_shows_its_columns_and_where_it_comes_from() -> None:
+    many = Binning({f"column {at}": range(100) for at in range(7)}, {"colour": ["red"]}, source="a form")
+    assert repr(many) == ("Binning(column 0, column 1, column 2, column 3, column 4, ...: 701 tests, source='a form')")
+    assert repr(Binning(categories={0: ["red"]}, source="a form")) == "Binning(0: 1 tests, source='a form')"
+
+
 def test_bins_are_values_that_the_record_tells_apart() -> None:
     same = Binning({0: ["18", 65.0], 1: [1, 2, 3]}, {2: ["red", 7.0]}, source="a form")
     assert same == SMALL

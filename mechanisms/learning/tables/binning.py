@@ -44,6 +44,7 @@ MOST_COLUMNS = 10**4
 MOST_BINS = 10**6  # of all columns together
 MOST_BINS_OF_ONE = 10**5
 EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
+_SHOWN = 5  # columns of a repr
 _ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
 
 
@@ -94,14 +95,19 @@ class Binned:
     known: Flags
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Binning:
     """The columns that are read, each with its bins; whatever else a table holds is not looked at.
 
     `edges`: for columns of numbers, increasing numbers; `categories`: for columns of words, their values (two are the
     same where they are the same word: 1, 1.0 and "1" are). A column is the label of a column of a table, or a position
     of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
-    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound."""
+    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound.
+
+    >>> bins = dpl.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
+    >>> bins.read([{"age": 70, "colour": "blue"}, {"age": "?"}]).places.tolist()
+    [[3, 2], [0, 0]]
+    """
 
     features: tuple[Feature, ...] = field(init=False)
     source: str = field(init=False)
@@ -128,6 +134,10 @@ class Binning:
             )
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "source", said)
+
+    def __repr__(self) -> str:
+        named = ", ".join(map(str, self.columns[:_SHOWN])) + (", ..." if len(self.columns) > _SHOWN else "")
+        return f"Binning({named}: {self.width} tests, source={self.source!r})"
 
     @classmethod
     def equal(cls, ranges: Mapping[Any, tuple[Number, Number]], *, bins: int, source: str) -> Binning:

@@ -57,7 +57,11 @@ MOST_BITS = 2**20  # of a parity
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class FiniteClass:
     """The concepts that are the rows of a matrix of zeros and ones, one column a point. Two classes are the same where
-    their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows."""
+    their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows.
+
+    >>> dpl.FiniteClass([[0, 0, 1], [0, 1, 1]]).predict(1, [0, 1, 2]).tolist()
+    [0, 1, 1]
+    """
 
     shape: tuple[int, int] = field(init=False)
     bits: bytes = field(init=False)
@@ -98,10 +102,18 @@ class FiniteClass:
         row: Labels = self.matrix[_placed(place, self.size)].astype(np.uint8)
         return _of_points(x, self.points, lambda points: row[points])
 
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"row {_placed(place, self.size)} of the matrix"
+
 
 @dataclass(frozen=True, slots=True)
 class PointClass:
-    """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0."""
+    """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0.
+
+    >>> dpl.PointClass(8).predict(3, [2, 3]).tolist()
+    [0, 1]
+    """
 
     points: int
 
@@ -118,10 +130,18 @@ class PointClass:
         at = _placed(place, self.size)
         return _of_points(x, self.points, lambda points: (points == np.uint64(at)).astype(np.uint8))
 
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"x = {_placed(place, self.size)}"
+
 
 @dataclass(frozen=True, slots=True)
 class ThresholdClass:
-    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0."""
+    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0.
+
+    >>> dpl.ThresholdClass(8).predict(3, [2, 3]).tolist()
+    [1, 0]
+    """
 
     points: int
 
@@ -140,10 +160,18 @@ class ThresholdClass:
             return _of_points(x, self.points, lambda points: np.zeros(len(points), dtype=np.uint8))
         return _of_points(x, self.points, lambda points: (points <= np.uint64(u - 1)).astype(np.uint8))
 
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"x < {_placed(place, self.size)}"
+
 
 @dataclass(frozen=True, slots=True)
 class ParityClass:
-    """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits."""
+    """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits.
+
+    >>> dpl.ParityClass(3).predict(5, [[1, 1, 0], [1, 0, 1]]).tolist()  # bits 0 and 2
+    [1, 0]
+    """
 
     dimension: int
 
@@ -167,6 +195,12 @@ class ParityClass:
         mask = np.array([r >> j & 1 for j in range(self.dimension)], dtype=bool)
         found: Labels = (np.count_nonzero(bits.bits[:, mask], axis=1) & 1).astype(np.uint8)
         return np.where(bits.known, found, np.uint8(0))
+
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        r = _placed(place, self.size)
+        named = [f"x{bit}" for bit in range(self.dimension) if r >> bit & 1]
+        return " xor ".join(named) or "always 0"
 
 
 ConceptClass: TypeAlias = FiniteClass | PointClass | ThresholdClass | ParityClass

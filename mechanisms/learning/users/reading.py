@@ -17,6 +17,7 @@ by `cap_users`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.decimals import whole
-from dpledger.errors import ParameterError
+from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.samples import UserSample, Words, labels_of, points_of
+from dpledger.mechanisms.learning.domains import NumberedPoints, are_all_inside
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, Words, check_users, labels_of, points_of
 from dpledger.mechanisms.numeric.containers import array_of
-from dpledger.mechanisms.numeric.rows import check_column
+from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.rows import check_column, rows_of
 from dpledger.mechanisms.units import ByUnit
 
-__all__ = ["Users", "cap_users", "users_of"]
+__all__ = ["ReadsUsers", "Users", "cap_users", "users_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -50,6 +53,36 @@ class Users:
         return int(self.points.shape[1])
 
 
+class ReadsUsers(OneShot, ABC):
+    """Base of records whose data are a UserSample with as many examples a user as the unit may contribute. Their field
+    `strict`: as of a `RowLearner`."""
+
+    __slots__ = ()
+
+    strict: bool
+
+    @property
+    @abstractmethod
+    def _points(self) -> int:
+        """How many points there are."""
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
+        check_users(data, examples=rows_of(self.unit))
+
+    def _taken(self, data: UserSample) -> UserSample:
+        """The sample, inspected; ContractViolation, which names no user, where it is strict and some are outside."""
+        self.inspect(data)
+        if self.strict and not self._are_inside(data):
+            raise ContractViolation(f"{type(self).__name__} is strict, and some example is not as was declared")
+        return data
+
+    def _are_inside(self, data: UserSample) -> bool:
+        """Whether every example is a point as it stands, and every label 0 or 1."""
+        every = LabeledSample(data.x.reshape(-1), data.y.reshape(-1))
+        return are_all_inside(NumberedPoints(self._points), every)
+
+
 def users_of(sample: UserSample, points: int) -> Users:
     """Each user's examples on {0..points-1}, by a total map that is fixed by `points` alone."""
     found = points_of(sample.x.reshape(-1), points)
@@ -63,7 +96,13 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
 
     `data`: rows that are a pair (x, y) of columns, and the id of a user beside each. What is kept of a user depends on
     that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere; the number
-    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown."""
+    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> rows = dpl.ByUnit(([5, 6, 7, 8], [1, 1, 0, 0]), units=["ann", "bob", "ann", "ann"])
+    >>> dpl.cap_users(rows, examples=2, entropy=seeded(1)).x.shape  # bob has too few
+    (1, 2)
+    """
     many = whole(examples, field="examples", least=1, most=2**53 - 1)
     if not (isinstance(data, ByUnit) and isinstance(data.rows, tuple) and len(data.rows) == 2):
         raise ParameterError("data", type(data).__name__, "ByUnit((x, y), units=ids)")

@@ -20,10 +20,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -69,6 +70,14 @@ class UserLevelSurrogateLearner(ByUsers):
     all levels that may come; the plans here do. Examples beyond 1/alpha^2 a user are not thrown away: gaps do not fall.
 
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 5.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.UserLevelSurrogateLearner(
+    ...     dpl.PointClass(2**20), epsilon=1, resolution="0.1", margin="0.1", share="0.5",
+    ...     representation=dpl.HashedPointRepresentation(dimension=20, bits=9, a="0.1", seed=1),
+    ... )
+    >>> learner.claim()
+    PureDP(epsilon=Decimal('1'), kind='pure_dp')
     """
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
@@ -78,6 +87,7 @@ class UserLevelSurrogateLearner(ByUsers):
     resolution: OpenProbability
     margin: OpenProbability
     share: OpenProbability = given(default=HALF)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["user_level_surrogate_learner"] = tag(default="user_level_surrogate_learner")
@@ -126,7 +136,7 @@ class UserLevelSurrogateLearner(ByUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedFromUsers]:
         """A hypothesis, and the estimate that led to it."""
-        self.inspect(data)
+        self._taken(data)
         match self.concept_class, self.representation:
             case PointClass(), HashedPointRepresentation():
                 found = point_mistakes(self.concept_class, users_of(data, self.concept_class.points))
