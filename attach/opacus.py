@@ -107,7 +107,7 @@ def charging(
 
     Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
     rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
-    Source: Abadi et al. 2016, algorithm 1; docs/proofs/filters.md, "Runs elsewhere".
+    Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
     Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
     flat clipping has, for one that is charged already, for a history that `steps_before` does not explain;
     RelationError but for add_remove and zero_out; the errors of `Scope.charging`. In a step, before its noise is drawn:
@@ -239,7 +239,7 @@ class OpacusRun:
         no step was granted.
 
         Claim: the upper end of `certified` bounds the epsilon of the granted steps, if the run is as `assumes` says.
-        Source: docs/proofs/dp_sgd.md."""
+        Source: docs/proofs/dp_sgd.md, section 7."""
         if not self.granted:
             raise ParameterError("run", repr(self), "a run with steps")
         at = read(delta, field="delta")

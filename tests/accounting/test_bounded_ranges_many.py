@@ -133,7 +133,7 @@ def test_a_smoothed_profile_is_above_it() -> None:
     lattice = repeated_ranges._Lattice(1.0, 16)
     values = repeated_ranges._above(lattice, 6)
     finer, smooth, loss = repeated_ranges._smoothed(lattice, values)
-    epsilons = finer.step * np.arange(smooth.size)
+    epsilons = np.asarray(finer.step * np.arange(smooth.size), dtype=np.float64)
     assert isinstance(loss, FiniteLoss)
     assert loss.masses.sum() == pytest.approx(1, abs=1e-15)
     assert np.all(linear(lattice.step, values, epsilons) <= smooth)

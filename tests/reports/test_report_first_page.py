@@ -194,7 +194,8 @@ def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
         )
         scope.charge(ApproxDP("0.1", "1e-6"), by="A. Smith", reason="a survey")
         found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/used"]
-    assert (found.text, found.share) == ("100 %", 1)
+    assert found.text == "100 %"
+    assert found.share == Decimal(1)
     assert "Of the δ that charges may have, 100 % is used: more than of ε." in found.lines
 
 

@@ -721,8 +721,16 @@ DOORS: dict[str, Door] = {
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
-        {"data": np.zeros((10, 2)), "gradients": zeros, **RUN, "grid": None, "key": None, "tail_delta": None},
-        names={"dimension": "dimension|gradients"},
+        {
+            "data": np.zeros((10, 2)),
+            "gradients": zeros,
+            **RUN,
+            "grid": None,
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={"dimension": "dimension|gradients", "example_rows": "example_rows|gradients|data"},
         left=DATA | {"gradients": OWN_CODE},
     ),
     # audits and reports
