@@ -143,7 +143,7 @@ class Geometric(_WholeNumber):
         """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
         epsilon and scale.
 
-        >>> Geometric.for_error(10, "0.95").claim().epsilon
+        >>> Geometric.for_error(10, "0.95", sensitivity=1).claim().epsilon
         Decimal('0.284349')
         """
         return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)

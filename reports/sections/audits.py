@@ -81,11 +81,10 @@ def runs_elsewhere(entries: Iterable[Entry]) -> int:
 def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
     found: dict[str, Reserved] = {}
     for entry in entries:
-        match entry.body:
-            case Reserved(charge=charge) as body:
-                found[charge] = body
-            case Aborted(charge=charge):
-                del found[charge]
+        if isinstance(entry.body, Reserved):
+            found[entry.body.charge] = entry.body
+        elif isinstance(entry.body, Aborted):
+            del found[entry.body.charge]
     return found.values()
 
 

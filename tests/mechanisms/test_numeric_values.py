@@ -307,9 +307,9 @@ def test_whole_noise_at_half_an_epsilon_has_the_published_law() -> None:
 
 def test_an_error_below_the_grid_is_nobodys() -> None:
     with pytest.raises(InfeasiblePlan, match="too coarse"):
-        Laplace.for_error("0.5", "0.95", grid=1)
+        Laplace.for_error("0.5", "0.95", sensitivity=1, grid=1)
     with pytest.raises(ParameterError, match="error"):
-        Geometric.for_error(0, "0.95")
+        Geometric.for_error(0, "0.95", sensitivity=1)
 
 
 def test_the_mean_of_a_lecture() -> None:
