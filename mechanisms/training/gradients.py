@@ -78,7 +78,7 @@ def probe(
         if not len(examples):
             raise ParameterError("example_rows", "none", "at least one made-up row")
         batch = np.resize(np.arange(len(examples)), microbatch or len(examples))
-        units, where = examples, f"{len(batch)} made-up rows"
+        units, where = examples, f"{len(batch)} made-up row{'s' * (len(batch) > 1)}"
     expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit"
     if examples is None:
         expected += ", also for no units (or example_rows=, made-up rows, of a function that cannot take none)"
