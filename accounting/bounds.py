@@ -19,12 +19,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dpledger.decimals import Number, exact, float_down, float_up, own_context
 from dpledger.errors import CannotCertify, ParameterError
 
-__all__ = ["Bounds"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bounds", "BoundsAt"]
 
 _FORMAT = re.compile(r"(?:\.([0-9]{1,3}))?([efg%]?)", re.ASCII)
 _MOST_DIGITS = 2000  # a float has fewer than 1,100, and up to 999 after the point are asked for
@@ -105,6 +108,26 @@ class Bounds:
         digits, kind = int(found[1] or 6), found[2] or "g"
         low, high = _written(self.lower, digits, kind, ROUND_FLOOR), _written(self.upper, digits, kind, ROUND_CEILING)
         return f"[{low}, {high}]"
+
+
+class BoundsAt(tuple[tuple[float, Bounds], ...]):
+    """Points of a curve: pairs of an epsilon and the bounds of delta there.
+
+    >>> import dpledger as dpl
+    >>> frame = dpl.compose(dpl.Laplace(sensitivity=1, epsilon=1)).curve(3).to_frame()
+    >>> list(frame.columns), len(frame), set(map(str, frame.dtypes))
+    (['epsilon', 'delta_lower', 'delta_upper'], 3, {'float64'})
+    """
+
+    __slots__ = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """A DataFrame of floats with the columns `epsilon`, `delta_lower` and `delta_upper`."""
+        import pandas as pd  # here, so that who wants no frame does not wait for pandas
+
+        names = ("epsilon", "delta_lower", "delta_upper")
+        rows = [(epsilon, bounds.lower, bounds.upper) for epsilon, bounds in self]
+        return pd.DataFrame(rows, columns=pd.Index(names), dtype="float64")
 
 
 def _end(value: float) -> Decimal:

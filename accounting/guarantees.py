@@ -23,7 +23,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from dpledger.decimals import Number, text
 from dpledger.errors import ImplausiblePromise, ParameterError
 from dpledger.number_fields import Exact, Exacts, OpenProbability, Probability
-from dpledger.schema import given, record, tag
+from dpledger.schema import given, plain, record, tag
 
 __all__ = [
     "GDP",
@@ -41,11 +41,14 @@ __all__ = [
     "one_epsilon_an_order",
     "rising_orders",
     "warn_where_implausible",
+    "words_of",
 ]
 
 
 MOST_CURVE_POINTS = 4096
 """Points that a privacy curve may have."""
+
+_FEW = 4  # numbers of a list that are written one by one
 
 if TYPE_CHECKING:
 
@@ -259,3 +262,19 @@ Failure: TypeAlias = PrivacyFailure | AccuracyFailure
 
 if not TYPE_CHECKING:
     Failure = Annotated[Failure, Field(discriminator="kind")]
+
+
+def words_of(guarantee: Guarantee) -> str:
+    """A guarantee as people write it: its kind and numbers, of a long list its ends.
+
+    >>> words_of(ApproxDP(1, "1e-6"))
+    'approx_dp(epsilon=1, delta=0.000001)'
+    """
+    values = {name: value for name, value in plain(guarantee).items() if name != "kind"}
+    return f"{guarantee.kind}({', '.join(f'{name}={_brief(value)}' for name, value in values.items())})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, list) and len(value) > _FEW:
+        return f"[{value[0]} .. {value[-1]}: {len(value)} in all]"
+    return str(value)

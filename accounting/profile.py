@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Literal, TypeAlias, assert_never
@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias, assert_never
 import numpy as np
 
 from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.bounds import Bounds
+from dpledger.accounting.bounds import Bounds, BoundsAt
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
@@ -34,7 +34,8 @@ from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.reading import Ingredients, Ranges, read_both_ways
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
-from dpledger.errors import Contradiction, ParameterError
+from dpledger.errors import Contradiction, EngineError, ParameterError
+from dpledger.notebooks import summary
 from dpledger.relations import Relation
 from dpledger.schema import listed, one_of
 
@@ -44,10 +45,11 @@ Verify: TypeAlias = Literal["arb"]
 
 _POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
+_FEW = 4  # kinds of loss that are named one by one
 _MANY = 8  # answers that are worth contours for the whole profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
@@ -68,6 +70,25 @@ class Profile:
     tree: Composition | None = field(default=None, repr=False, compare=False)
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
     _curves: dict[tuple[Ingredients, ...], tuple[Curve, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        counts = {loss: count for case in self.cases for loss, count in case.losses}
+        kinds = [f"{type(loss).__name__} x {count:,}" for loss, count in counts.items()]
+        kinds += [f"{count:,} known by a curve" for case in self.cases[:1] for _, count in case.curves]
+        more = [f"{len(kinds) - _FEW} more"] if len(kinds) > _FEW else []
+        return f"<Profile of {', '.join([*kinds[:_FEW], *more]) or 'nothing'}>"
+
+    def _repr_html_(self) -> str:
+        return summary("Profile", [("of", repr(self).removeprefix("<Profile of ").removesuffix(">")), *self._read()])
+
+    def _read(self) -> Iterator[tuple[str, str]]:
+        """What it comes to at a few deltas; where no theorem says, that."""
+        for delta in ("1e-5", "1e-6", "1e-9"):
+            try:
+                said = f"{self.epsilon(delta):.6g}"
+            except EngineError as error:
+                said = str(error)
+            yield f"epsilon at delta {delta}", said
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -130,13 +151,14 @@ class Profile:
         """
         return self.delta(0)
 
-    def curve(self, count: int = 33) -> tuple[tuple[float, Bounds], ...]:
-        """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12."""
+    def curve(self, count: int = 33) -> BoundsAt:
+        """`count` points (epsilon, bounds of delta), epsilon evenly from 0 to where delta falls to 1e-12; `to_frame()`
+        makes a pandas DataFrame of them."""
         count = whole(count, field="count", least=2, most=100_000)
         epsilons = np.array([self._reach() * i / (count - 1) for i in range(count)])
         lower, upper = self._deltas_at(Points(epsilons), self.cases)
         points = zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True)
-        return tuple((at, Bounds(low, high)) for at, low, high in points)
+        return BoundsAt((at, Bounds(low, high)) for at, low, high in points)
 
     def deltas(self, epsilons: Iterable[Number]) -> tuple[Bounds, ...]:
         """`delta` at each epsilon: many at once, for little more than a few. Relative width 1e-6, mostly.

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpledger import decimals
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.audit.claims import Point, Target
 from dpledger.audit.counting import Strata
 from dpledger.audit.events import Event, InStratum
@@ -26,6 +26,7 @@ from dpledger.decimals import RoundsDown
 from dpledger.errors import CannotCertify
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
+from dpledger.notebooks import summary
 from dpledger.relations import Relation
 from dpledger.schema import plain
 
@@ -68,7 +69,7 @@ class StratumFinding:
         return self.look.refuted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AuditResult:
     """The result of one audit. `epsilon_lower` at `delta` and the verdict hold together with `confidence`.
 
@@ -178,8 +179,23 @@ class AuditResult:
             "(and not refuted is not proved)"
         )
 
+    def __repr__(self) -> str:
+        return f"<AuditResult: {self._lines()[0]}>"
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("mechanism", self.mechanism.kind),
+            ("verdict", self._lines()[0]),
+            (f"epsilon at delta {decimals.text(self.delta)}", f"at least {float(self.epsilon_lower):.6g}"),
+            ("confidence", decimals.text(self.confidence)),
+            ("runs", f"{self.trials_left:,} and {self.trials_right:,}"),
+            ("event", self._public_event()),
+            ("power", self._power_words()),
+        ]
+        return summary("AuditResult", rows)
 
     def _lines(self) -> list[str]:
         look, percent = self.witness, f"{float(self.confidence) * 100:.6g} %"
@@ -204,11 +220,11 @@ class AuditResult:
 
     def _claimed_words(self) -> str:
         if self.strata is None:
-            return claim_words(self.claim)
+            return words_of(self.claim)
         if self.verdict == "not_refuted":
             return f"the ex-post claim, in any of {len(self.strata.strata)} strata"
         if self.witness.refuted and self.stratum is not None:
-            return f"the ex-post claim, in the stratum of {self.stratum.words}: {claim_words(self.claim)}"
+            return f"the ex-post claim, in the stratum of {self.stratum.words}: {words_of(self.claim)}"
         return "the ex-post claim, by its strata together (no single one fell; more trials may name it)"
 
     def _strata_lines(self) -> Iterator[str]:
@@ -350,9 +366,3 @@ def _look_document(look: Look) -> dict[str, object]:
         "epsilon_lower": look.epsilon_lower,
         "refuted": look.refuted,
     }
-
-
-def claim_words(claim: Guarantee) -> str:
-    """A claim as people write it: its kind and numbers."""
-    values = {name: value for name, value in plain(claim).items() if name != "kind"}
-    return f"{claim.kind}({', '.join(f'{name}={value}' for name, value in values.items())})"

@@ -24,6 +24,7 @@ from dpledger.ledger.rules.standing import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.protocol import Release
+from dpledger.notebooks import summary
 from dpledger.process import Home
 
 __all__ = ["Attempt", "Receipt"]
@@ -36,13 +37,14 @@ FORKED = "the process was forked while this was open; what its copy answered is 
 NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Receipt(Generic[Value]):
     """A released value, and the signed entry of its commit.
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
     secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
-    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal.
+    first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
+    count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are equal.
     `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative.
 
     >>> book = dpl.Ledger.in_memory()
@@ -55,7 +57,23 @@ class Receipt(Generic[Value]):
     value: Value
     entry: Entry
     salt: bytes | None = None
+    reads: tuple[str, ...] = field(default=(), compare=False)
     replayed: bool = field(default=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Without the value and the salt: what is written into a log stays there."""
+        again = ", replayed" if self.replayed else ""
+        return f"<Receipt of entry {self.entry.index} in {self.entry.ledger}{again}: read .value>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("entry", str(self.entry.index)),
+            ("ledger", self.entry.ledger),
+            ("value", f"{type(self.value).__name__}: read .value"),
+            *(("reads", sentence) for sentence in self.reads),
+            *(() if not self.replayed else (("replayed", "the value of the first run under this key"),)),
+        ]
+        return summary("Receipt", rows)
 
 
 class Attempt:

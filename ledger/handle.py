@@ -65,6 +65,14 @@ class Handle:
         self._is_closed = False
         self._head = START
 
+    def __repr__(self) -> str:
+        """As this handle last saw it; nothing is read."""
+        state = self.state
+        named = "no entry yet" if state.opened is None else self.id
+        count = len(state.scopes)
+        seen = f"{state.size:,} entries, {count:,} scope{'' if count == 1 else 's'}"
+        return f"<{type(self).__name__} {named}: {seen}{', closed' if self._is_closed else ''}>"
+
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Counted, Ran
 from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
@@ -37,7 +37,7 @@ from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect, reads
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
 
@@ -67,7 +67,7 @@ class Scope(TakesDeclaredRuns):
 
     def __repr__(self) -> str:
         state = self._scope
-        return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, {state.budget}>"
+        return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, budget {words_of(state.budget)}>"
 
     def __copy__(self) -> Self:
         """This handle itself: what is copied with it spends here."""
@@ -217,7 +217,7 @@ class Scope(TakesDeclaredRuns):
         redeem = self._redeem()
         decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
-            return self._replay(request, decision)
+            return replace(self._replay(request, decision), reads=reads(ready))
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
     @unrecorded()
@@ -304,13 +304,14 @@ class Scope(TakesDeclaredRuns):
     def _run(self, ready: Mechanism[Data, Value], data: Data, attempt: Attempt) -> Receipt[Value]:
         """Read the data. The charge is started, durably, before this."""
         try:
+            told = reads(ready)
             release = ready.release(data, entropy=self._ledger.entropy)
             if not isinstance(release, Release):
                 raise TypeError("release() returned no Release")
         except BaseException as error:
             failure: BaseException = error
         else:
-            return attempt.commit(release, self._scope.keep, handed_out=1)
+            return replace(attempt.commit(release, self._scope.keep, handed_out=1), reads=told)
         raise attempt.give_up(failure)
 
     def _replay(self, request: Request, replayed: Replayed) -> Receipt[Value]:

@@ -31,6 +31,7 @@ __all__ = [
     "Inspects",
     "Interactive",
     "Mechanism",
+    "Reads",
     "Refines",
     "Release",
     "Sampled",
@@ -38,6 +39,7 @@ __all__ = [
     "check_declared",
     "fixed",
     "inspect",
+    "reads",
 ]
 
 UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
@@ -119,6 +121,20 @@ class Inspects(Protocol):
     def inspect(self, data: object) -> None:
         """ParameterError where container, axes, public length or dtype do not fit. Values never matter."""
         ...
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """A mechanism that can say what it makes of values that are no ordinary ones: NaN, infinity, what is missing."""
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """A sentence each, from its parameters alone: whether the data hold any such value is never told."""
+        ...
+
+
+def reads(mechanism: Described) -> tuple[str, ...]:
+    """What the mechanism says of such values, if it says anything (`Reads`)."""
+    return tuple(map(str, mechanism.values_read_as())) if isinstance(mechanism, Reads) else ()
 
 
 def inspect(mechanism: Described, data: object) -> None:

@@ -32,6 +32,11 @@ class Report:
 
     model: ReportModel
 
+    def __repr__(self) -> str:
+        model = self.model
+        parts = "the first page alone" if model.of else f"a first page and {len(model.sections)} sections"
+        return f"<Report on {model.ledger}, {model.size:,} entries: {parts}>"
+
     def html(self) -> str:
         """One self-contained page: no network, no script."""
         return html.render(self.model, self.digest)

@@ -26,6 +26,7 @@ PAGES = (
     "docs/budgets.md",
     "docs/ex_post.md",
     "docs/prediction.md",
+    "docs/private_learning.md",
     "docs/stable_values.md",
     "docs/runs_elsewhere.md",
 )

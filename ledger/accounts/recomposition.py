@@ -32,10 +32,12 @@ from dpledger.accounting.guarantees import (
     Failure,
     Guarantee,
     PrivacyFailure,
+    words_of,
 )
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.profile import Bounds
+from dpledger.decimals import text
 from dpledger.errors import Contradiction
 from dpledger.ledger.accounts import readings
 from dpledger.ledger.entries.bodies import (
@@ -63,6 +65,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Attestation, MechanismNote
 from dpledger.ledger.rules.standing import Form, ScopeState, State
 from dpledger.ledger.rules.state import charged_scope
+from dpledger.notebooks import summary
 from dpledger.relations import Relation, Unit
 
 __all__ = ["Admission", "Refusal", "ScopeAccount", "Status", "accounts", "admissions", "attested"]
@@ -152,6 +155,23 @@ class ScopeAccount:
     composition: Composition | None
     odometer_constants: Odometer | None
     contradiction: str | None = None
+
+    def __repr__(self) -> str:
+        spent = self.contradiction or f"spent {self.spent:.6g} at delta {text(self.delta)}"
+        counts = f"{len(self.admissions):,} admitted, {len(self.refusals):,} refused"
+        return f"<ScopeAccount {self.scope}: {words_of(self.budget)}; {spent}; {counts}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("protects", f"one {self.unit.name}, {self.relation.value}"),
+            ("budget", words_of(self.budget)),
+            (f"spent epsilon at delta {text(self.delta)}", self.contradiction or f"{self.spent:.6g}"),
+            *((f"left of {name}", left) for name, left in self.left_by_account.items()),
+            ("admitted", f"{len(self.admissions):,}"),
+            ("of these attested", f"{len(self.attested):,}"),
+            ("refused", f"{len(self.refusals):,}"),
+        ]
+        return summary(f"Scope {self.scope}", rows)
 
     def odometer(self) -> OdometerReading | None:
         """What the odometer shows that the scope was opened with; None if it was opened with none. See

@@ -79,6 +79,9 @@ class Verified:
     entries: tuple[Entry, ...]
     state: State
 
+    def __repr__(self) -> str:
+        return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"
+
     @property
     def unwitnessed(self) -> int:
         """How many entries follow the last one that somebody else holds a head of."""

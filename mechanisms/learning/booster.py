@@ -60,6 +60,9 @@ class BoostedStumps:
     stumps: StumpClass
     places: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return "most of: " + "; ".join(map(self.stumps.words, self.places))
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """The label of each row of `x`."""
         rows = self.stumps.binning.read(x)

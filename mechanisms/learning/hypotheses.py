@@ -4,6 +4,8 @@
 >>> found = Concept(ThresholdClass(8), 3)
 >>> found.predict([2, 3]).tolist(), found.params, found.output_in_class
 ([1, 0], {'place': '3'}, True)
+>>> print(found)
+x < 3
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from dpledger.mechanisms.numeric.rows import tally
 from dpledger.schema import Plain
 
 __all__ = ["Concept", "Constant", "Hypothesis"]
+
+MOST_DECIMAL_BITS = 128
 
 
 @runtime_checkable
@@ -48,14 +52,21 @@ class Concept:
     concepts: AnyClass
     place: int
 
+    def __repr__(self) -> str:
+        return f"Concept(concepts={self.concepts!r}, place={_in_text(self.place)})"
+
+    def __str__(self) -> str:
+        return self.concepts.words(self.place)
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.concepts.predict(self.place, x)
 
     @property
     def params(self) -> Mapping[str, Plain]:
-        """Its place, in text: it may be beyond every word."""
-        return {"place": str(self.place)}
+        """Its place, in text, since it may be beyond every word; hexadecimal where it has more than 128 bits, as that of
+        a long parity. Either is what `int(text, 0)` reads."""
+        return {"place": _in_text(self.place)}
 
     @property
     def output_in_class(self) -> bool:
@@ -82,3 +93,8 @@ class Constant:
     def output_in_class(self) -> bool:
         """It is none of the class."""
         return False
+
+
+def _in_text(place: int) -> str:
+    """Whatever the place is: Python writes no number of more than some thousand decimal digits."""
+    return str(place) if place.bit_length() <= MOST_DECIMAL_BITS else hex(place)

@@ -22,9 +22,10 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply, read, round_up, subtract
+from dpledger.decimals import Number, add, multiply, read, round_up, subtract, text
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.as_numbers import AsNumber
 from dpledger.mechanisms.numeric.distances import Distances, check_range
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
@@ -45,9 +46,11 @@ HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanEstimate:
-    """A released mean. `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the
-    values' distances from the centre of the range, in steps of the sum's grid."""
+class MeanEstimate(AsNumber):
+    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`).
+
+    `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the values' distances from
+    the centre of the range, in steps of the sum's grid."""
 
     mean: float
     count: int
@@ -136,6 +139,13 @@ class ClippedMean(OneShot):
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (
+            f"NaN, and what is no number, counts as {text(self._missing)}",
+            f"a number outside [{text(self.lower)}, {text(self.upper)}], infinity too, counts as the nearer end",
+        )
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import float_up, magnitude
+from dpledger.decimals import float_up, magnitude, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import derived
@@ -76,6 +76,13 @@ class TotalMap:
         absent = min(max(_nearest_step(Fraction(self.missing), ratio), ends["lowest"]), ends["highest"])
         for name, value in {"ratio": ratio, "step": float_up(self.grid), **ends, "absent": absent}.items():
             object.__setattr__(self, name, value)
+
+    def words(self) -> tuple[str, ...]:
+        """What numbers count as that are not finite, and what is no number."""
+        return (
+            f"NaN, and what is no number, counts as {text(self.missing)}",
+            f"a number beyond {text(self.bound)}, infinity too, counts as {text(self.bound)} with its sign",
+        )
 
 
 def exact_decimal(number: Fraction) -> Decimal:

@@ -72,6 +72,10 @@ class _WholeNumber(Vouched, ABC):
     def parts(self) -> Composition:
         """The leaf of the noise."""
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number; its value never matters."""
         check_number(data)

@@ -140,6 +140,10 @@ class Laplace(Vouched):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
         if self.dimension == 1:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,9 @@ from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OptionalSignedNumbers, Positive
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Count", "Counts", "Histogram"]
 
@@ -92,6 +95,14 @@ class Count(OneShot):
         result: dict[str, Plain] = plain(used)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (
+            ("every row counts, whatever it holds",)
+            if self.of == "rows"
+            else ('a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one',)
+        )
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows; of one entry each, where those that are true are counted."""
         if self.of == "rows":
@@ -124,13 +135,38 @@ class Count(OneShot):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """A released histogram: a whole number, possibly negative, for each label."""
+    """A released histogram: a whole number, possibly negative, for each label.
+
+    It iterates over pairs; `counts["label"]` is one, `numpy.asarray(counts)` all of them, `to_frame()` a pandas
+    DataFrame.
+
+    >>> released = Counts(labels=("a", "b"), counts=(3, -1))
+    >>> dict(released), released["b"], len(released)
+    ({'a': 3, 'b': -1}, -1, 2)
+    """
 
     labels: tuple[str, ...]
     counts: tuple[int, ...]
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(zip(self.labels, self.counts, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, label: str) -> int:
+        """The count of a label. KeyError where there is none."""
+        return dict(self)[label]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.counts, dtype=dtype)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A DataFrame of one column of floats, `count`; its index is called `label`."""
+        import pandas as pd  # here, so that who wants no frame does not wait for pandas
+
+        index = pd.Index(self.labels, name="label", dtype=object)
+        return pd.DataFrame({"count": np.array(self.counts, dtype=np.float64)}, index=index)
 
 
 @record
@@ -204,6 +240,10 @@ class Histogram(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (self._others(),)
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
         check_column(data)
@@ -222,6 +262,13 @@ class Histogram(OneShot):
     def interval(self, confidence: Number) -> int:
         """The half-width around one released count that holds it with at least this probability (each by itself)."""
         return half_width(self.noise, confidence)
+
+    def _others(self) -> str:
+        """What happens to a row that falls nowhere."""
+        told = "is ignored" if self.others == "ignored" else 'counts as "other"'
+        if self.edges is not None:
+            return f"a row in no interval {told}: NaN, and what is no number, is in none"
+        return f"a row in none of the categories {told}"
 
     @property
     def _edges(self) -> tuple[float, ...]:

@@ -95,6 +95,10 @@ class RandomizedResponse(OneShot):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (f"a row that is none of the answers, a missing one too, counts as {self.answers[self._absent]}",)
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""
         check_column(data)

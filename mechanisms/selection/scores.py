@@ -164,6 +164,10 @@ class ScoredChoice(Vouched, ABC):
         result: dict[str, Plain] = plain(values)
         return result
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a score for each candidate, or `Segments` where candidates have no names."""
         if isinstance(data, Segments):
@@ -212,9 +216,13 @@ class ScoredChoice(Vouched, ABC):
     def _choose(self, scores: npt.NDArray[Any], counts: list[int] | None, entropy: Entropy) -> int:
         return choose(self.law, scores, counts=counts, sensitivity=self._declared, entropy=entropy)
 
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=self._plan.grid, bound=self.bound, missing=self.missing)
+
     def _steps(self, data: object) -> tuple[npt.NDArray[Any], list[int] | None]:
         """Scores in whole steps of the grid, and how many candidates have each; None where it is one."""
-        how = TotalMap(grid=self._plan.grid, bound=self.bound, missing=self.missing)
+        how = self._map
         if not isinstance(data, Segments):
             return vector_to_steps(data, how, self._many), None
         scores = [*vector_to_steps(data.scores, how, len(data)).tolist(), how.absent]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import os
 import re
 import sys
@@ -71,6 +72,7 @@ def record(cls: type[T]) -> type[T]:
     """A class decorator: a frozen, slotted pydantic dataclass that forbids extra fields and raises ParameterError."""
     made: Any = pydantic.dataclasses.dataclass(frozen=True, slots=True, config=_CONFIG)(cls)
     _speak_of_parameters(made)
+    _read_well(made)
     result: type[T] = made
     return result
 
@@ -82,6 +84,7 @@ def complete(*classes: Any, names: Mapping[str, Any] = MappingProxyType({})) -> 
         found = {**vars(sys.modules[cls.__module__]), **names}
         pydantic.dataclasses.rebuild_dataclass(cls, force=True, _types_namespace=found)  # makes a fresh __init__
         _speak_of_parameters(cls)
+        _read_well(cls)
 
 
 def _speak_of_parameters(cls: Any) -> None:
@@ -100,6 +103,13 @@ def _speak_of_parameters(cls: Any) -> None:
             raise _as_parameter_error(cls.__name__, error, given, names) from None
 
     cls.__init__ = initialise
+
+
+def _read_well(cls: Any) -> None:
+    """Let the signature say what people give: names and defaults, without the tag and without what checks a value."""
+    parameters = inspect.signature(cls).parameters.values()
+    shown = [one.replace(annotation=one.empty) for one in parameters if one.name != "kind"]
+    cls.__signature__ = inspect.Signature(shown)
 
 
 def _asked(cls: Any, name: str, value: object) -> object:

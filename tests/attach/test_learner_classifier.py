@@ -315,7 +315,7 @@ YEARS = Binning({"age": [20, 40, 60, 80]}, source="a form")
 OF_USERS: dict[str, Any] = {
     "proper": UserLevelProperLearner.planned(ThresholdClass(YEARS.points), 20, "0.3", "0.1", epsilon=20),
     "thresholds": UserLevelThresholdLearner(ThresholdClass(YEARS.points), epsilon=40, alpha="0.3"),
-    "clipped": ClippedPairwiseEM(ThresholdClass(YEARS.points), epsilon=20, clip=4),
+    "clipped": ClippedPairwiseEM(ThresholdClass(YEARS.points), epsilon=20, clip=10),
     "rows": ExponentialPPACLearner(ThresholdClass(YEARS.points), epsilon=20),
 }
 

@@ -21,8 +21,10 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
-from dpledger.mechanisms.learning.hypotheses import Hypothesis
+from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of, points_of
+from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     AnyClass,
     ConceptClass,
@@ -313,6 +315,24 @@ def test_what_was_learned_predicts() -> None:
     assert found.output_in_class
     assert found.predict([3, 4, NAN, 10**9, -5]).tolist() == [1, 0, 0, 0, 1]
     assert "3" not in repr(data)
+
+
+@pytest.mark.parametrize(
+    ("concepts", "place", "said"),
+    [
+        (ThresholdClass(2**64), 2**64, "x < 18446744073709551616"),
+        (PointClass(9), 5, "x = 5"),
+        (ParityClass(5), 0b10010, "x1 xor x4"),
+        (ParityClass(5), 0, "always 0"),
+        (FiniteClass([[0, 1], [1, 1]]), 1, "row 1 of the matrix"),
+        (StumpClass(Binning({"age": [18, 65]}, source="a form")), 4, "age >= 65"),
+    ],
+    ids=["threshold", "point", "parity", "no-bit", "row", "stump"],
+)
+def test_what_was_learned_can_be_read(concepts: AnyClass, place: int, said: str) -> None:
+    assert str(Concept(concepts, place)) == said
+    with pytest.raises(ParameterError, match="place"):
+        str(Concept(concepts, concepts.size))
 
 
 def test_classes_are_their_matrices() -> None:

@@ -19,6 +19,7 @@ from dpledger.accounting.learning.parity import one_run
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.parities.learners import FAIL, PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.noise import Bernoulli, recording
@@ -269,3 +270,15 @@ def test_a_release_in_a_ledger_charges_the_claim_whatever_was_answered(name: str
         assert isinstance(body, Committed)
         assert body.parts == learner.parts()
         assert receipt.value is FAIL or receipt.value.place < 4
+
+
+@pytest.mark.parametrize("dimension", [100, 129, 20_000])
+def test_a_parity_of_many_bits_has_a_text(dimension: int) -> None:
+    """However long it is: one whose text could not be written would be lost with what was paid for it."""
+    learner = RepeatedParity(dimension=dimension, epsilon=1, stop_probability="0.001").under(
+        Relation.REPLACE_ONE, Unit()
+    )
+    found = learner.release(LabeledSample([[1] * dimension], [1]), entropy=seeded(1)).value
+    assert isinstance(found, Concept)
+    assert int(str(found.params["place"]), 0) == found.place
+    assert str(found.params["place"]) in repr(found)

@@ -137,7 +137,7 @@ def test_a_learner_is_asked_for_its_own_plan() -> None:
     assert plan(learner, "0.1", "0.05") == learner.plan("0.1", "0.05")
     for more in ({"epsilon": 1}, {"agnostic": True}, {"relation": Relation.ADD_REMOVE}):
         with pytest.raises(ParameterError, match=next(iter(more))):
-            plan(learner, "0.1", "0.05", **more)  # type: ignore[arg-type]
+            plan(learner, "0.1", "0.05", **more)
 
 
 def test_what_a_learner_knows_itself_is_left_out_and_the_rest_is_asked_for() -> None:
@@ -159,7 +159,7 @@ def test_what_a_learner_knows_itself_is_left_out_and_the_rest_is_asked_for() -> 
         (ThresholdClass(8), {"alpha": "0.1"}, "beta"),
     ):
         with pytest.raises(ParameterError, match=told):
-            plan(learner, **given)  # type: ignore[arg-type]
+            plan(learner, **given)
 
 
 @pytest.mark.parametrize("concepts", CLASSES, ids=str)

@@ -23,10 +23,17 @@ from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunction
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner, SurrogateAgnosticLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
-from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
+from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
+from dpledger.mechanisms.learning.users.median import UserLevelMedian
+from dpledger.mechanisms.learning.users.surrogate_learner import UserLevelSurrogateLearner
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
+from dpledger.relations import Relation, Unit
 
 NAN = float("nan")
 BINS = Binning({0: [18, 65]}, {1: ["red", "blue"]}, source="a form")
@@ -87,6 +94,56 @@ def test_what_was_not_declared_costs_all_and_is_not_told(name: str) -> None:
         with pytest.raises(ContractViolation):
             learner.sample(sample, 2, seeded(1))
     assert told == {f"{type(learner).__name__} is strict, and some row or label is not as was declared"}
+
+
+# ---- users ----------------------------------------------------------------------------------------------------------
+
+EIGHT, TWO = ThresholdClass(8), Unit("user", max_contributions=2)
+OF_USERS: dict[str, Any] = {
+    "test": MinErrorTest(EIGHT, guess="0.2", resolution="0.2", epsilon=1, strict=True),
+    "estimator": MinimumErrorEstimator(EIGHT, resolution="0.2", epsilon=1, strict=True),
+    "proper": UserLevelProperLearner(EIGHT, epsilon=1, resolution="0.1", margin="0.2", strict=True),
+    "surrogate": UserLevelSurrogateLearner(
+        concept_class=FiniteClass(np.eye(8, dtype=int)),
+        representation=FiniteClass(np.eye(8, dtype=int)),
+        epsilon=1,
+        resolution="0.1",
+        margin="0.2",
+        strict=True,
+    ),
+    "median": UserLevelMedian(8, epsilon=1, strict=True),
+    "thresholds": UserLevelThresholdLearner(EIGHT, epsilon=1, alpha="0.5", strict=True),
+    "clipped": ClippedPairwiseEM(EIGHT, epsilon=1, clip=1, strict=True),
+}
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_a_user_who_was_not_declared_so_costs_all_and_is_not_told_of(name: str) -> None:
+    learner, told = OF_USERS[name], set()
+    lax = dataclasses.replace(learner, strict=False)
+    x, y = np.array([[1, 2], [3, 7], [0, 5]], dtype=object), np.array([[1, 0], [0, 1], [1, 1]], dtype=object)
+    placed = [one.under(Relation.REPLACE_ONE, TWO) for one in (learner, lax)]
+    assert [one.parameters()["strict"] for one in placed] == [True, False]
+    found, again = (one.release(UserSample(x, y), entropy=seeded(3)).value for one in placed)
+    assert found == again
+    for point, label in ((8, 1), (-1, 1), (NAN, 1), ("2", 1), (2.5, 1), (2, 2), (2, None), (2, "yes")):
+        if name == "median" and label != 1:
+            continue
+        outside = UserSample(x.copy(), y.copy())
+        outside.x[0, 1], outside.y[0, 1] = point, label
+        placed[1].release(outside, entropy=seeded(3))
+        book = Ledger.in_memory()
+        scope = book.scope("users", unit=TWO, relation="replace_one", budget=PureDP(2))
+        with pytest.raises(ContractViolation) as refusal:
+            scope.release(learner, outside)
+        told.add(str(refusal.value))
+        assert scope.spent(0).upper == pytest.approx(1)
+        (ended,) = (entry.body for entry in book.entries() if isinstance(entry.body, Committed))
+        assert ended.outside_guarantee
+    assert told == {f"{type(learner).__name__} is strict, and some example is not as was declared"}
+
+
+# ---- what is inside -------------------------------------------------------------------------------------------------
 
 
 @given(rows=st.lists(st.one_of(st.integers(-3, 9), st.floats(-3, 9), st.none()), max_size=6))

@@ -158,6 +158,7 @@ def test_the_majority_answers_and_ties_are_0() -> None:
         pd.DataFrame({0: [1], 1: [1], 2: [1]})
     ).tolist() == [1]
     assert found.params == {"places": [1, 0]}
+    assert str(found) == "most of: always 1; always 0"
 
 
 def test_a_booster_that_raises_midway_leaves_its_full_charge(monkeypatch: pytest.MonkeyPatch) -> None:

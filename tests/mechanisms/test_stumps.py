@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpledger.mechanisms.learning.baselines import occam_learner
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.binning import Binning, Bins
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.relations import Relation, Unit
 from learning_tables import ENTRIES, SMALL, cancer_bins, entries_of, stump_labels, wide_bins
@@ -106,6 +107,12 @@ def test_tables_arrays_and_rows_say_the_same() -> None:
         assert np.array_equal(found.known, wanted.known)
 
 
+def test_a_binning_shows_its_columns_and_where_it_comes_from() -> None:
+    many = Binning({f"column {at}": range(100) for at in range(7)}, {"colour": ["red"]}, source="a form")
+    assert repr(many) == ("Binning(column 0, column 1, column 2, column 3, column 4, ...: 701 tests, source='a form')")
+    assert repr(Binning(categories={0: ["red"]}, source="a form")) == "Binning(0: 1 tests, source='a form')"
+
+
 def test_bins_are_values_that_the_record_tells_apart() -> None:
     same = Binning({0: ["18", 65.0], 1: [1, 2, 3]}, {2: ["red", 7.0]}, source="a form")
     assert same == SMALL
@@ -117,6 +124,13 @@ def test_bins_are_values_that_the_record_tells_apart() -> None:
     ]
     assert len({one.digest for one in (SMALL, *others)}) == 4
     assert SMALL.described()["source"] == "a form"
+
+
+@pytest.mark.parametrize("low", [0, 10**9, 123_456_789_012_344, -(10**15)])
+def test_equal_bins_lie_in_their_range_however_far_off_it_is(low: int) -> None:
+    [column] = Binning.equal({0: (low, low + 1)}, bins=4, source="a form").features
+    assert isinstance(column, Bins)
+    assert [edge - low for edge in column.edges] == [Decimal("0.25"), Decimal("0.5"), Decimal("0.75")]
 
 
 def test_equal_bins_leave_the_ends_open() -> None:

@@ -43,6 +43,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 MOST_COLUMNS = 10**4
 MOST_BINS = 10**6  # of all columns together
 MOST_BINS_OF_ONE = 10**5
+EDGE_DIGITS = 30  # of an edge that divides a range: beyond those of a float, so that it lies where it should
+_SHOWN = 5  # columns of a repr
 _ROWS = "a table, an array with two axes, or a list of rows (lists, or dicts by the names of columns)"
 
 
@@ -93,7 +95,7 @@ class Binned:
     known: Flags
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Binning:
     """The columns that are read, each with its bins; whatever else a table holds is not looked at.
 
@@ -132,6 +134,10 @@ class Binning:
             )
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "source", said)
+
+    def __repr__(self) -> str:
+        named = ", ".join(map(str, self.columns[:_SHOWN])) + (", ..." if len(self.columns) > _SHOWN else "")
+        return f"Binning({named}: {self.width} tests, source={self.source!r})"
 
     @classmethod
     def equal(cls, ranges: Mapping[Any, tuple[Number, Number]], *, bins: int, source: str) -> Binning:
@@ -321,4 +327,4 @@ def _between(pair: object, bins: int) -> list[Decimal]:
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ParameterError("ranges", ", ".join(map(text, ends)), "(low, high) with low below high")
     low, high = map(Fraction, ends)
-    return [round_up(low + (high - low) * step / bins) for step in range(1, bins)]
+    return [round_up(low + (high - low) * step / bins, digits=EDGE_DIGITS) for step in range(1, bins)]

@@ -102,6 +102,10 @@ class FiniteClass:
         row: Labels = self.matrix[_placed(place, self.size)].astype(np.uint8)
         return _of_points(x, self.points, lambda points: row[points])
 
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"row {_placed(place, self.size)} of the matrix"
+
 
 @dataclass(frozen=True, slots=True)
 class PointClass:
@@ -125,6 +129,10 @@ class PointClass:
         """The concept at that place, of each row of `x`."""
         at = _placed(place, self.size)
         return _of_points(x, self.points, lambda points: (points == np.uint64(at)).astype(np.uint8))
+
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"x = {_placed(place, self.size)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,10 @@ class ThresholdClass:
         if u == 0:
             return _of_points(x, self.points, lambda points: np.zeros(len(points), dtype=np.uint8))
         return _of_points(x, self.points, lambda points: (points <= np.uint64(u - 1)).astype(np.uint8))
+
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        return f"x < {_placed(place, self.size)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +195,12 @@ class ParityClass:
         mask = np.array([r >> j & 1 for j in range(self.dimension)], dtype=bool)
         found: Labels = (np.count_nonzero(bits.bits[:, mask], axis=1) & 1).astype(np.uint8)
         return np.where(bits.known, found, np.uint8(0))
+
+    def words(self, place: int) -> str:
+        """What the concept at that place says, in words."""
+        r = _placed(place, self.size)
+        named = [f"x{bit}" for bit in range(self.dimension) if r >> bit & 1]
+        return " xor ".join(named) or "always 0"
 
 
 ConceptClass: TypeAlias = FiniteClass | PointClass | ThresholdClass | ParityClass

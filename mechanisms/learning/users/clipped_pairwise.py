@@ -34,13 +34,12 @@ from dpledger.errors import WorkLimit
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
@@ -59,14 +58,14 @@ _WHY = "a user moves each sum of clipped differences by at most the clip, twice 
 
 
 @record
-class ClippedPairwiseEM(OneShot):
+class ClippedPairwiseEM(ReadsUsers):
     """Learn a concept from users with many examples each, on any data. After the user-level mechanism of Ghazi et al.
     2023, with constants of our own.
 
     `concept_class`: at most 2^13 concepts, there before the data. `clip`: by how many mistakes one user may prefer one
     concept to another; `clipped_pairwise_plan` says which is best. The unit says how many examples a user has
     (`max_contributions`); the data are a UserSample of so many each, and a user of whom an example is no number counts
-    nowhere. Its cost grows as users times |C|^2.
+    nowhere; `strict`: see `RowLearner`. Its cost grows as users times |C|^2.
 
     Claim: epsilon-bounded range, so epsilon-DP, under every relation. Source: docs/proofs/learning_clipped.md.
     The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
@@ -82,6 +81,7 @@ class ClippedPairwiseEM(OneShot):
     concept_class: NumberedClass
     epsilon: Positive
     clip: Annotated[Whole, Field(strict=True, ge=1, le=2**40)]
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["clipped_pairwise_em"] = tag(default="clipped_pairwise_em")
@@ -118,6 +118,7 @@ class ClippedPairwiseEM(OneShot):
                 "concept_class": described(self.concept_class),
                 "epsilon": self.epsilon,
                 "clip": self.clip,
+                "strict": self.strict,
                 "exponent": self.exponent,
                 "sensitivity": self._moved,
                 "justification": _WHY,
@@ -125,20 +126,18 @@ class ClippedPairwiseEM(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with as many examples each as the unit says."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return self.user_domain.points
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        self.inspect(data)
-        place = self._drawn(clipped_pairwise_scores(self.concept_class, data, self.clip), entropy)
+        place = self._drawn(clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip), entropy)
         return Release(value=Concept(self.concept_class, place), parts=self.parts())
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
-        self.inspect(data)
-        scores = clipped_pairwise_scores(self.concept_class, data, self.clip)
+        scores = clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip)
         return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:

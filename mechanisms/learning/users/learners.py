@@ -20,15 +20,16 @@ that error lets expect.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition, Sequence
 from dpledger.accounting.guarantees import BoundedRange, PureDP
@@ -38,7 +39,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
-from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
@@ -47,8 +48,8 @@ from dpledger.mechanisms.learning.theory.user_sizes import (
     proper_users_for,
 )
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
+from dpledger.mechanisms.learning.users.reading import ReadsUsers
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive
@@ -69,6 +70,9 @@ class LearnedFromUsers:
     estimate: LeastError
     level: int | None
 
+    def __str__(self) -> str:
+        return str(self.hypothesis)
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.hypothesis.predict(x)
@@ -84,7 +88,7 @@ class LearnedFromUsers:
         return self.hypothesis.output_in_class
 
 
-class ByUsers(OneShot, ABC):
+class ByUsers(ReadsUsers):
     """Base of records with the fields below: estimates the least error, then chooses. `_why` says how far one user
     moves a score."""
 
@@ -132,9 +136,9 @@ class ByUsers(OneShot, ABC):
         """The tests of the estimate, then the choice."""
         return Sequence((self.estimator.parts(), BoundedRange(self.choosing)))
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return self.user_domain.points
 
     def _gap(self, estimate: LeastError) -> BinomialGap | None:
         """The laws of mistakes that the choice tells apart; None where every hypothesis is good enough."""
@@ -162,6 +166,7 @@ class ByUsers(OneShot, ABC):
             "examples": rows_of(self.unit),
             "epsilon": self.epsilon,
             "share": self.share,
+            "strict": self.strict,
             "resolution": self.resolution,
             "margin": self.margin,
             "tests": self.estimator.rounds,
@@ -182,7 +187,7 @@ class UserLevelProperLearner(ByUsers):
     The least error is estimated within `resolution`, by `share` of epsilon; then a concept is drawn by how many users
     have more than `level` mistakes by it, where `level` tells the upper end of the estimate best from an error `margin`
     above it. What is promised is an error of 2 resolution + margin above the least; `planned` finds the best of these.
-    Data are a UserSample with as many examples a user as the unit may contribute.
+    Data are a UserSample with as many examples a user as the unit may contribute; `strict`: see `RowLearner`.
 
     One user changes each count by one, and not by the number of mistakes: what many examples tell grows with their
     square root, and what privacy takes away does not grow. That is worth its while where sqrt(m) alpha comes near one;
@@ -208,6 +213,7 @@ class UserLevelProperLearner(ByUsers):
     resolution: OpenProbability
     margin: OpenProbability
     share: OpenProbability = given(default=HALF)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["user_level_proper_learner"] = tag(default="user_level_proper_learner")
@@ -244,8 +250,7 @@ class UserLevelProperLearner(ByUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedFromUsers]:
         """A concept, and the estimate that led to it."""
-        self.inspect(data)
-        mistakes = mistakes_in(self.concept_class, data)
+        mistakes = mistakes_in(self.concept_class, self._taken(data))
         estimate = self.estimator.searched(mistakes, entropy)
         gap = self._gap(estimate)
         if gap is None:

@@ -29,7 +29,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, add, exact, multiply, round_down, round_up
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     FiniteClass,
@@ -43,9 +43,8 @@ from dpledger.mechanisms.learning.theory.gap import GRID_BITS, BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.user_sizes import estimator_plan, rounds_for
 from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, mistakes_of
-from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Probability
@@ -105,12 +104,12 @@ def mistakes_in(concepts: OneClass, sample: UserSample) -> Mistakes:
 
 
 @record
-class MinErrorTest(OneShot):
+class MinErrorTest(ReadsUsers):
     """Answer whether the least error of a class is at most `guess` rather than at least `guess + resolution`.
 
     Counts the users whom every concept fails often: the fewest with more than `level` mistakes, less a fraction
     `threshold` of all users, plus noise, at most 0. True without a look at the data where guess + resolution >= 1. Data
-    are a UserSample with as many examples a user as the unit may contribute.
+    are a UserSample with as many examples a user as the unit may contribute; `strict`: see `RowLearner`.
 
     Noise is of scale 1/epsilon; max(threshold, 1 - threshold)/epsilon under add_remove and zero_out, where the fewest
     users and all users move together. Under the other relations that is not enough. Published as a mean over the users
@@ -132,6 +131,7 @@ class MinErrorTest(OneShot):
     guess: Probability
     resolution: OpenProbability
     epsilon: Positive
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["min_error_test"] = tag(default="min_error_test")
@@ -157,15 +157,16 @@ class MinErrorTest(OneShot):
             {
                 "concept_class": described(self.concept_class),
                 "examples": rows_of(self.unit),
+                "strict": self.strict,
                 "justification": _MOVED,
                 **values,
             }
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return for_users(self.concept_class).points
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[bool]:
         """Whether it is at most `guess`."""
@@ -173,8 +174,7 @@ class MinErrorTest(OneShot):
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """So many independent answers."""
-        self.inspect(data)
-        mistakes = mistakes_in(self.concept_class, data)
+        mistakes = mistakes_in(self.concept_class, self._taken(data))
         return np.array([self._answered(mistakes, entropy).passed for _ in range(size)], dtype=np.bool_)
 
     def _answered(self, mistakes: Mistakes, entropy: Entropy) -> Tested:
@@ -203,7 +203,7 @@ class MinErrorTest(OneShot):
 
 
 @record
-class MinimumErrorEstimator(OneShot):
+class MinimumErrorEstimator(ReadsUsers):
     """Find the least error of a class within 2 `resolution`, by halving: T = ceil(log2(1/resolution)) tests.
 
     Each is a `MinErrorTest` with epsilon/T, at the middle of what is left. With `below_half` the search begins with
@@ -229,6 +229,7 @@ class MinimumErrorEstimator(OneShot):
     resolution: Annotated[OpenProbability, Field(ge=FINEST)]
     epsilon: Positive
     below_half: Annotated[bool, Field(strict=True)] = given(default=False)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["minimum_error_estimator"] = tag(default="minimum_error_estimator")
@@ -269,6 +270,7 @@ class MinimumErrorEstimator(OneShot):
             {
                 "concept_class": described(self.concept_class),
                 "examples": rows_of(self.unit),
+                "strict": self.strict,
                 "resolution": self.resolution,
                 "epsilon": self.epsilon,
                 "below_half": self.below_half,
@@ -280,14 +282,13 @@ class MinimumErrorEstimator(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return for_users(self.concept_class).points
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LeastError]:
         """An interval, and the tests that led to it."""
-        self.inspect(data)
-        found = self.searched(mistakes_in(self.concept_class, data), entropy)
+        found = self.searched(mistakes_in(self.concept_class, self._taken(data)), entropy)
         return Release(value=found, parts=self.parts())
 
     def searched(self, mistakes: Mistakes, entropy: Entropy) -> LeastError:

@@ -26,14 +26,14 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.samples import UserSample, are_points
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
-from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot, derived
+from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
@@ -46,15 +46,15 @@ Place = Annotated[Whole, Field(strict=True, ge=0, le=MOST_POINTS)]
 
 
 @record
-class UserLevelMedian(OneShot):
+class UserLevelMedian(ReadsUsers):
     """Choose a place w in [low, high] by how many users have more than a few examples in [low, w - 1], or in
     [w + 1, high]: the larger of the two, e^-exponent a user. Li-Wang-Ye 2024, lemma 5.1.
 
     Data are a UserSample with as many examples a user as the unit may contribute, points of {0..points-1}; labels are
     not looked at, so that under label_flip it costs nothing. `high`: `points` by default. `mass`: a bound, known
     without the data, of the probability that an example lies in the interval; how many are more than a few follows from
-    it, so that one read off the data voids the guarantee. Under add_remove and zero_out both counts move in one
-    direction, and the exponent is epsilon a user, elsewhere half of it.
+    it, so that one read off the data voids the guarantee. `strict`: see `RowLearner`, of points alone. Under add_remove
+    and zero_out both counts move in one direction, and the exponent is epsilon a user, elsewhere half of it.
 
     Of the published statement: what it says of the mass of the interval itself needs that mass to be known.
     Claim: epsilon-bounded range, so epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md;
@@ -72,6 +72,7 @@ class UserLevelMedian(OneShot):
     low: Place = given(default=0)
     high: Place | None = given(default=None)
     mass: Positive = given(default=1)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["user_level_median"] = tag(default="user_level_median")
@@ -118,6 +119,7 @@ class UserLevelMedian(OneShot):
                 "high": str(self.last),
                 "mass": self.mass,
                 "examples": rows_of(self.unit),
+                "strict": self.strict,
                 "more_than": self.more_than,
                 "epsilon": self.epsilon,
                 "exponent": self.exponent,
@@ -127,9 +129,12 @@ class UserLevelMedian(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return self.points
+
+    def _are_inside(self, data: UserSample) -> bool:
+        return are_points(data.x.reshape(-1), self.points)
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[int]:
         """One place."""
@@ -146,6 +151,5 @@ class UserLevelMedian(OneShot):
         return median_size(self.points, self.exponent, self.mass, beta, m=rows_of(self.unit))
 
     def _sides(self, data: UserSample) -> Sides:
-        self.inspect(data)
-        points = users_of(data, self.points).points
+        points = users_of(self._taken(data), self.points).points
         return PointsByUser.of(points).sides(self.low, self.last, more_than=self.more_than)

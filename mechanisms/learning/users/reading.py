@@ -17,6 +17,7 @@ by `cap_users`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.decimals import whole
-from dpledger.errors import ParameterError
+from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.samples import UserSample, Words, labels_of, points_of
+from dpledger.mechanisms.learning.domains import NumberedPoints, are_all_inside
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, Words, check_users, labels_of, points_of
 from dpledger.mechanisms.numeric.containers import array_of
-from dpledger.mechanisms.numeric.rows import check_column
+from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.rows import check_column, rows_of
 from dpledger.mechanisms.units import ByUnit
 
-__all__ = ["Users", "cap_users", "users_of"]
+__all__ = ["ReadsUsers", "Users", "cap_users", "users_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -48,6 +51,36 @@ class Users:
     def examples(self) -> int:
         """How many each has."""
         return int(self.points.shape[1])
+
+
+class ReadsUsers(OneShot, ABC):
+    """Base of records whose data are a UserSample with as many examples a user as the unit may contribute. Their field
+    `strict`: as of a `RowLearner`."""
+
+    __slots__ = ()
+
+    strict: bool
+
+    @property
+    @abstractmethod
+    def _points(self) -> int:
+        """How many points there are."""
+
+    def inspect(self, data: object) -> None:
+        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
+        check_users(data, examples=rows_of(self.unit))
+
+    def _taken(self, data: UserSample) -> UserSample:
+        """The sample, inspected; ContractViolation, which names no user, where it is strict and some are outside."""
+        self.inspect(data)
+        if self.strict and not self._are_inside(data):
+            raise ContractViolation(f"{type(self).__name__} is strict, and some example is not as was declared")
+        return data
+
+    def _are_inside(self, data: UserSample) -> bool:
+        """Whether every example is a point as it stands, and every label 0 or 1."""
+        every = LabeledSample(data.x.reshape(-1), data.y.reshape(-1))
+        return are_all_inside(NumberedPoints(self._points), every)
 
 
 def users_of(sample: UserSample, points: int) -> Users:

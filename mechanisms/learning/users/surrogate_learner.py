@@ -20,10 +20,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -86,6 +87,7 @@ class UserLevelSurrogateLearner(ByUsers):
     resolution: OpenProbability
     margin: OpenProbability
     share: OpenProbability = given(default=HALF)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["user_level_surrogate_learner"] = tag(default="user_level_surrogate_learner")
@@ -134,7 +136,7 @@ class UserLevelSurrogateLearner(ByUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedFromUsers]:
         """A hypothesis, and the estimate that led to it."""
-        self.inspect(data)
+        self._taken(data)
         match self.concept_class, self.representation:
             case PointClass(), HashedPointRepresentation():
                 found = point_mistakes(self.concept_class, users_of(data, self.concept_class.points))

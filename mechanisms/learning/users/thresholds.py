@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 
 from dpledger.accounting.composition import Composition, Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange, PureDP
@@ -31,7 +31,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
-from dpledger.mechanisms.learning.samples import UserSample, check_users
+from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.median_sizes import mass_gap
@@ -47,10 +47,9 @@ from dpledger.mechanisms.learning.theory.threshold_sizes import (
 from dpledger.mechanisms.learning.users.comparisons import comparison_law, least_of
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.middles import PointsByUser
-from dpledger.mechanisms.learning.users.reading import users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.learning.users.sweep import ThresholdCounts, ThresholdSweep
 from dpledger.mechanisms.noise import ExponentialWeights, exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive
@@ -89,6 +88,9 @@ class LearnedThreshold:
     least_error: LeastError
     rounds: tuple[Round, ...]
 
+    def __str__(self) -> str:
+        return self.concepts.words(self.place)
+
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
         return self.concepts.predict(self.place, x)
@@ -105,14 +107,15 @@ class LearnedThreshold:
 
 
 @record
-class UserLevelThresholdLearner(OneShot):
+class UserLevelThresholdLearner(ReadsUsers):
     """Learn a threshold, on any data, from users with m examples each. Li-Wang-Ye 2024, algorithm 1 and theorem 5.2.
 
     First the least error of a threshold is estimated. Then, in rounds, a place in the middle of an interval is chosen
     (`UserLevelMedian`), and of the counts of users with many mistakes the least one: left of the place, right of it, or
     there. What it chose is the next interval, of three quarters of the mass.
 
-    `concept_class`: a ThresholdClass. Data are a UserSample with as many examples a user as the unit may contribute.
+    `concept_class`: a ThresholdClass. Data are a UserSample with as many examples a user as the unit may contribute;
+    `strict`: see `RowLearner`.
     `alpha`: by how much the error may be above the least; `beta`: how likely it may be more. `resolution` of the
     estimate, `margin` between the errors that the counts tell apart: the planner's choice where they are not given;
     what 2 resolution + margin leave of alpha is the mass at which rounds end. `estimate_share` and `median_share` of
@@ -139,6 +142,7 @@ class UserLevelThresholdLearner(OneShot):
     median_share: OpenProbability = given(default=Decimal("0.25"))
     resolution: OptionalPositive = given(default=None)
     margin: OptionalPositive = given(default=None)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
     kind: Literal["user_level_threshold_learner"] = tag(default="user_level_threshold_learner")
@@ -201,6 +205,7 @@ class UserLevelThresholdLearner(OneShot):
             {
                 "concept_class": described(self.concept_class),
                 "examples": rows_of(self.unit),
+                "strict": self.strict,
                 "epsilon": self.epsilon,
                 "epsilon_estimate": split.estimating,
                 "epsilon_medians": split.halving,
@@ -217,9 +222,9 @@ class UserLevelThresholdLearner(OneShot):
         )
         return result
 
-    def inspect(self, data: object) -> None:
-        """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
-        check_users(data, examples=rows_of(self.unit))
+    @property
+    def _points(self) -> int:
+        return self.concept_class.points
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LearnedThreshold]:
         """A threshold, and how it was found."""
@@ -276,7 +281,7 @@ class UserLevelThresholdLearner(OneShot):
         return {"resolution": halving.resolution, "margin": halving.margin}
 
     def _read(self, data: UserSample) -> _Run:
-        self.inspect(data)
+        self._taken(data)
         halving, split, points = self.halving, self.split, self.concept_class.points
         users, one_direction = users_of(data, points), one_way(self.relation)
         return _Run(

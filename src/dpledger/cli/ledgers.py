@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, inert, number, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
+    from dpledger.accounting.guarantees import Guarantee
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
     from dpledger.ledger.entries.entry import Entry
@@ -264,19 +266,10 @@ def _on_the_word(said: Attestation | None) -> str:
     return "" if said is None else f"; ran elsewhere, attested by {_names([said.by])}"
 
 
-def _guarantee(guarantee: object) -> str:
-    from dpledger.schema import plain
+def _guarantee(guarantee: Guarantee) -> str:
+    from dpledger.accounting.guarantees import words_of
 
-    members = plain(guarantee)
-    kind = members.pop("kind")
-    return f"{kind}(" + ", ".join(f"{name}={_brief(value)}" for name, value in members.items()) + ")"
-
-
-def _brief(value: object) -> str:
-    """A value as it is, a long list as its first, its last and how many they are."""
-    if isinstance(value, list) and len(value) > 4:
-        return f"[{value[0]} .. {value[-1]}: {len(value)} in all]"
-    return str(value)
+    return words_of(guarantee)
 
 
 def _spent(account: ScopeAccount) -> str:

@@ -23,8 +23,19 @@ from dpledger.errors import (
     StoreBehind,
     StoreFailure,
 )
+from dpledger.notebooks import inert
 
-__all__ = ["AsJson", "Commands", "Voice", "bounds_in_words", "number", "share_above", "share_below", "speaking"]
+__all__ = [
+    "AsJson",
+    "Commands",
+    "Voice",
+    "bounds_in_words",
+    "inert",
+    "number",
+    "share_above",
+    "share_below",
+    "speaking",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
@@ -164,8 +175,3 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
     context = own_context(digits, rounding)
     return f"{context.create_decimal_from_float(value).normalize(context):g}"
-
-
-def inert(text: str) -> str:
-    """Text from a ledger, safe on a terminal: control characters and direction marks are shown, not obeyed."""
-    return "".join(c if c == "\n" or c.isprintable() else f"\\u{ord(c):04x}" for c in text)
