@@ -29,6 +29,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, ParamSpec, Self, TypeVar
@@ -99,7 +100,8 @@ class TakesDeclaredRuns:
         and its public numbers. `tail_delta`: as of `release`.
 
         Claim: the scope keeps its budget with it, if it ran as its parts say. Source: docs/proofs/filters.md.
-        Assumes: of parts with a zcdp guarantee that has a delta, that no other interaction ran between its answers.
+        Assumes: of parts with a zcdp guarantee that has a delta, that no other interaction ran between its answers; of
+        all, that it did not run between the answers of such an interaction here.
         Raises, with nothing charged: BudgetRefused, which covers no run that happens all the same; ParameterError,
         RelationError, ClaimTooSmall, CannotCertify, ScopeError, ScopeBusy, KeyReused or ChargeInProgress as `release`
         does."""
@@ -161,15 +163,15 @@ class TakesDeclaredRuns:
         returns is handed out once the commit is durable. A call with other arguments than the function takes charges
         nothing; once it was called, the full charge stands, whatever it raises.
 
-        Arguments and errors are as of `charging`. ParameterError for what only begins to run when it is called: a
-        coroutine or generator function."""
+        Arguments and errors are as of `charging`. ParameterError for what only begins to run when it is called, a
+        coroutine or generator function, and for a builtin that does not say what it takes."""
 
         def wrap(function: Callable[P, T]) -> Callable[P, T]:
-            _require_plain(function)
+            signature = _require_plain(function)
 
             @functools.wraps(function)
             def charged(*args: P.args, **kwargs: P.kwargs) -> T:
-                inspect.signature(function).bind(*args, **kwargs)
+                signature.bind(*args, **kwargs)
                 with self.charging(
                     parts,
                     by=by,
@@ -380,8 +382,14 @@ def _shown(evidence: Evidence | None) -> str | None:
     return f"sha256:{digest_of(evidence, field='evidence')}"
 
 
-def _require_plain(function: object) -> None:
-    """ParameterError for what returns before it has run."""
+def _require_plain(function: object) -> inspect.Signature:
+    """What the function takes. ParameterError for what returns before it has run, or does not say what it takes."""
+    called = function
+    while isinstance(called, functools.partial | staticmethod):
+        called = called.func if isinstance(called, functools.partial) else called.__func__
     late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if not callable(function) or any(is_late(function) for is_late in late):
-        raise ParameterError("function", requests.kind_of(function), "a function that has run once it returns")
+    if callable(function) and not any(is_late(one) for is_late in late for one in (called, type(called).__call__)):
+        with suppress(ValueError):  # of a builtin that says nothing
+            return inspect.signature(function)
+    expected = "a function that says what it takes, and has run once it returns"
+    raise ParameterError("function", requests.kind_of(function), expected)

@@ -19,6 +19,7 @@ Numbers beside text are exact decimals, for programs; the text shows them rounde
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,8 +69,8 @@ Tone: TypeAlias = Literal["plain", "warning", "note"]
 
 
 def visible(text: str, limit: int = LONGEST) -> str:
-    """`text` with every control, format, private or unassigned character but the line feed written out as `[U+....]`,
-    and what is beyond `limit` characters cut with a mark."""
+    """`text` with every character but the line feed that nobody sees, or that is private or unassigned, written out as
+    `[U+....]`, and what is beyond `limit` characters cut with a mark."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     if text.isascii() and text.isprintable():
@@ -77,8 +78,13 @@ def visible(text: str, limit: int = LONGEST) -> str:
     return "".join(character if _is_shown(character) else f"[U+{ord(character):04X}]" for character in text)
 
 
+BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that no font draws: those of Unicode's Default_Ignorable_Code_Point, and the empty Braille cell."""
+
+
 def _is_shown(character: str) -> bool:
-    return character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} or BLANK.match(character)
+    return character == "\n" or not hidden
 
 
 # ---- where a word comes from ----------------------------------------------------------------------------------------

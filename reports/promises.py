@@ -14,6 +14,7 @@ from dpledger.ledger.accounts.people import SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.standing import ScopeState
 from dpledger.relations import Relation
+from dpledger.reports.explain import worst_case
 
 __all__ = ["Promise", "promises"]
 
@@ -34,8 +35,9 @@ class Promise:
 def promises(
     accounts: Sequence[ScopeAccount], people: SamePeople, scopes: Mapping[str, ScopeState]
 ) -> tuple[Promise, ...]:
-    """The promises of a ledger, the weakest first: those of scopes over one dataset added up, those of every other
-    scope by itself, unless it is charged to others, whose promise covers it.
+    """The promises of a ledger, the weakest first, by the odds that they leave: an epsilon does not tell them where
+    deltas are large. Those of scopes over one dataset are added up, those of every other scope stand by themselves,
+    unless it is charged to others, whose promise covers it.
 
     Claim: each holds for one unit of the scopes that it names, if what they say of their datasets is true. Source:
     docs/proofs/filters.md, "Scopes together".
@@ -43,8 +45,12 @@ def promises(
     shared = {name for group in people.together for name in group.scopes}
     alone = [account for account in accounts if account.scope not in shared and not scopes[account.scope].parents]
     found = [*(_of_group(group) for group in people.together), *(_of_scope(account) for account in alone)]
-    found.sort(key=lambda promise: (negative(promise.epsilon), negative(promise.delta), promise.scopes))
-    return tuple(found)
+    return tuple(sorted(found, key=_weakest_first))
+
+
+def _weakest_first(promise: Promise) -> tuple[Decimal, Decimal, Decimal, tuple[str, ...]]:
+    guess = worst_case(promise.epsilon, promise.delta).guess
+    return negative(guess), negative(promise.epsilon), negative(promise.delta), promise.scopes
 
 
 def _of_group(group: Together) -> Promise:

@@ -198,6 +198,8 @@ def _reserve(state: State, body: Reserved) -> State:
     counted = steps(body.parts)
     plan = None if counted is None else counted.planned
     _require(body.steps == (plan if body.form == "training" else None), "the steps are not those of a training plan")
+    unseen = body.attested is None or body.form != "release"
+    _require(unseen, "a run elsewhere may have answered more than once: nobody saw its form")
     if body.plan is not None:
         raise NewerThanVerifier("a registered plan")
     _require_alone(state, own, body)

@@ -11,7 +11,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran
+from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran, runs_elsewhere
 from dpledger.reports.sections.declared import ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
@@ -72,6 +72,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
     same = {kind for kind, _ in pairs & exactly}
     other = sorted(words.tag(kind) for kind in tested - same)
+    unseen = runs_elsewhere(entries)
     lines = []
     if other:
         lines.append(f"With other parameters than ran here: {_listed(other)}.")
@@ -79,6 +80,8 @@ def audited(entries: Sequence[Entry]) -> Answer:
         lines.append(f"Never audited: {_listed(missing)}.")
     if elsewhere:
         lines.append(f"{words.count(elsewhere, 'audit')} of mechanisms that never ran here: kept apart, in the annex.")
+    if unseen:
+        lines.append(f"{words.count(unseen, 'run')} elsewhere: no audit here is of what ran there.")
     if here:
         lines.append("Not refuted is not proved.")
     return Answer(
@@ -86,7 +89,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
         question="What did audits find of what ran here?",
         text=_verdict(ran, tested, refuted),
         lines=tuple(lines),
-        status="unknown" if ran and not here else "measured",
+        status="unknown" if (ran or unseen) and not here else "measured",
         tone="warning" if refuted else "plain",
         links=(Link("each audit", "audits"),),
     )
@@ -94,7 +97,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
 
 def _verdict(ran: frozenset[str], tested: set[str], refuted: list[str]) -> str:
     if not ran:
-        return "nothing ran"
+        return "nothing ran here"
     if refuted:
         return f"refuted: {_listed(refuted)}"
     if not tested:

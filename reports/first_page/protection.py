@@ -139,6 +139,7 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     lines = [
         f"ε ≤ {words.at_most(most)} of {words.at_most(budget)}, at δ = {words.at_most(delta)}, in scope "
         f"{fullest.scope}" + (f", the fullest of {others + 1:,}" if others else ""),
+        *_delta_used(fullest, part),
         "A reading of the record, after the fact. The promise stays the whole budget.",
         *_open(accounts),
         *_attested(accounts),
@@ -146,10 +147,32 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     return Answer(id=id_, question=question, text=words.percent(part), lines=tuple(lines), share=part, links=links)
 
 
+def _delta_used(account: ScopeAccount, part: Decimal) -> tuple[str, ...]:
+    """Where delta is what runs out."""
+    if _part(upper(account), bounds_of(account)[0]) >= part:
+        return ()
+    return (f"Of the δ that charges may have, {words.percent(part)} is used: more than of ε.",)
+
+
 def share(account: ScopeAccount) -> Decimal:
-    """Which part of its budget the reading of a scope is, rounded up; at most 1."""
+    """Which part of its budget a scope has used: of epsilon what its reading is, or of delta what is charged, whichever
+    is more; rounded up, at most 1."""
     spent, (budget, _) = upper(account), bounds_of(account)
-    return Decimal(1) if spent >= budget else decimals.round_up(Fraction(spent) / Fraction(budget), digits=3)
+    return max(_part(spent, budget), _of_delta(account))
+
+
+def _of_delta(account: ScopeAccount) -> Decimal:
+    """Which part is charged of the delta that charges may have, in whatever account they are; 0 where none may."""
+    if "delta" not in account.left_by_account:
+        return decimals.ZERO
+    charged, left = (
+        decimals.parse(of["delta"], field="delta") for of in (account.spent_by_account, account.left_by_account)
+    )
+    return _part(charged, decimals.add(charged, left)) if charged else decimals.ZERO
+
+
+def _part(of: Decimal, whole: Decimal) -> Decimal:
+    return Decimal(1) if of >= whole else decimals.round_up(Fraction(of) / Fraction(whole), digits=3)
 
 
 def _open(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpledger.ledger.entries.bodies import Audited, Reserved
+from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.certified import Engine, curve_of_guarantee
@@ -28,7 +28,7 @@ from dpledger.reports.model import (
     visible,
 )
 
-__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran", "mechanisms_that_ran"]
+__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran", "mechanisms_that_ran", "runs_elsewhere"]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -62,14 +62,31 @@ def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
 
 
 def kinds_that_ran(entries: Iterable[Entry]) -> frozenset[str]:
-    """The tags of all mechanisms that were admitted."""
-    return frozenset(entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Reserved))
+    """The tags of all mechanisms that were admitted to run here, and not given back. What runs elsewhere bears the name
+    that somebody gave it: an audit of what bears that name here says nothing of it."""
+    return frozenset(body.mechanism.kind for body in _that_ran(entries) if body.attested is None)
 
 
 def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
-    """The tags and parameters of all mechanisms that were admitted."""
-    bodies = (entry.body for entry in entries if isinstance(entry.body, Reserved))
-    return frozenset((body.mechanism.kind, repr(body.mechanism.parameters)) for body in bodies)
+    """The tags and parameters of the same mechanisms."""
+    here = (body.mechanism for body in _that_ran(entries) if body.attested is None)
+    return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in here)
+
+
+def runs_elsewhere(entries: Iterable[Entry]) -> int:
+    """How many runs elsewhere were admitted, and not given back."""
+    return sum(body.attested is not None for body in _that_ran(entries))
+
+
+def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
+    found: dict[str, Reserved] = {}
+    for entry in entries:
+        match entry.body:
+            case Reserved(charge=charge) as body:
+                found[charge] = body
+            case Aborted(charge=charge):
+                del found[charge]
+    return found.values()
 
 
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:

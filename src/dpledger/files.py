@@ -30,7 +30,7 @@ def path_of(path: object, field: str) -> Path:
 
 def place_of(path: object, field: str, expected: str = "a path") -> Path:
     """`path` as a path. ParameterError, naming `field`, for anything else, and for what nothing can be called."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or isinstance(path, type) or not isinstance(os.fspath(path), str):
         raise ParameterError(field, path if isinstance(path, type) else type(path).__name__, expected)
     place = Path(path)
     try:

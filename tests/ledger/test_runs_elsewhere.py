@@ -3,6 +3,7 @@ back on that word alone."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -32,7 +33,7 @@ from dpledger.accounting.composition import (
     Sequence,
 )
 from dpledger.accounting.filters import Filter
-from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -51,6 +52,7 @@ from dpledger.ledger.declared_runs import DeclaredRun
 from dpledger.ledger.entries.bodies import Body, Committed, Refused, Reserved
 from dpledger.ledger.entries.members import Attestation
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules import gate
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
@@ -688,7 +690,15 @@ async def bit_by_bit_later() -> AsyncIterator[None]:
     yield
 
 
-@pytest.mark.parametrize("function", [later, bit_by_bit, bit_by_bit_later, 7, None], ids=lambda one: type(one).__name__)
+class Late:
+    async def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function",
+    [later, bit_by_bit, bit_by_bit_later, Late(), staticmethod(later), functools.partial(Late()), dict, 7, None],
+    ids=lambda one: type(one).__name__,
+)
 def test_what_returns_before_it_has_run_is_refused(scope: Scope, function: Any) -> None:
     with pytest.raises(ParameterError, match="function"):
         scope.charges(PureDP("0.5"), **WORD)(function)
@@ -761,6 +771,27 @@ def test_a_release_cannot_be_made_a_run_elsewhere() -> None:
     ledger_opened, scope_opened, reserved, committed = bodies(scope)
     assert isinstance(reserved, Reserved)
     assert refused([ledger_opened, scope_opened, replace(reserved, attested=SMITH), committed]).index == 2
+
+
+def test_a_run_elsewhere_is_no_release_even_with_the_key() -> None:
+    """A release answers once, and may stand between the answers of others: of a run elsewhere nobody saw that."""
+    scope = opened(ZCDP(2, "1e-6"))
+    scope.charging(ZCDP("0.1"), **WORD)
+    *before, reserved = bodies(scope)
+    assert isinstance(reserved, Reserved)
+    exclusive = replace(
+        reserved,
+        path=tuple(replace(step, index=step.index + 1) for step in reserved.path),
+        key="another",
+        charge="0" * 32,
+        claim=ZCDP("0.1", "1e-9"),
+        parts=ZCDP("0.1", "1e-9"),
+        levels=tuple(replace(level, amounts={**level.amounts, "delta": Decimal("1e-9")}) for level in reserved.levels),
+        failures=(PrivacyFailure(Decimal("1e-9"), "approximation"),),
+        form="release",
+    )
+    exclusive = replace(exclusive, request=gate.request_digest(scope.name, exclusive, Decimal(0)))
+    assert "nobody saw its form" in refused([*before, reserved, exclusive]).reason
 
 
 def test_a_word_alone_settles_nothing_even_with_the_key() -> None:

@@ -4,6 +4,7 @@ known."""
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
+from dpledger.accounting.filters import BasicFilter
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.decimals import round_up
 from dpledger.ledger.accounts.people import same_people
@@ -25,6 +27,7 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports import Report
 from dpledger.reports.build import build
+from dpledger.reports.first_page.protection import meaning
 from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
 from dpledger.reports.promises import promises
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
@@ -97,6 +100,40 @@ def test_scopes_that_share_people_are_added_up_and_the_weakest_promise_comes_fir
     assert "Scopes that name the same dataset are added up." in found.lines
 
 
+def test_the_weakest_promise_is_the_one_that_leaves_the_best_guess() -> None:
+    """Not the one of the largest epsilon: with (0.5, 0.4)-DP more guesses may be right than with (1, 0)-DP."""
+    record = Record()
+    record.scope("loose", ApproxDP("0.5", "0.4"), dataset="staff")
+    record.scope("tight", PureDP(1), dataset="visits")
+    found = page(record)
+    assert found["promise"].text == "ε ≤ 0.5, δ = 0.4"
+    guess = (1 + (mpmath.exp("0.5") - 1 + 2 * mpmath.mpf("0.4")) / (mpmath.exp("0.5") + 1)) / 2
+    (told,) = re.findall(r"[0-9.]+", found["meaning"].text)
+    assert guess <= mpmath.mpf(told) / 100 <= guess + mpmath.mpf("0.001")
+
+
+@given(
+    st.lists(
+        st.tuples(st.decimals("0.001", "60", places=3), st.sampled_from(["0", "1e-9", "1e-6", "0.01", "0.3", "0.99"])),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_no_scope_leaves_better_odds_than_the_page_says(budgets: list[tuple[Decimal, str]]) -> None:
+    record = Record()
+    for number, (epsilon, delta) in enumerate(budgets):
+        budget = ApproxDP(epsilon, delta) if Decimal(delta) else PureDP(epsilon)
+        record.scope(f"s{number}", budget, dataset=f"people {number}")
+    found = promises(accounts(record.entries, record.state), same_people(record.state), record.state.scopes)
+    odds = meaning(found).picture
+    assert odds is not None
+    assert isinstance(odds.chart, OddsChart)
+    for epsilon, delta in budgets:
+        raised = mpmath.exp(mpmath.mpf(str(epsilon)))
+        advantage = (raised - 1 + 2 * mpmath.mpf(delta)) / (raised + 1)
+        assert mpmath.mpf(str(odds.chart.after)) >= (1 + advantage) / 2 * (1 - mpmath.mpf("1e-14"))
+
+
 def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> None:
     record = Record()
     for name in ("a", "b"):
@@ -147,6 +184,19 @@ def test_of_many_scopes_the_fullest_counts() -> None:
     record.scope("other", PureDP(1), dataset="visits")
     record.release("other", Laplace(sensitivity=1, epsilon="0.5"))
     assert page(record)["used"].lines[0].endswith("in scope other, the fullest of 2")
+
+
+def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
+    """A thirtieth of epsilon, and all of delta: nothing that needs any is admitted any more."""
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope(
+            "patients", unit="patient", relation="add_remove", budget=BasicFilter(epsilon=3, delta_sum="1e-6")
+        )
+        scope.charge(ApproxDP("0.1", "1e-6"), by="A. Smith", reason="a survey")
+        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/used"]
+    assert found.text == "100 %"
+    assert found.share == Decimal(1)
+    assert "Of the δ that charges may have, 100 % is used: more than of ε." in found.lines
 
 
 def test_a_run_that_is_not_settled_counts_at_its_cap_and_is_told() -> None:
@@ -230,6 +280,24 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
     assert ("1 audit of mechanisms that never ran here" in said(found)) == ("twin" in refuted)
+
+
+def test_no_audit_is_of_what_ran_elsewhere_under_the_name_of_what_was_audited() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism="laplace")
+        book.record(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+    assert (found.text, found.status) == ("nothing ran here", "unknown")
+    assert "1 run elsewhere: no audit here is of what ran there." in found.lines
+    assert "1 audit of mechanisms that never ran here: kept apart, in the annex." in found.lines
+
+
+def test_no_audit_is_of_what_was_given_back() -> None:
+    record = one_scope()
+    record.abort("patients", Laplace(sensitivity=1, epsilon="0.5"))
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    assert page(record)["audits"].text == "nothing ran here"
 
 
 def test_an_audit_of_other_parameters_says_so() -> None:
@@ -333,8 +401,8 @@ def test_an_interval_is_that_of_the_mechanism_itself() -> None:
         Count(epsilon="0.1"),
         Histogram(epsilon="0.2", edges=(0, 1, 2)),
         Gaussian(sensitivity=1, noise_multiplier=4),
-        Geometric(epsilon="0.5"),
-        IntegerGaussian(sigma=3),
+        Geometric(sensitivity=1, epsilon="0.5"),
+        IntegerGaussian(sensitivity=1, sigma=3),
     ):
         record.release("patients", mechanism)
         (found,) = (cell for name, cell in intervals(record).items() if name == mechanism.kind)

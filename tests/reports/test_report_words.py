@@ -76,7 +76,15 @@ def test_nothing_invisible_is_left(text: str) -> None:
     assert not any(unicodedata.category(character)[0] == "C" or character in "\u2028\u2029" for character in left)
 
 
-@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=200))
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol that no font draws
+
+
+@pytest.mark.parametrize("character", [*BLANK, "\u034f", "\u180b", "\ufe0f", "\U000e0100"], ids=ascii)
+def test_a_name_that_nobody_sees_is_written_out(character: str) -> None:
+    assert visible(character) == f"[U+{ord(character):04X}]"
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S", "Zs"], exclude_characters=BLANK), max_size=200))
 def test_what_is_visible_already_is_left_alone(text: str) -> None:
     assert visible(text) == text
 

@@ -279,10 +279,10 @@ DOORS: dict[str, Door] = {
         dpl.RandomizedResponse(answers=("a", "b"), epsilon=1).estimate, {"published": ("a", "b", "a")}
     ),
     "Segments": Door(dpl.Segments, {"scores": [1, 2], "counts": [3, 4]}),
-    "Gaussian": Door(dpl.Gaussian, {"noise_multiplier": 1}),
-    "Gaussian.interval": Door(dpl.Gaussian(sigma=1).interval, {"confidence": "0.95"}),
-    "Geometric": Door(dpl.Geometric, {"epsilon": 1}),
-    "Geometric.interval": Door(dpl.Geometric(epsilon=1).interval, {"confidence": "0.95"}),
+    "Gaussian": Door(dpl.Gaussian, {"sensitivity": 1, "noise_multiplier": 1}),
+    "Gaussian.interval": Door(dpl.Gaussian(sensitivity=1, sigma=1).interval, {"confidence": "0.95"}),
+    "Geometric": Door(dpl.Geometric, {"sensitivity": 1, "epsilon": 1}),
+    "Geometric.interval": Door(dpl.Geometric(sensitivity=1, epsilon=1).interval, {"confidence": "0.95"}),
     "Doubling": Door(
         dpl.Doubling,
         {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
@@ -300,10 +300,10 @@ DOORS: dict[str, Door] = {
     "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
-    "IntegerGaussian": Door(dpl.IntegerGaussian, {"sigma": 1}),
-    "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sigma=1).interval, {"confidence": "0.95"}),
-    "Laplace": Door(dpl.Laplace, {"epsilon": 1}),
-    "Laplace.interval": Door(dpl.Laplace(epsilon=1).interval, {"confidence": "0.95"}),
+    "IntegerGaussian": Door(dpl.IntegerGaussian, {"sensitivity": 1, "sigma": 1}),
+    "IntegerGaussian.interval": Door(dpl.IntegerGaussian(sensitivity=1, sigma=1).interval, {"confidence": "0.95"}),
+    "Laplace": Door(dpl.Laplace, {"sensitivity": 1, "epsilon": 1}),
+    "Laplace.interval": Door(dpl.Laplace(sensitivity=1, epsilon=1).interval, {"confidence": "0.95"}),
     "Hashed": Door(dpl.Hashed, {"salt": "a text"}),
     "Ensemble.fit": Door(
         dpl.Ensemble.fit,
@@ -721,8 +721,16 @@ DOORS: dict[str, Door] = {
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
-        {"data": np.zeros((10, 2)), "gradients": zeros, **RUN, "grid": None, "key": None, "tail_delta": None},
-        names={"dimension": "dimension|gradients"},
+        {
+            "data": np.zeros((10, 2)),
+            "gradients": zeros,
+            **RUN,
+            "grid": None,
+            "example_rows": None,
+            "key": None,
+            "tail_delta": None,
+        },
+        names={"dimension": "dimension|gradients", "example_rows": "example_rows|gradients|data"},
         left=DATA | {"gradients": OWN_CODE},
     ),
     # audits and reports
