@@ -149,12 +149,9 @@ def _written(value: float, digits: int, kind: str, rounding: str) -> str:
     number = Decimal.from_float(value)
     if not number.is_finite():
         return str(value)
-    match kind:
-        case "f" | "%":
-            places = digits + 2 * (kind == "%")
-            with localcontext(own_context(_MOST_DIGITS, rounding)):
-                return format(number.quantize(Decimal((0, (1,), -places))), f".{digits}{kind}")
-        case _:
-            kept = max(1, digits + (kind == "e"))
-            with localcontext(own_context(kept, rounding)) as context:
-                return format(context.create_decimal(number), f".{digits}{kind}")
+    if kind in ("f", "%"):
+        with localcontext(own_context(_MOST_DIGITS, rounding)):
+            return format(number.quantize(Decimal((0, (1,), -digits - 2 * (kind == "%")))), f".{digits}{kind}")
+    kept = max(1, digits + (kind == "e"))
+    with localcontext(own_context(kept, rounding)) as context:
+        return format(context.create_decimal(number), f".{digits}{kind}")

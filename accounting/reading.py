@@ -360,14 +360,16 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, readi
             below.append((losses.below, count))
             if losses.failure and losses.below is losses.above:
                 failure_below += count * losses.failure
+    is_alone = len(leaves) == 1 and reading == "adaptive"
     for drawn, count, envelope in ranges:
         is_fixed = reading == "envelope" or bool(curves)
-        above.extend(((envelope, count),) if is_fixed else ranges_above(drawn, count, envelope))
+        above.extend(
+            ((envelope, count),) if is_fixed else ranges_above(drawn, count, envelope, is_alone=len(ranges) == 1)
+        )
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
     tilt = tilt_of_ranges((drawn, count) for drawn, count, _ in ranges)
-    is_alone = len(leaves) == 1 and reading == "adaptive"
     for drawn, count, _ in ranges:
         below.extend(ranges_below(drawn, count, tilt, direction, is_alone=is_alone))
     return (

@@ -75,6 +75,7 @@ ASSUMES = (
 )
 """What the charge takes from Opacus and from the caller's code, as the record says it."""
 GROUPED = "each row of the data is everything of one unit"
+NULL_ROW = "a row that is zeroed out has no gradient"
 _CHARGED_IN = "dpledger_run"
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
@@ -127,7 +128,7 @@ def charging(
     _require_free(optimizer)
     before = counted(engine)
     if whole(steps_before, field="steps_before") != before:
-        expected = f"{before}, what the engine's accountant has counted: steps that no entry charges were not private"
+        expected = f"{before}: so many the engine's accountant has counted, and other entries must charge them"
         raise ParameterError("steps_before", steps_before, expected)
     sampler = sampler_of(loader)
     noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
@@ -153,10 +154,15 @@ def charging(
             "accountant": engine.accountant.mechanism(),
             "secure_mode": bool(optimizer.secure_mode),
             "steps_before": before,
-            "assumes": f"{ASSUMES}; {GROUPED}" if grouped else ASSUMES,
+            "assumes": _assumed(scope.relation, grouped),
         },
     )
     return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler)
+
+
+def _assumed(relation: Relation, grouped: bool) -> str:
+    zeroed = relation is Relation.ZERO_OUT
+    return "; ".join([ASSUMES, *([GROUPED] if grouped else []), *([NULL_ROW] if zeroed else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +259,9 @@ class OpacusRun:
 
     def broke_off(self, why: str) -> Receipt[None]:
         """End the run outside of its guarantee: the full charge stands, and the record says `why`."""
+        receipt = self._run.broke_off(why)
         self._is_over = True
-        return self._run.broke_off(why)
+        return receipt
 
     def close(self) -> Receipt[None]:
         """Commit the charge: at the steps that were granted, if any were, else at its cap."""
@@ -278,6 +285,7 @@ class OpacusRun:
         and what that one loads, where torch keeps as many hooks as there are."""
         optimizer, before = self._optimizer, _guard(self._optimizer)
         if before is not None:
+            self._drawn_from = before._drawn_from
             for handle in before._handles:
                 handle.remove()
         kind, inner = type(optimizer), optimizer.original_optimizer
@@ -315,8 +323,11 @@ class OpacusRun:
             state = self._require_new_state()
             if next(self._grants, None) is None:
                 raise Halted(f"all {self._plan.steps} planned steps have run: a step beyond them is charged to nobody")
-            self._drawn_from.add(state)
-            self._draw_and_add()
+            try:
+                self._draw_and_add()
+            finally:
+                if state_of(self._optimizer) != state:
+                    self._drawn_from.add(state)
             self._clipped_to, self._is_noised = 0.0, True
             self._taken += 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -73,7 +73,7 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
         """Make `sampler` one of these, where it stands: loaders hold it already."""
         sampler.__class__, sampler._optimizer = cls, optimizer
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Generator[list[int], None, None]:
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
         for one in self._optimizer.params:

@@ -18,6 +18,7 @@ import argparse
 import itertools
 import json
 import math
+import random
 import statistics
 import subprocess
 import sys
@@ -45,7 +46,8 @@ from accountants.timing import Timed, peak_memory, repeated
 from accountants.work import MAIN, OTHERS, Work, any_training, closed_mixes, distinct, few_runs
 
 from dpledger.accounting.accountant import Accountant
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled
+from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.profile import compose
 
 DOCUMENT = Path(__file__).parents[1] / "examples" / "run.json"
@@ -246,6 +248,43 @@ def samples(report: Report, quick: bool) -> None:
     )
 
 
+def ranges(report: Report, quick: bool) -> None:
+    """Bounded ranges that are run several times, each run chosen by what came out before."""
+    size = 12 if quick else 60
+    rng = random.Random(5)
+
+    def some(low: float, high: float) -> float:
+        return math.exp(rng.uniform(math.log(low), math.log(high)))
+
+    def runs(eta: float, times: float) -> Repeated:
+        return Repeated(BoundedRange(f"{eta:.9f}"), times=round(times))
+
+    def ten() -> Sequence:
+        return Sequence(tuple(runs(some(0.05, 1), some(1, 100)) for _ in range(10)))
+
+    print(f"\n{size} random compositions of bounded ranges, delta = 1e-6")
+    equal = asked([runs(some(0.05, 4), some(2, 1000)) for _ in range(size)])
+    report.verdict(
+        "2 to 1,000 runs of one range, eta in [0.05, 4]: <= 100 ms median, width <= 1e-3",
+        f"runs of one range: {equal.words()}, {max(equal.widths):.1e} at most",
+        equal.median <= 100 and max(equal.widths) <= 1e-3,
+    )
+    mixed = asked([ten() for _ in range(size)])
+    report.verdict(
+        "ten ranges, 1 to 100 runs of each: <= 100 ms median, width <= 1e-3",
+        f"ten ranges: {mixed.words()}, {max(mixed.widths):.1e} at most",
+        mixed.median <= 100 and max(mixed.widths) <= 1e-3,
+    )
+
+
+def asked(trees: list[Composition]) -> Sample:
+    """Epsilon of each, once."""
+    compose(trees[0]).epsilon("1e-5")  # what is loaded and checked once
+    taken = [repeated(lambda _, tree=tree: compose(tree).epsilon("1e-6"), 0, 0.0) for tree in trees]
+    widths = tuple((one.result.upper - one.result.lower) / one.result.upper for one in taken)
+    return Sample(tuple(one.median * 1e3 for one in taken), widths)
+
+
 def many(report: Report, quick: bool) -> None:
     """Distinct mechanisms, beside the libraries while that takes seconds."""
     peers = (DP_ACCOUNTING, PRV, *(peer for peer in PEERS if peer.name.startswith("Opacus")))
@@ -324,6 +363,7 @@ def main() -> None:
     parts: tuple[Callable[[], None], ...] = (
         lambda: samples(report, quick),
         lambda: training(report, quick),
+        lambda: ranges(report, quick),
         lambda: many(report, quick),
         lambda: running(report),
         lambda: None if quick else memory(report),

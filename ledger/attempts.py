@@ -44,7 +44,8 @@ class Receipt(Generic[Value]):
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
     secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
     first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
-    count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are equal.
+    count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are
+    equal.
     `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative.
 
     >>> book = dpl.Ledger.in_memory()

@@ -120,7 +120,7 @@ class Scope(TakesDeclaredRuns):
         after, and a cheaper way to ask where there is one. Records and spends nothing; raises as they do, but returns a
         refusal instead of raising BudgetRefused."""
         if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
-            raise ParameterError("mechanism", requests.kind_of(mechanism), "a mechanism, like Laplace(epsilon=1)")
+            raise ParameterError("mechanism", requests.kind_of(mechanism), "a mechanism, like Count(epsilon=1)")
         _, request = self._request(mechanism, None, tail_delta)
         state = self._ledger.refresh()
         decision = gate.decide(state, request, None)

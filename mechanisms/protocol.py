@@ -205,11 +205,11 @@ def fixed(
 
 
 def check_declared(sensitivity: Decimal | int, justification: str, unit: Unit) -> None:
-    """Raise ParameterError where nobody declared a sensitivity though one unit may have many rows: the default of 1 is
-    that of a single row, and would be claimed for all of them."""
+    """Raise ParameterError where nobody justified a sensitivity of 1 though one unit may have many rows: it is nearly
+    always that of a single row, and would be claimed for all of them."""
     if sensitivity == 1 and justification == UNSAID and unit.max_contributions > 1:
         raise ParameterError(
             "sensitivity",
-            f"the default of 1, where one {unit.name} may have {unit.max_contributions} rows",
+            f"1 without a justification, where one {unit.name} may have {unit.max_contributions} rows",
             f"how far all rows of one {unit.name} move it, with a justification that says why",
         )

@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from types import FunctionType
 
 import pytest
 
 import dpledger as dpl
+from dpledger.reports.explain import worst_case
+from dpledger.reports.words import percent
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -80,6 +83,16 @@ def test_the_readme_names_every_command() -> None:
     names = [command.name for command in app.registered_commands]
     assert names
     assert [name for name in names if not re.search(rf"`(dpledger )?{name}\b", text)] == []
+
+
+def test_the_odds_that_the_page_for_officers_shows_are_those_of_a_report() -> None:
+    page = (ROOT / "docs" / "officer.md").read_text()
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+ %) \| ([\d.]+ %) \|$", page, re.MULTILINE)
+    assert len(rows) >= 5
+    for epsilon, guess, suspicion in rows:
+        odds = worst_case(Decimal(epsilon), Decimal("1e-6"))
+        assert odds.suspicion is not None
+        assert (guess, suspicion) == (percent(odds.guess), percent(odds.suspicion))
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +18,12 @@ from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, node
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
-__all__ = ["BoundedRangeLoss", "range_pair", "worst_position", "worst_rate"]
+__all__ = ["BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
 
 SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
+_RARE = 10.0  # -log of how rare the losses are that are asked for, as a rule
+_TILTS = 1e-4, 1e12
 _RAREST = -700.0  # products with a mass of its exponential are not yet below the normal floats
 
 
@@ -53,9 +56,19 @@ def worst_position(eta: float, tilt: float) -> float:
     return min(max(1 + math.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
 
 
-def worst_rate(eta: float, tilt: float) -> float:
-    """How rare, in logarithms, the losses are that this tilt makes usual, at the worst position for it: c K'(c) -
-    K(c)."""
+def far_tilt(runs: Iterable[tuple[float, int]]) -> float:
+    """The tilt at which the loss of these runs, each an eta with a count, is about as rare as what delta is asked
+    for. A guess: nothing that is certified rests on it."""
+    each, (low, high) = tuple(runs), _TILTS
+    while high > low * 1.01:
+        tilt = math.sqrt(low * high)
+        rare = sum(count * _rate(eta, tilt) for eta, count in each) > _RARE
+        low, high = (low, tilt) if rare else (tilt, high)
+    return low
+
+
+def _rate(eta: float, tilt: float) -> float:
+    """c K'(c) - K(c) of a run at the worst position for the tilt c."""
     high = worst_position(eta, tilt) * eta
     whole, low = -math.expm1(-eta), high - eta
     likely, other = -math.expm1(low) / whole, math.exp(low) * -math.expm1(-high) / whole

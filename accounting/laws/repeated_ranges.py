@@ -16,26 +16,24 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, range_pair
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, far_tilt, range_pair
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
 
 __all__ = ["attained_by_runs", "worst_of_runs"]
 
-WIDEST = 8.0  # an eta above is so coarse on the lattice that its envelope is as good
-_LAST = 64  # runs that are iterated one by one
-_CELLS, _FEWEST, _MOST = 1600, 40, 640  # of the lattice: all told, and for one eta
+WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is as good
+_MOST = 640  # cells of a lattice, for one eta
+_WIDE = 3.0  # an eta above takes more cells
 _SLACK = 1 + 96 * UNIT  # of one step, for rounding
 _CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
 _MASS_ERROR = 1e-9  # relative, of second differences; what is not within it is refused
-_GROWTH = 1.5  # a run's loss is made anew when there are so many times as many after it
-_ENOUGH = 140  # runs, from which on it is kept
+_GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
 _FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
 _RAREST = 1e-280  # values below are not compared: what is taken from them is not a normal float
-_GROWN = 1 + 2.0**-36  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
+_GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
 _BLOCKS = 8  # of positions, each with its own bound of what a cell gains
 _SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
-_RARE = 1e-6  # of delta at 0: where what a run's loss adds is least
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 
 
@@ -57,13 +55,31 @@ class _Lattice:
         return -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
 
 
-def worst_of_runs(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """`last`: runs that are iterated one by one. `enough`: from so many on a run's loss is kept. `cells` of the lattice
+    times runs, and the fewest cells for one eta."""
+
+    last: int
+    enough: int
+    cells: int
+    fewest: int
+
+
+_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)  # a mix is wider by the order of its runs
+
+
+def worst_of_runs(eta: float, runs: int, *, is_alone: bool = True) -> tuple[tuple[Loss, int], ...]:
     """Losses, each with how often it is run: together they dominate `runs` adaptive runs of eta-bounded range.
 
     Claim: so they do, also where runs of other ranges, and of what has fixed dominating pairs, come in between.
     Source: docs/proofs/bounded_ranges.md, sections 2 to 4.
     """
-    return ((BoundedRangeLoss(eta), runs),) if runs == 1 or eta > WIDEST else _worst(eta, runs)
+    return (
+        ((BoundedRangeLoss(eta), runs),)
+        if runs == 1 or eta > WIDEST
+        else _worst(eta, runs, _ALONE if is_alone else _AMONG_OTHERS)
+    )
 
 
 def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss, int], ...]:
@@ -74,7 +90,7 @@ def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss
     section 5."""
     if runs == 1 or eta > WIDEST:
         return ((range_pair(eta, position).loss(), runs),)
-    last = min(runs, _LAST)
+    last = min(runs, _ALONE.last)
     kept = _kept(eta, last)
     if kept is None:
         return ((range_pair(eta, position).loss(), runs),)
@@ -82,10 +98,10 @@ def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss
 
 
 @functools.lru_cache(maxsize=256)
-def _worst(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
+def _worst(eta: float, runs: int, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
     envelope = ((BoundedRangeLoss(eta), runs),)
-    last = min(runs, _LAST)
-    lattice = _lattice(eta, last)
+    last = min(runs, effort.last)
+    lattice = _lattice(eta, last, effort)
     values = _above(lattice, last)
     found = _of_values(lattice, values) if last == runs else _of_values(_Lattice(eta, lattice.cells // 4), values[::4])
     if found is None:
@@ -94,13 +110,13 @@ def _worst(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
     if last < runs:
         lattice, values, blur = _smoothed(lattice, values)
         losses.append((blur, 1))
-    weights = None
+    weights, tilt = None, far_tilt(((eta, runs),))
     while last < runs:
         if values[-2] > _RAREST:
-            weights = _dominating(lattice, values) or weights  # what does once, does for ever
+            weights = _dominating(lattice, values, tilt) or weights  # what does once, does for ever
         if weights is None:
             return (*losses, (BoundedRangeLoss(eta), runs - last))
-        until = runs if last >= _ENOUGH or not values[-2] > _RAREST else min(runs, math.ceil(last * _GROWTH))
+        until = runs if last >= effort.enough or not values[-2] > _RAREST else min(runs, math.ceil(last * _GROWTH))
         losses.append((_few_values(lattice, weights), until - last))
         if until < runs:
             for _ in range(until - last):
@@ -111,13 +127,14 @@ def _worst(eta: float, runs: int) -> tuple[tuple[Loss, int], ...]:
 
 @functools.lru_cache(maxsize=256)
 def _kept(eta: float, last: int) -> FiniteLoss | None:
-    lattice = _lattice(eta, last)
+    lattice = _lattice(eta, last, _ALONE)
     values, falls = (each[::2] for each in _below(lattice, last))
     return _of_lines(_Lattice(eta, lattice.cells // 2), values, falls)
 
 
-def _lattice(eta: float, last: int) -> _Lattice:
-    return _Lattice(eta, _BLOCKS * (min(_MOST, max(_FEWEST, _CELLS // last)) // _BLOCKS))
+def _lattice(eta: float, last: int, effort: _Effort) -> _Lattice:
+    fewest = effort.fewest + (2 * _BLOCKS if eta > _WIDE else 0)
+    return _Lattice(eta, _BLOCKS * (min(_MOST, max(fewest, effort.cells // last)) // _BLOCKS))
 
 
 # ---- profiles -------------------------------------------------------------------------------------------------------
@@ -269,9 +286,9 @@ def _part(lattice: _Lattice) -> int:
     return lattice.cells * 5 // 8
 
 
-def _dominating(lattice: _Lattice, values: Array) -> _Weights | None:
-    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta is small; None
-    where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
+def _dominating(lattice: _Lattice, values: Array, tilt: float) -> _Weights | None:
+    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta falls
+    like e^{-tilt epsilon}; None where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
     worst = _after(lattice, values)
     still = np.concatenate([values, np.zeros(lattice.cells)])
     more = worst / _GROWN - still
@@ -283,8 +300,8 @@ def _dominating(lattice: _Lattice, values: Array) -> _Weights | None:
         return None
     least = float(np.max(more[far] / whole[far], initial=0.0)) * (1 + 1e-9)
     ratios = more[near] / most[near], whole[near] / most[near]
-    rare = int(np.argmax(values < _RARE * values[0]))
-    costs = whole[rare], most[rare]
+    there = int(np.argmax(values[1:-1] < values[:-2] * math.exp(-tilt * lattice.step)))
+    costs = whole[there], most[there]
     low, high, best = least, 1.0, None
     for _ in range(_ROUNDS):  # what is needed of the other is convex in the weight of the whole, and so is the cost
         tried = np.linspace(low, high, _TRIED)

@@ -13,7 +13,6 @@ docs/proofs/amplification.md.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,7 +20,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.kinds import AnyLeaf, rules_of
-from dpledger.accounting.laws.bounded_range import range_pair, worst_position, worst_rate
+from dpledger.accounting.laws.bounded_range import far_tilt, range_pair, worst_position
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.envelope import mirrored
@@ -36,8 +35,6 @@ from dpledger.relations import Relation
 __all__ = ["Drawn", "Losses", "losses_of", "mirrors_itself", "ranges_above", "ranges_below", "tilt_of_ranges"]
 
 NEVER = Fraction(0)
-_RARE = 10.0  # -log of how rare the losses are that are asked for, as a rule
-_TILTS = 1e-4, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +123,14 @@ def _range_of(drawn: Drawn) -> Decimal:
     return range_of(drawn.leaf)
 
 
-def ranges_above(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, int], ...]:
+def ranges_above(drawn: Drawn, count: int, envelope: Loss, *, is_alone: bool) -> tuple[tuple[Loss, int], ...]:
     """Of bounded ranges: adaptive runs on everyone cost less than their envelope as often.
 
     Claim: they dominate, also if what has fixed dominating pairs comes in between; of what is known by Renyi
     divergences alone that is not proved. Source: docs/proofs/bounded_ranges.md, Theorem 1."""
-    return worst_of_runs(float(_range_of(drawn)), count) if drawn.how == EVERYONE else ((envelope, count),)
+    if drawn.how != EVERYONE:
+        return ((envelope, count),)
+    return worst_of_runs(float(_range_of(drawn)), count, is_alone=is_alone)
 
 
 def tilt_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> float:
@@ -142,12 +141,7 @@ def tilt_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> float:
         steps = drawn.how.steps if isinstance(drawn.how, Allocation) else 1
         if eta:
             each[eta] = each.get(eta, 0) + count * steps
-    low, high = _TILTS
-    while each and high > low * 1.01:
-        tilt = math.sqrt(low * high)
-        rare = sum(count * worst_rate(eta, tilt) for eta, count in each.items()) > _RARE
-        low, high = (low, tilt) if rare else (tilt, high)
-    return low
+    return far_tilt(each.items())
 
 
 def ranges_below(

@@ -57,7 +57,7 @@ data or outputs: no entry does.
 >>> from dpledger.ledger.ledger import Ledger
 >>> from dpledger.mechanisms.numeric import Laplace
 >>> scope = Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
->>> receipt = scope.release(Laplace(epsilon="0.3"), 1234, key="count")
+>>> receipt = scope.release(Laplace(sensitivity=1, epsilon="0.3"), 1234, key="count")
 >>> scope.releases().to_frame()[["key", "status", "charged", "charged_upper"]].to_dict("index")
 {2: {'key': 'count', 'status': 'committed', 'charged': Decimal('0.3'), 'charged_upper': 0.30000000000000004}}
 """

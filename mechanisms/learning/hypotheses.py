@@ -64,8 +64,8 @@ class Concept:
 
     @property
     def params(self) -> Mapping[str, Plain]:
-        """Its place, in text, since it may be beyond every word; hexadecimal where it has more than 128 bits, as that of
-        a long parity. Either is what `int(text, 0)` reads."""
+        """Its place, in text, since it may be beyond every word; hexadecimal where it has more than 128 bits, as that
+        of a long parity. Either is what `int(text, 0)` reads."""
         return {"place": _in_text(self.place)}
 
     @property

@@ -82,8 +82,9 @@ def plan(
 
     `what`: a learner, which knows its epsilon and relation, and some their alpha and beta too: what it knows is left
     out. Or a class, for the exponential mechanism over it at `epsilon`, without privacy where that is None, under
-    `relation` (default: replace_one). `agnostic`: above the best of the class, on any data; else where a concept fits.
-    ParameterError for anything else, InfeasiblePlan where no number is enough.
+    `relation` (default: replace_one; under add_remove and zero_out with `monotone`). `agnostic`: above the best of the
+    class, on any data; else where a concept fits. ParameterError for anything else, InfeasiblePlan where no number is
+    enough.
     Claim: as the bound that it names. Source: `sizes` and the learner's own.
 
     >>> found = dpl.plan(dpl.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
@@ -226,10 +227,11 @@ class _Asked:
 
     def learners(self) -> Iterator[tuple[str, Callable[[], SampleSize]]]:
         """The name and the plan of each."""
+        exponential = "ExponentialPPACLearner" + (" with monotone" if one_way(self.relation) else "")
         if self.examples == 1:
-            yield "ExponentialPPACLearner", self._of_records
+            yield exponential, self._of_records
         else:
-            yield "ExponentialPPACLearner of records, by group privacy", self._of_records
+            yield f"{exponential} of records, by group privacy", self._of_records
         match self.concepts:
             case PointClass(points=points):
                 if points.bit_count() == 1 and points > 2:

@@ -4,7 +4,7 @@ Each entry is rounded to the grid, and a normal variable, rounded to the same gr
 release is a post-processing of the continuous mechanism on the rounded vector, so its leaf is
 `GaussianLaw(noise_multiplier)`.
 
->>> Gaussian(noise_multiplier=2).claim()
+>>> Gaussian(sensitivity=1, noise_multiplier=2).claim()
 GDP(mu=Decimal('0.5'), kind='gdp')
 """
 
@@ -67,9 +67,9 @@ class Gaussian(Vouched):
     1239.47
     """
 
+    sensitivity: Positive
     noise_multiplier: OptionalPositive = given(default=None)
     sigma: OptionalPositive = given(default=None)
-    sensitivity: Positive = given(default=1)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)

@@ -1,9 +1,9 @@
 """Noise for a whole number that the caller computed: the geometric mechanism, and its Gaussian counterpart.
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> Geometric(epsilon="0.5").claim()
+>>> Geometric(sensitivity=1, epsilon="0.5").claim()
 PureDP(epsilon=Decimal('0.5'), kind='pure_dp')
->>> isinstance(Geometric(epsilon="0.5").release(100, entropy=seeded(1)).value, int)
+>>> isinstance(Geometric(sensitivity=1, epsilon="0.5").release(100, entropy=seeded(1)).value, int)
 True
 """
 
@@ -122,7 +122,7 @@ class Geometric(_WholeNumber):
 
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
 
-    sensitivity: _PositiveWhole = given(default=1)
+    sensitivity: _PositiveWhole
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)
@@ -192,7 +192,7 @@ class IntegerGaussian(_WholeNumber):
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
 
     sigma: Positive
-    sensitivity: _PositiveWhole = given(default=1)
+    sensitivity: _PositiveWhole
     bound: Positive = given(default=2**53)
     missing: Signed = given(default=0)
     justification: ShortText = given(default=UNSAID)

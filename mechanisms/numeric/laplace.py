@@ -79,7 +79,7 @@ class Laplace(Vouched):
     29.958984375
     """
 
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     epsilon: OptionalPositive = given(default=None)
     scale: OptionalPositive = given(default=None)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)

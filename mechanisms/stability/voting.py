@@ -84,6 +84,7 @@ class Voting(OverEnsemble):
 class SampleAndAggregate(Voting):
     """What most models of chunks say, on each of a stream of queries, which the models are handed as they are; halt at
     the `cutoff`-th that is UNSTABLE. `Voting` says what the parameters are.
+    An answer is the number of a class, from 0 on, or UNSTABLE.
 
     >>> dpl.SampleAndAggregate(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
@@ -101,6 +102,7 @@ class SampleAndAggregate(Voting):
 class PrivateClassifier(Voting):
     """The class of each of a stream of rows, read as those were that were fitted; halt at the `cutoff`-th that is
     UNSTABLE. `Voting` says what the parameters are.
+    An answer is the number of a class, from 0 on, or UNSTABLE.
 
     >>> dpl.PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
     ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')

@@ -58,6 +58,7 @@ class AboveThreshold:
     queries in one direction, so that they need half the noise. `grid`: a power of two to which queries are rounded;
     default: 1024 times finer than sensitivity and noise. `missing`: the side on which a query counts that is NaN. Data
     never raise.
+    An answer is `Outcome.BELOW` or, at the end, `Outcome.ABOVE`; the value, at close, is their `Counts`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> first = dpl.AboveThreshold(epsilon=20, threshold=10, sensitivity=1).open([1] * 30, entropy=seeded(3))

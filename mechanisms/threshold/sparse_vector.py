@@ -72,6 +72,7 @@ class SparseVector:
     threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all queries
     in one direction, so that a charged answer costs half. `justification`: one line that says why the sensitivity
     holds. Data never raise.
+    An answer is `Outcome.ABOVE` or `Outcome.BELOW`; the value, at close, is their `Counts`, whole numbers from 0 on.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> run = dpl.SparseVector(epsilon=20, cutoff=2, threshold=10, sensitivity=1).open([1] * 30, entropy=seeded(3))

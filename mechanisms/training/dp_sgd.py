@@ -91,6 +91,7 @@ class DPSGD:
     Assumes: gradients are batch-invariant. Row i of what they return is, bit for bit, a function of item i, earlier
     outputs of the run and public values alone, whatever else the batch holds and however large it is. `microbatch=1`
     makes it so for every function that keeps nothing between calls; `check_batch_invariance` tries it on made-up rows.
+    An answer is the noisy mean gradient, float64[dimension]; any entry may be negative. The value is `StepsTaken`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> plan = dpl.DPSGD(rate="0.5", steps=2, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=5)

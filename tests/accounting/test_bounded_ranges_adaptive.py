@@ -127,16 +127,6 @@ def test_that_test_can_fail() -> None:
     assert float(symmetric) < 0.95 * bounds.lower
 
 
-@pytest.mark.parametrize(
-    ("eta", "runs", "width"),
-    [("0.1", 2, 1e-3), ("1", 10, 1e-3), ("0.1", 64, 1e-3), ("1", 64, 1e-3), ("0.1", 1000, 2e-3), ("1", 300, 2e-3),
-     ("4", 24, 1e-3), ("4", 1000, 1e-2)],
-)  # fmt: skip
-def test_the_bounds_are_close(eta: str, runs: int, width: float) -> None:
-    at = compose(Repeated(BoundedRange(eta), times=runs)).epsilon("1e-6")
-    assert at.lower < at.upper <= at.lower * (1 + width)
-
-
 def test_beside_other_mechanisms_they_cost_less_than_their_envelope() -> None:
     runs = worst_of_runs(0.3, 40)
     assert not isinstance(runs[0][0], BoundedRangeLoss)
@@ -152,7 +142,7 @@ def test_beside_renyi_curves_the_envelope_stays() -> None:
 
 
 def test_what_is_too_fine_or_too_wide_is_read_by_the_envelope() -> None:
-    for eta, runs in ((1e-12, 5), (20.0, 5)):
+    for eta, runs in ((1e-12, 5), (50.0, 5)):
         assert worst_of_runs(eta, runs) == ((BoundedRangeLoss(eta), runs),)
 
 

@@ -151,7 +151,7 @@ def test_other_containers_are_refused_and_nothing_is_spent(x: Any, y: Any, names
     ("changes", "names"),
     [
         ({"learner": StumpClass(SECOND)}, "learner"),
-        ({"learner": Laplace(epsilon=1)}, "learner"),
+        ({"learner": Laplace(sensitivity=1, epsilon=1)}, "learner"),
         ({"learner": None}, "learner"),
         ({"learner": ExponentialPPACLearner(ThresholdClass(41), epsilon=1)}, "binning"),
         ({"learner": PrivateParityLearner(dimension=40, epsilon="0.1")}, "binning"),

@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import forking
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.attach.opacus import ASSUMES, GROUPED, OpacusRun, charging
+from dpledger.attach.opacus import ASSUMES, GROUPED, NULL_ROW, OpacusRun, charging
 from dpledger.attach.opacus_objects import rate_of
 from dpledger.errors import (
     BudgetRefused,
@@ -51,6 +52,7 @@ pytestmark = [
 ROWS, BATCH = 60, 10
 WHO: dict[str, Any] = {"by": "A. Smith", "reason": "the model of the study"}
 DELTA = "0.000001"
+NOTHING: Any = "neither an engine nor a loader"
 OPENED = 2  # entries of a ledger with a scope: nothing was charged
 
 
@@ -95,17 +97,20 @@ class Study:
         rows = torch.randn(ROWS, 4)
         labels = (rows[:, 0] > 0).long()
         module = torch.nn.Linear(4, 2)
-        self.engine = opacus.PrivacyEngine(accountant=accountant)
+        self.engine: Any = opacus.PrivacyEngine(accountant=accountant)
         given = {"noise_multiplier": 2.0, "max_grad_norm": 1.0} | options
-        make = self.engine.make_private_with_epsilon if "target_epsilon" in given else self.engine.make_private
+        make: Any = self.engine.make_private_with_epsilon if "target_epsilon" in given else self.engine.make_private
         if "target_epsilon" in given:
             del given["noise_multiplier"]
-        self.model, self.optimizer, *_, self.loader = make(
+        made: Any = make(
             module=module,
             optimizer=torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.5),
             data_loader=DataLoader(TensorDataset(rows, labels), batch_size=BATCH),
             **given,
         )
+        self.model: Any = made[0]
+        self.optimizer: Any = made[1]
+        self.loader: Any = made[-1]
 
     def charging(self, scope: Scope, steps: int = 12, **options: Any) -> OpacusRun:
         return charging(scope, self.engine, self.optimizer, self.loader, steps=steps, **WHO, **options)
@@ -309,8 +314,8 @@ def test_the_rate_is_the_chance_that_24_random_bits_are_below_the_sample_rate(ba
     rate = rate_of(SimpleNamespace(sample_rate=1 / batches))
     guess = 2**24 // batches
     near = torch.arange(max(0, guess - 2), min(2**24, guess + 3), dtype=torch.float64)
-    below = ((near / 2**24).to(torch.float32) < 1 / batches).sum().item()
-    chance = Fraction(max(0, guess - 2) + below, 2**24)
+    below = ((near / 2**24).to(torch.float32) < 1 / batches).sum()
+    chance = Fraction(max(0, guess - 2) + int(below), 2**24)
     assert chance <= Fraction(rate) <= chance + Fraction(1, 2**23)
 
 
@@ -323,7 +328,7 @@ def test_batches_that_are_no_poisson_samples_are_refused() -> None:
         Study(poisson_sampling=False).charging(scope)
     study = Study()
     with pytest.raises(ParameterError, match="loader"):
-        charging(scope, study.engine, study.optimizer, "no loader", steps=1, **WHO)
+        charging(scope, study.engine, study.optimizer, NOTHING, steps=1, **WHO)
     assert len(book.entries()) == OPENED
 
 
@@ -352,10 +357,10 @@ def test_other_clipping_is_refused(options: dict[str, Any], reason: str) -> None
         Study(**options).charging(scope)
 
 
-def test_several_processes_are_refused() -> None:
+def test_several_processes_are_refused(tmp_path: Path) -> None:
     _, scope = scope_of()
     study = Study()
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         study.loader = DataLoader(
             study.loader.dataset,
@@ -382,7 +387,7 @@ def test_wrong_parameters_are_named_with_nothing_charged() -> None:
     with pytest.raises(ParameterError, match="scope"):
         study.charging("rows")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="engine"):
-        charging(scope, "no engine", study.optimizer, study.loader, steps=1, **WHO)
+        charging(scope, NOTHING, study.optimizer, study.loader, steps=1, **WHO)
     with pytest.raises(ParameterError, match="DPOptimizer"):
         charging(scope, study.engine, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
     study.loader.batch_sampler.sample_rate = 2.0
@@ -437,6 +442,34 @@ def test_a_step_beyond_the_plan_or_after_the_block_changes_nothing() -> None:
         study.train(3)
     assert (second.granted, second.taken, run.taken) == (3, 3, 5)
     assert len(scope.releases()) == 2
+
+
+def test_noise_of_an_earlier_run_is_not_drawn_again() -> None:
+    _, scope = scope_of()
+    study = Study(noise_generator=torch.Generator().manual_seed(3))
+    with study.charging(scope):
+        study.train(1)
+    study.optimizer.generator.manual_seed(3)
+    with study.charging(scope, steps_before=1):
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
+
+
+def test_a_step_that_opacus_itself_refuses_draws_nothing_and_can_be_made_up_for() -> None:
+    """A gradient that is used twice: it says so before its generator moves."""
+    _, scope = scope_of()
+    study = Study(noise_generator=torch.Generator().manual_seed(3))
+    with study.charging(scope) as run:
+        study.train(1)
+        study.keeps_its_weights_when(study.optimizer.add_noise, ValueError, "cleared")
+        study.train(1)
+    assert run.taken == 2
+
+
+def test_under_zero_out_a_zeroed_row_is_taken_to_have_no_gradient() -> None:
+    book, scope = scope_of(relation="zero_out")
+    with Study().charging(scope) as run:
+        run.nothing_ran()
+    assert note_of(book).parameters["assumes"] == f"{ASSUMES}; {NULL_ROW}"
 
 
 def test_steps_that_no_entry_charges_are_asked_about() -> None:

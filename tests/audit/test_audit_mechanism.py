@@ -82,7 +82,7 @@ def test_a_correct_laplace_is_bounded_from_close_below() -> None:
 
 
 def test_a_mechanism_of_dpledger_is_held_to_its_own_claim_and_curve() -> None:
-    honest = Laplace(epsilon="0.5")
+    honest = Laplace(sensitivity=1, epsilon="0.5")
     fair = audit_mechanism(honest, 10, 11, trials=20_000, seed=2)
     foul = audit_mechanism(HalfNoiseLaplace(honest), 10, 11, trials=20_000, seed=2)
     assert (fair.verdict, foul.verdict) == ("not_refuted", "violation")
@@ -285,11 +285,13 @@ def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:
 
 def test_a_mechanism_for_another_relation_is_refused() -> None:
     with pytest.raises(RelationError):
-        audit_mechanism(Laplace(epsilon=1, relation=Relation.REPLACE_ONE), 0, 1, relation="add_remove", trials=200)
+        audit_mechanism(
+            Laplace(sensitivity=1, epsilon=1, relation=Relation.REPLACE_ONE), 0, 1, relation="add_remove", trials=200
+        )
 
 
 def test_a_mechanism_without_samples_is_released_once_a_run() -> None:
-    result = audit_mechanism(OnlyReleases(Laplace(epsilon=1)), 0, 1, trials=600, seed=4)
+    result = audit_mechanism(OnlyReleases(Laplace(sensitivity=1, epsilon=1)), 0, 1, trials=600, seed=4)
     assert result.verdict == "violation"
 
 
@@ -334,7 +336,7 @@ def test_a_function_that_raises_otherwise_on_each_side_is_refuted() -> None:
 @pytest.mark.parametrize(("left", "right"), [([1.0], 1.0), (1.0, "x")])
 def test_data_that_a_mechanism_cannot_use_are_refused_before_the_runs(left: object, right: object) -> None:
     with pytest.raises(ParameterError) as refusal:
-        audit_mechanism(Laplace(epsilon=1), left, right, trials=1_000, seed=1)
+        audit_mechanism(Laplace(sensitivity=1, epsilon=1), left, right, trials=1_000, seed=1)
     assert refusal.value.field == "data"
 
 

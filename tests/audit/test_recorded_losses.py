@@ -68,10 +68,12 @@ def test_a_record_that_says_too_little_is_refuted() -> None:
 
 
 def test_a_mechanism_without_outcomes_has_one_stratum_its_cap() -> None:
-    result = audit_mechanism(dpl.Laplace(epsilon=1), 0, 1, ExPostClaim(), trials=1_500, seed=1)
+    result = audit_mechanism(dpl.Laplace(sensitivity=1, epsilon=1), 0, 1, ExPostClaim(), trials=1_500, seed=1)
     assert [found.claimed for found in result.by_stratum] == [Decimal(1)]
     assert result.verdict == "not_refuted"
-    by_hand = audit_mechanism(dpl.Laplace(epsilon=1), 0, 1, ExPostClaim(lambda _: "0.25"), trials=5_000, seed=1)
+    by_hand = audit_mechanism(
+        dpl.Laplace(sensitivity=1, epsilon=1), 0, 1, ExPostClaim(lambda _: "0.25"), trials=5_000, seed=1
+    )
     assert by_hand.claim == PureDP("0.25")
     assert by_hand.verdict == "violation"
 

@@ -196,7 +196,7 @@ def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> 
     with dpl.Ledger.create(tmp_path / "read.ledger") as book:
         budget = dpl.ApproxDP(1, "1e-6")
         scope = book.scope("s", unit="patient", relation="add_remove", budget=budget, odometer=odometer)
-        scope.release(dpl.Laplace(epsilon="0.5"), 3)
+        scope.release(dpl.Laplace(sensitivity=1, epsilon="0.5"), 3)
     assert "odometer" in run("spent", "read.ledger", "--scope", "s").stdout
     found = json.loads(run("spent", "read.ledger", "--scope", "s", "--json").stdout)
     assert found["odometer"] == {"delta": "0.000001", "epsilon": {"upper": 0.5}}

@@ -171,7 +171,7 @@ def test_threads_grant_the_budget_exactly(scope: Scope) -> None:
 
 
 def test_threads_draw_their_noise_from_one_ledger(scope: Scope) -> None:
-    mechanism = Gaussian(noise_multiplier=100, dimension=20_000)
+    mechanism = Gaussian(sensitivity=1, noise_multiplier=100, dimension=20_000)
     book, data = scope._ledger, np.zeros(20_000)
     assert isinstance(book, Ledger)
     other = book.scope("vectors", unit="patient", relation="add_remove", budget=GDP(1))

@@ -111,7 +111,7 @@ def test_who_may_replace_a_record_may_flip_its_label(tree: Composition) -> None:
 def test_a_mechanism_of_another_relation_is_refused_and_nothing_is_charged(relation: Relation) -> None:
     scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=PureDP(9))
     with pytest.raises(RelationError):
-        scope.release(dpl.Laplace(epsilon=1, relation=relation), 1)
+        scope.release(dpl.Laplace(sensitivity=1, epsilon=1, relation=relation), 1)
     assert scope.account().admissions == ()
 
 

@@ -24,7 +24,7 @@ from dpledger.mechanisms.numeric import Laplace
 from dpledger.mechanisms.protocol import Release
 from ledger_mechanisms import Once, stream, training
 
-MECHANISM = Laplace(epsilon="0.1")
+MECHANISM = Laplace(sensitivity=1, epsilon="0.1")
 SECRET = 1234
 ROWS = np.ones((20, 1))
 PLAN: dict[str, Any] = {

@@ -144,7 +144,7 @@ class TestLaplace(MechanismConformance):
     )
 
     def make(self, **changes: Any) -> Laplace:
-        return Laplace(**{"epsilon": "0.1", **changes})
+        return Laplace(**{"sensitivity": 1, "epsilon": "0.1", **changes})
 
 
 class TestLaplaceOfScale(MechanismConformance):
@@ -171,7 +171,7 @@ class TestGaussian(MechanismConformance):
     )
 
     def make(self, **changes: Any) -> Gaussian:
-        return Gaussian(**{"noise_multiplier": "0.7", **changes})
+        return Gaussian(**{"sensitivity": 1, "noise_multiplier": "0.7", **changes})
 
 
 class TestGaussianVector(MechanismConformance):

@@ -40,10 +40,10 @@ def passed(mechanism: Any, data: object) -> Any:
 
 def test_they_are_mechanisms_and_can_be_sampled() -> None:
     mechanisms: list[Mechanism[object, Any]] = [
-        Laplace(epsilon=1),
-        Gaussian(noise_multiplier=1.0),
-        Geometric(epsilon=1),
-        IntegerGaussian(sigma=1),
+        Laplace(sensitivity=1, epsilon=1),
+        Gaussian(sensitivity=1, noise_multiplier=1.0),
+        Geometric(sensitivity=1, epsilon=1),
+        IntegerGaussian(sensitivity=1, sigma=1),
         Count(epsilon=1),
     ]
     for mechanism in mechanisms:
@@ -156,7 +156,7 @@ def test_a_gaussian_mechanism_of_given_sigma_claims_what_that_sigma_keeps(
 
 
 def test_replacing_a_unit_counts_sigma_against_half_of_the_sensitivity() -> None:
-    mechanism = Gaussian(noise_multiplier=3)
+    mechanism = Gaussian(sensitivity=1, noise_multiplier=3)
     for relation in Relation:
         placed = mechanism.under(relation, Unit())
         replaced = relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
@@ -202,13 +202,16 @@ def test_nearest_whole_survives_the_classic_traps(value: float) -> None:
     ],
 )
 def test_whatever_comes_counts_as_something_public(value: object, counts_as: float) -> None:
-    mechanism = Laplace(epsilon=1, bound=100, missing=7)
+    mechanism = Laplace(sensitivity=1, epsilon=1, bound=100, missing=7)
     expected = mechanism.release(counts_as, entropy=seeded(1)).value
     assert mechanism.release(value, entropy=seeded(1)).value == expected
 
 
 def test_under_fixes_the_grid() -> None:
-    for mechanism in (Laplace(epsilon="0.3"), Gaussian(noise_multiplier="0.3", dimension=7)):
+    for mechanism in (
+        Laplace(sensitivity=1, epsilon="0.3"),
+        Gaussian(sensitivity=1, noise_multiplier="0.3", dimension=7),
+    ):
         placed = mechanism.under(Relation.ADD_REMOVE, Unit())
         assert mechanism.grid is None
         assert placed.grid == mechanism.noise.grid
@@ -232,7 +235,7 @@ def test_a_laplace_release_follows_its_law_around_the_number() -> None:
 
 
 def test_a_gaussian_release_follows_its_law_around_each_entry() -> None:
-    mechanism = Gaussian(sigma=5, dimension=3, grid="0.25")
+    mechanism = Gaussian(sensitivity=1, sigma=5, dimension=3, grid="0.25")
     data = np.array([1.0, -2.0, 300.0])
     draws = mechanism.sample(data, DRAWS, seeded(33))
     assert draws.shape == (DRAWS, 3)
@@ -248,7 +251,10 @@ def test_a_gaussian_release_follows_its_law_around_each_entry() -> None:
     assert binomial_p_value(int(np.count_nonzero((shared[:, 0] > 0) == (shared[:, 1] > 0))), DRAWS, 0.5) < SIGNIFICANCE
 
 
-@pytest.mark.parametrize("mechanism", [Geometric(epsilon="0.2"), IntegerGaussian(sigma=4), Count(epsilon="0.2")])
+@pytest.mark.parametrize(
+    "mechanism",
+    [Geometric(sensitivity=1, epsilon="0.2"), IntegerGaussian(sensitivity=1, sigma=4), Count(epsilon="0.2")],
+)
 def test_integer_releases_follow_their_law_around_the_number(mechanism: Geometric | IntegerGaussian | Count) -> None:
     data: object = [1] * 9 if isinstance(mechanism, Count) else 9
     draws = mechanism.sample(data, DRAWS, seeded(34)) - 9
@@ -259,7 +265,7 @@ def test_integer_releases_follow_their_law_around_the_number(mechanism: Geometri
 
 
 def test_intervals_cover_at_their_confidence() -> None:
-    laplace, gaussian = Laplace(epsilon="0.4"), Gaussian(noise_multiplier=5)
+    laplace, gaussian = Laplace(sensitivity=1, epsilon="0.4"), Gaussian(sensitivity=1, noise_multiplier=5)
     for mechanism in (laplace, gaussian):
         missed = int(
             np.count_nonzero(np.abs(mechanism.sample(3.3, DRAWS, seeded(35)) - 3.3) > mechanism.interval("0.95"))
@@ -269,13 +275,13 @@ def test_intervals_cover_at_their_confidence() -> None:
 
 
 def test_the_interval_of_a_vector_covers_all_entries_at_once() -> None:
-    mechanism, truth = Laplace(epsilon="0.4", dimension=20), np.linspace(-1, 1, 20)
+    mechanism, truth = Laplace(sensitivity=1, epsilon="0.4", dimension=20), np.linspace(-1, 1, 20)
     missed = np.abs(mechanism.sample(truth, 20_000, seeded(37)) - truth).max(axis=1) > mechanism.interval("0.9")
     assert binom.sf(int(missed.sum()) - 1, 20_000, 0.1) > SIGNIFICANCE
     assert missed.mean() > 0.09
-    alone = np.abs(mechanism.sample(truth, 20_000, seeded(38)) - truth).max(axis=1) > Laplace(epsilon="0.4").interval(
-        "0.9"
-    )
+    alone = np.abs(mechanism.sample(truth, 20_000, seeded(38)) - truth).max(axis=1) > Laplace(
+        sensitivity=1, epsilon="0.4"
+    ).interval("0.9")
     assert binom.sf(int(alone.sum()) - 1, 20_000, 0.1) < SIGNIFICANCE
 
 
@@ -292,7 +298,7 @@ def test_an_error_that_is_asked_for_has_the_least_epsilon(make: Any, error: str)
 
 def test_whole_noise_at_half_an_epsilon_has_the_published_law() -> None:
     known = {0: 0.244918662404, 1: 0.148550677884, 2: 0.090100540658, 3: 0.054648740365}
-    cdf = cdf_of(Geometric(epsilon="0.5").noise)
+    cdf = cdf_of(Geometric(sensitivity=1, epsilon="0.5").noise)
     assert {k: float(cdf(k) - cdf(k - 1)) for k in known} == pytest.approx(known, abs=1e-11)
     assert {-k: float(cdf(-k) - cdf(-k - 1)) for k in known} == pytest.approx(
         {-k: p for k, p in known.items()}, abs=1e-11
@@ -314,8 +320,8 @@ def test_the_mean_of_a_lecture() -> None:
     for entries in (2, 20, 1000):
         with mpmath.workdps(40):
             exact = -2 * mpmath.log(1 - mpmath.mpf("0.95") ** (mpmath.mpf(1) / entries))
-        fine = Laplace(scale=2, dimension=entries, grid=str(Decimal(2) ** -40))
+        fine = Laplace(sensitivity=1, scale=2, dimension=entries, grid=str(Decimal(2) ** -40))
         assert fine.interval("0.95") == pytest.approx(float(exact), abs=1e-9)
         assert fine.interval("0.95") >= float(exact)
         assert fine.interval("0.95") <= 2 * math.log(entries / 0.05) + 1e-9
-    assert Laplace(scale=2, dimension=3).interval("1e-9") > 0
+    assert Laplace(sensitivity=1, scale=2, dimension=3).interval("1e-9") > 0

@@ -45,7 +45,7 @@ def test_threads_share_a_stream_and_no_word_is_drawn_twice() -> None:
 
 
 def test_threads_that_share_a_source_release_without_a_failure() -> None:
-    source, mechanism = system(), Gaussian(noise_multiplier=1, dimension=5000)
+    source, mechanism = system(), Gaussian(sensitivity=1, noise_multiplier=1, dimension=5000)
     data = np.zeros(5000)
     drawn = together(*[lambda: [np.sum(mechanism.release(data, entropy=source).value) for _ in range(20)]] * 2)
     sums = [total for part in drawn if isinstance(part, list) for total in part]

@@ -16,10 +16,10 @@ from dpledger.relations import Relation, Unit
 from dpledger.reports import report
 
 SILENT: list[Callable[..., Described]] = [
-    lambda **said: Laplace(epsilon="0.1", **said),
-    lambda **said: Gaussian(noise_multiplier=20, **said),
-    lambda **said: Geometric(epsilon="0.1", **said),
-    lambda **said: IntegerGaussian(sigma=20, **said),
+    lambda **said: Laplace(**{"sensitivity": 1, "epsilon": "0.1", **said}),
+    lambda **said: Gaussian(**{"sensitivity": 1, "noise_multiplier": 20, **said}),
+    lambda **said: Geometric(**{"sensitivity": 1, "epsilon": "0.1", **said}),
+    lambda **said: IntegerGaussian(**{"sensitivity": 1, "sigma": 20, **said}),
     lambda **said: SparseVector(epsilon="0.1", cutoff=1, threshold=10, **said),
 ]
 
@@ -54,5 +54,13 @@ def reported(mechanism: Laplace) -> str:
 
 
 def test_the_report_shows_what_nobody_declared_as_unknown() -> None:
-    assert f"| 1 [unknown] ({UNSAID}) |" in reported(Laplace(epsilon="0.1"))
+    assert f"| 1 [unknown] ({UNSAID}) |" in reported(Laplace(sensitivity=1, epsilon="0.1"))
     assert "| 1 [declared] (one row) |" in reported(Laplace(epsilon="0.1", sensitivity=1, justification="one row"))
+
+
+@pytest.mark.parametrize("make", [Laplace, Geometric, Gaussian])
+def test_a_number_that_the_caller_computed_has_no_default_sensitivity(make: Callable[..., Described]) -> None:
+    law = {"noise_multiplier": 1} if make is Gaussian else {"epsilon": 1}
+    with pytest.raises(ParameterError, match=r"sensitivity: expected a value, got nothing"):
+        make(**law)
+    assert make(sensitivity=1, **law) == make(1, **law)

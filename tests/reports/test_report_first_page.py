@@ -424,8 +424,8 @@ def test_an_interval_is_that_of_the_mechanism_itself() -> None:
         Count(epsilon="0.1"),
         Histogram(epsilon="0.2", edges=(0, 1, 2)),
         Gaussian(sensitivity=1, noise_multiplier=4),
-        Geometric(epsilon="0.5"),
-        IntegerGaussian(sigma=3),
+        Geometric(sensitivity=1, epsilon="0.5"),
+        IntegerGaussian(sensitivity=1, sigma=3),
     ):
         record.release("patients", mechanism)
         (found,) = (cell for name, cell in intervals(record).items() if name == mechanism.kind)

@@ -129,7 +129,7 @@ def bad_values() -> dict[str, Callable[[], object]]:
         "set": lambda: {SECRET},
         "object": object,
         "a guarantee": lambda: dpl.PureDP("0.125"),
-        "a mechanism": lambda: dpl.Laplace(epsilon="0.125"),
+        "a mechanism": lambda: dpl.Laplace(sensitivity=1, epsilon="0.125"),
         "a relation": lambda: dpl.Relation.LABEL_FLIP,
         "a unit": lambda: dpl.Unit("user"),
     }

@@ -4,7 +4,7 @@
         relations = tuple(Relation)
 
         def make(self, **changes):
-            return Laplace(**{"epsilon": "0.5", **changes})
+            return Laplace(**{"sensitivity": 1, "epsilon": "0.5", **changes})
 
         good_data = 12
         bad_data = (float("nan"), 10**400)

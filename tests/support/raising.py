@@ -11,7 +11,7 @@ def refused(asked: str) -> object:
     """Ask a scope of epsilon 1 for more: BudgetRefused."""
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
-        return scope.release(dpl.Laplace(epsilon=asked), 1).value
+        return scope.release(dpl.Laplace(sensitivity=1, epsilon=asked), 1).value
 
 
 def mistaken(epsilon: object) -> object:

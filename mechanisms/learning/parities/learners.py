@@ -166,6 +166,7 @@ class PrivateParityLearner(_Parity):
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
     nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1, or FAIL.
 
     >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
