@@ -131,21 +131,21 @@ def last_refusal(entries: Sequence[Entry]) -> Answer:
 
 
 def _reason(body: Refused) -> str:
-    """The account that came nearest to admitting it: what was asked of it, and what was left."""
-    beyond = [(_excess(body.asked[name], left), name) for name, left in body.left.items() if name in body.asked]
-    found = [(excess, name) for excess, name in beyond if excess is not None]
-    if not found:
-        return "no account has a price for it"
-    _, name = min(found, key=lambda pair: (pair[0], pair[1]))
+    """The account that was furthest from admitting it: what was asked of it, and what was left. Each must admit it, but
+    for pure epsilons where a mixed account counts them too."""
+    counted = [name for name in body.asked if name != "pure" or "mixed" not in body.asked]
+    _, name = max((_excess(body.asked[name], body.left[name]), name) for name in counted)
+    if body.asked[name].is_infinite():
+        return f"it has no price there ({words.account(name)})"
     asked, left = words.at_most(body.asked[name]), words.at_least(body.left[name])
     return f"it asked for {asked} where {left} was left ({words.account(name)})"
 
 
-def _excess(asked: Decimal, left: Decimal) -> Fraction | None:
-    """How much more was asked than was left, as a share of what was asked; None where there is no price, or it fits."""
-    if asked.is_infinite() or asked <= left:
-        return None
-    return (Fraction(asked) - Fraction(left)) / Fraction(asked)
+def _excess(asked: Decimal, left: Decimal) -> Fraction:
+    """How much more was asked than was left, as a share of what was asked; above all shares where there is no price."""
+    if asked.is_infinite():
+        return Fraction(2)
+    return (Fraction(asked) - Fraction(left)) / Fraction(asked) if asked > left else Fraction(0)
 
 
 # ---- what nobody has said -------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
+from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.filters import BasicFilter
-from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import round_up
+from dpledger.errors import BudgetRefused
 from dpledger.ledger.accounts.people import same_people
 from dpledger.ledger.accounts.recomposition import accounts
 from dpledger.ledger.signed import wire
@@ -329,6 +331,28 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
         "Entry 5, scope patients: it asked for 0.5 where 0.25 was left (sum of epsilons).",
         "2 refusals in all; none read data or spent anything.",
     )
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "asked", "reason"),
+    [
+        (ApproxDP(1, "1e-6"), "0.9", ApproxDP("0.2", "0.5"), "it asked for 0.5 where 5e-7 was left (sum of deltas)"),
+        (ApproxDP(1, "1e-6"), "0.9", PureDP("0.2"), "it asked for 0.2 where 0.1 was left (mixed account)"),
+        (ZCDP(1), "0.1", ApproxDP("0.1", "1e-9"), "it asked for 1e-9 where 0 was left (sum of deltas)"),
+        (PureDP(1), "0.1", GaussianLaw(3), "it has no price there (sum of epsilons)"),
+    ],
+)
+def test_the_reason_of_a_refusal_is_the_account_that_is_furthest_from_admitting_it(
+    budget: Guarantee, spent: str, asked: Composition, reason: str
+) -> None:
+    """All accounts must admit it: of the nearest one may ask for what is left, and is refused again."""
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=budget)
+        scope.charge(PureDP(spent), by="A. Smith", reason="a survey")
+        with pytest.raises(BudgetRefused):
+            scope.charge(asked, by="A. Smith", reason="another")
+        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/refusal"]
+    assert found.lines[0] == f"Entry 4, scope patients: {reason}."
 
 
 def test_gaps_are_counted_and_linked() -> None:
