@@ -54,5 +54,6 @@ clean:  ## remove the environment and everything built
 	touch $@
 
 .venv/.dev: .venv/.made
-	$(PY) -m pip install --quiet --editable '.[demo,examples,dev]' --constraint constraints.txt
+	$(PY) -m pip install --quiet torch --constraint constraints.txt
+	$(PY) -m pip install --quiet --editable '.[demo,examples,opacus,dev]' --constraint constraints.txt
 	touch $@ .venv/.demo

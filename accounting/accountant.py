@@ -55,7 +55,13 @@ class Accountant:
     """The composition of everything appended, and its epsilon at one delta.
 
     `delta` in (0, 1). `relation`: default add_remove. `direction`: only one of the two ordered neighbour pairs. Threads
-    may share it; a copy of it (a pickle, a fork) counts for itself."""
+    may share it; a copy of it (a pickle, a fork) counts for itself.
+
+    >>> accountant = dpl.Accountant(delta="1e-5")
+    >>> step = dpl.PoissonSampled(dpl.GaussianLaw(1), rate="0.01")
+    >>> [round(accountant.append(step, 500).upper, 4) for _ in range(2)]
+    [1.326, 1.8282]
+    """
 
     def __init__(
         self, delta: Number, *, relation: Relation | str = Relation.ADD_REMOVE, direction: Direction | None = None

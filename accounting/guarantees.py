@@ -65,7 +65,11 @@ else:
 
 @record
 class PureDP:
-    """epsilon-differential privacy: P(S) <= e^epsilon Q(S) for every event S. Dwork et al. 2006."""
+    """epsilon-differential privacy: P(S) <= e^epsilon Q(S) for every event S. Dwork et al. 2006.
+
+    >>> round(dpl.compose((dpl.PureDP("0.1"), 3)).epsilon(0).upper, 4)
+    0.3
+    """
 
     epsilon: Exact
     kind: Literal["pure_dp"] = tag(default="pure_dp")
@@ -73,7 +77,12 @@ class PureDP:
 
 @record
 class ApproxDP:
-    """(epsilon, delta)-differential privacy: P(S) <= e^epsilon Q(S) + delta for every event S. Dwork et al. 2006."""
+    """(epsilon, delta)-differential privacy: P(S) <= e^epsilon Q(S) + delta for every event S. Dwork et al. 2006.
+
+    >>> promised = dpl.ApproxDP(epsilon="0.5", delta="1e-7")
+    >>> round(dpl.compose(promised, dpl.PureDP("0.1")).epsilon("1e-6").upper, 4)
+    0.6
+    """
 
     epsilon: Exact
     delta: Probability = given(default=Decimal(0))
@@ -83,7 +92,11 @@ class ApproxDP:
 @record
 class ZCDP:
     """delta-approximate rho-zero-concentrated DP: the Renyi divergence of order a is at most a*rho, for every a > 1
-    (after removing mass delta). Bun-Steinke 2016."""
+    (after removing mass delta). Bun-Steinke 2016.
+
+    >>> round(dpl.compose(dpl.ZCDP(rho="0.01")).epsilon("1e-6").upper, 4)
+    0.6218
+    """
 
     rho: Exact
     delta: Probability = given(default=Decimal(0))
@@ -92,7 +105,11 @@ class ZCDP:
 
 @record
 class GDP:
-    """mu-Gaussian DP: at least as hard to tell apart as N(0,1) and N(mu,1). Dong-Roth-Su 2022."""
+    """mu-Gaussian DP: at least as hard to tell apart as N(0,1) and N(mu,1). Dong-Roth-Su 2022.
+
+    >>> round(dpl.compose(dpl.GDP(mu="0.5")).epsilon("1e-6").upper, 4)
+    2.2541
+    """
 
     mu: Exact
     kind: Literal["gdp"] = tag(default="gdp")
@@ -115,7 +132,11 @@ def one_epsilon_an_order(epsilons: tuple[Decimal, ...], orders: tuple[Decimal, .
 @record
 class RDP:
     """Renyi DP on a grid: the divergence of order orders[i] is at most epsilons[i]. Orders rise, above 1.
-    Mironov 2017."""
+    Mironov 2017.
+
+    >>> round(dpl.compose(dpl.RDP(orders=(2, 16), epsilons=("0.01", "0.08"))).epsilon("1e-6").upper, 4)
+    0.7517
+    """
 
     orders: Grid
     epsilons: Grid
@@ -137,7 +158,11 @@ class RDP:
 @record
 class BoundedRange:
     """eta-bounded range: the privacy losses of one pair of neighbours lie in an interval of length eta.
-    Dong-Durfee-Rogers 2020 (the exponential mechanism)."""
+    Dong-Durfee-Rogers 2020 (the exponential mechanism).
+
+    >>> round(dpl.compose((dpl.BoundedRange(eta="0.1"), 20)).epsilon("1e-6").upper, 4)
+    0.9326
+    """
 
     eta: Exact
     kind: Literal["bounded_range"] = tag(default="bounded_range")
@@ -149,7 +174,12 @@ class PrivacyCurve:
     more. What is between follows by convexity. Zhu-Dong-Wang 2022; Doroshenko et al. 2022.
 
     `reached`, where it is known: delta(epsilons[i]) >= reached[i], in each direction. Without it the mechanism may be
-    the worst that keeps the promise."""
+    the worst that keeps the promise.
+
+    >>> curve = dpl.PrivacyCurve(epsilons=(0, 1), deltas=("0.1", "1e-6"))
+    >>> round(dpl.compose(curve).epsilon("1e-6").upper, 4)
+    1.0
+    """
 
     epsilons: Exacts
     deltas: Exacts

@@ -54,7 +54,11 @@ MOST_OUTCOMES = 4096
 
 @record
 class LaplaceLaw:
-    """Laplace noise; epsilon = sensitivity (l1) / scale, under the relation beside the tree."""
+    """Laplace noise; epsilon = sensitivity (l1) / scale, under the relation beside the tree.
+
+    >>> round(dpl.compose((dpl.LaplaceLaw("0.1"), 20)).epsilon("1e-6").upper, 4)
+    1.774
+    """
 
     epsilon: Exact
     kind: Literal["laplace"] = tag(default="laplace")
@@ -65,7 +69,11 @@ class GaussianLaw:
     """Gaussian noise; noise_multiplier = sigma / the l2 bound of one unit's contribution.
 
     Adding, removing or zeroing a unit moves the mean by at most that bound (mu = 1/noise_multiplier); replacing one,
-    or flipping its label, by at most twice that (mu = 2/noise_multiplier)."""
+    or flipping its label, by at most twice that (mu = 2/noise_multiplier).
+
+    >>> round(dpl.compose((dpl.GaussianLaw(noise_multiplier=4), 10)).epsilon("1e-6").upper, 4)
+    3.7472
+    """
 
     noise_multiplier: Noise
     kind: Literal["gaussian"] = tag(default="gaussian")
@@ -73,7 +81,11 @@ class GaussianLaw:
 
 @record
 class DiscreteLaplaceLaw:
-    """Laplace noise on the integers, pmf proportional to exp(-|k|/scale); sensitivity: l1, of an integer statistic."""
+    """Laplace noise on the integers, pmf proportional to exp(-|k|/scale); sensitivity: l1, of an integer statistic.
+
+    >>> round(dpl.compose(dpl.DiscreteLaplaceLaw(scale=10, sensitivity=1)).epsilon(0).upper, 4)
+    0.1
+    """
 
     scale: Noise
     sensitivity: Positive
@@ -83,7 +95,11 @@ class DiscreteLaplaceLaw:
 @record
 class DiscreteGaussianLaw:
     """Gaussian noise on the integers, pmf proportional to exp(-k^2/2 sigma^2); sensitivity: of one whole number. The
-    zCDP price holds for a vector of them too, with the l2 norm. Canonne-Kamath-Steinke 2020."""
+    zCDP price holds for a vector of them too, with the l2 norm. Canonne-Kamath-Steinke 2020.
+
+    >>> round(dpl.compose(dpl.DiscreteGaussianLaw(sigma=4, sensitivity=1)).epsilon("1e-5").upper, 4)
+    0.9274
+    """
 
     sigma: Noise
     sensitivity: Positive
@@ -95,7 +111,12 @@ class RandomizedResponseLaw:
     """One of `k` values is published: the true one with probability e^epsilon / (e^epsilon + k - 1), each other one
     with probability 1 / (e^epsilon + k - 1). Warner 1965; Kairouz-Bonawitz-Ramage 2016.
 
-    A neighbour may have any other true value."""
+    A neighbour may have any other true value.
+
+    >>> answer = dpl.RandomizedResponseLaw(epsilon=1, k=4)
+    >>> round(dpl.compose(answer, relation="replace_one").epsilon(0).upper, 4)
+    1.0
+    """
 
     epsilon: Exact
     k: Categories = given(default=2)
@@ -105,7 +126,11 @@ class RandomizedResponseLaw:
 @record
 class ExponentialLaw:
     """The exponential mechanism with weights e^{epsilon score / (2 sensitivity)}: another word for a bounded range of
-    eta = epsilon. McSherry-Talwar 2007; Durfee-Rogers 2019, Lemma 3.2."""
+    eta = epsilon. McSherry-Talwar 2007; Durfee-Rogers 2019, Lemma 3.2.
+
+    >>> round(dpl.compose((dpl.ExponentialLaw("0.1"), 20)).epsilon("1e-6").upper, 4)
+    0.9326
+    """
 
     epsilon: Exact
     kind: Literal["exponential"] = tag(default="exponential")
@@ -116,7 +141,12 @@ class PmfPair:
     """A dominating pair, outcome by outcome: `left` with the unit, `right` without it; each adds up to exactly 1.
 
     An outcome that only one of them allows is a loss of infinity, in that direction. Claim made by whoever writes it:
-    for all a >= 0 and neighbours D (with the unit) and D', sup_S M(D)(S) - a M(D')(S) is at most that of the pair."""
+    for all a >= 0 and neighbours D (with the unit) and D', sup_S M(D)(S) - a M(D')(S) is at most that of the pair.
+
+    >>> answers = dpl.PmfPair(left=("0.75", "0.25"), right=("0.25", "0.75"))
+    >>> round(dpl.compose(answers).epsilon(0).upper, 4)
+    1.0986
+    """
 
     left: Exacts
     right: Exacts
@@ -163,7 +193,12 @@ class SparseVectorLaw:
     `mode`: single_threshold, target_charging, basic, dr14, zcdp, kov. `calls`: the K of target_charging. `stable_at`:
     a value is released with each free answer, of queries that are whole distances to another value, and this is their
     threshold, in steps of the sensitivity; noise is discrete. `monotone`: between two neighbours all queries move in
-    one direction, so that a charge costs 1/query_scale, not 2 (in target_charging it costs that anyway)."""
+    one direction, so that a charge costs 1/query_scale, not 2 (in target_charging it costs that anyway).
+
+    >>> tests = dpl.SparseVectorLaw(mode="basic", cutoff=3, epsilon=1, delta=0, threshold_scale=6, query_scale=12)
+    >>> round(dpl.compose(tests).epsilon(0).upper, 4)
+    1.0
+    """
 
     mode: Literal["single_threshold", "target_charging", "basic", "dr14", "zcdp", "kov"]
     cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
@@ -180,7 +215,11 @@ class SparseVectorLaw:
 
 @record
 class ExPostOutcome:
-    """What a run of `ExPostDP` lost, in the mechanism's own word: its bound at what it published."""
+    """What a run of `ExPostDP` lost, in the mechanism's own word: its bound at what it published.
+
+    >>> dpl.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ExPostOutcome("0.25")).outcome.epsilon
+    Decimal('0.25')
+    """
 
     epsilon: Exact
     kind: Literal["ex_post_outcome"] = tag(default="ex_post_outcome")
@@ -193,7 +232,12 @@ class ExPostDP:
 
     `sense`: pure: log P(o)/Q(o) <= E(o) at every o. integrated: the sum over o of max(0, P(o) - e^E(o) Q(o)) is at most
     delta. probabilistic: under P the loss is above E(o) with probability at most delta; read as integrated, which
-    follows from it and which post-processing keeps. For every ordered pair of neighbours P, Q."""
+    follows from it and which post-processing keeps. For every ordered pair of neighbours P, Q.
+
+    >>> search = dpl.ExPostDP(epsilon=1, sense="pure", outcome=dpl.ExPostOutcome("0.25"))
+    >>> round(dpl.compose(search).epsilon(0).upper, 4)  # as a plan: the cap
+    1.0
+    """
 
     epsilon: Exact
     sense: Literal["pure", "integrated", "probabilistic"]

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias, assert_never
 import numpy as np
 
 from dpledger.accounting.arithmetic.floating import Array
+from dpledger.accounting.bounds import Bounds
 from dpledger.accounting.composable import Composable, tree_of
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.engine.anchors import Curve, Points
@@ -47,31 +48,18 @@ _MANY = 8  # answers that are worth contours for the whole profile
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """lower <= truth <= upper. `upper` (and `lower`) may be infinite; neither is NaN.
-
-    The truth of a leaf that only promises (a declared guarantee, a sparse vector's claim) is its promise: what the
-    worst mechanism that keeps it would cost."""
-
-    lower: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        for name, outward in (("lower", float_down), ("upper", float_up)):
-            given = getattr(self, name)
-            if not isinstance(given, float):
-                number = exact(given, field=f"Bounds.{name}")
-                object.__setattr__(self, name, math.nan if number.is_nan() else outward(number))
-        if not self.lower <= self.upper:
-            raise ParameterError("Bounds", f"{self.lower}, {self.upper}", "two numbers, lower and upper, in this order")
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """The privacy profile of a composition: the pointwise maximum over `cases` (directions, parallel parts).
 
     `symmetric`: both directions are among them; where not, `opposite` are those of the other direction. `verify`: by
-    what each epsilon and delta is checked once more. `tree`: what was composed."""
+    what each epsilon and delta is checked once more. `tree`: what was composed.
+
+    >>> profile = dpl.compose((dpl.GaussianLaw(4), 10))
+    >>> round(profile.epsilon("1e-6").upper, 4), round(profile.delta(1).upper, 4)
+    (3.7472, 0.0606)
+    >>> round(profile.tradeoff("0.05").lower, 4)  # whoever raises 5 % false alarms misses at least so many
+    0.8035
+    """
 
     cases: tuple[Ingredients, ...]
     symmetric: bool = True
@@ -279,6 +267,11 @@ def compose(
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
     cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. Raises
     RelationError where different relations are named, CannotCertify where no theorem covers the tree.
+
+    >>> step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
+    >>> spent = dpl.compose((step, 1000), dpl.LaplaceLaw("0.1")).epsilon("1e-5")
+    >>> round(spent.lower, 4), round(spent.upper, 4)
+    (1.8654, 1.8654)
     """
     if verify is not None:
         one_of(verify, ("arb",), field="verify")

@@ -5,11 +5,11 @@
             weights -= 0.5 * mean_gradient
 
 The function is given once and called anew in each step, so it sees the weights as they are then. It returns one
-gradient for each item of the batch (of a record, or of a whole user), and a batch may be empty. The gradient of an item
-must not change, to its last bit, with the rest of the batch: `check_batch_invariance` tries the function on made-up
-rows, and `microbatch=1` makes it so. What the loop gets is the noisy mean of the clipped gradients; weights, schedules
-and models made of it are free. The whole run is charged before the first step, and steps are granted in blocks before
-they run; leaving the block settles the charge.
+gradient for each item of the batch (of a record, or of a whole user), and a batch may be empty, unless made-up rows are
+given to try it on (`example_rows`). The gradient of an item must not change, to its last bit, with the rest of the
+batch: `check_batch_invariance` tries the function on made-up rows, and `microbatch=1` makes it so. What the loop gets
+is the noisy mean of the clipped gradients; weights, schedules and models made of it are free. The whole run is charged
+before the first step, and steps are granted in blocks before they run; leaving the block settles the charge.
 
 Where a unit has many rows, `units=ids` (an id beside each row) makes one item of all the rows of a unit; the function
 then gets a list of such items, and returns one gradient for each.
@@ -52,6 +52,7 @@ from dpledger.ledger.attempts import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.sessions import Session
 from dpledger.mechanisms.training import DPSGD, Gradients, StepsTaken
+from dpledger.mechanisms.training.gradients import not_on_nobody
 from dpledger.mechanisms.units import ByUnit
 
 __all__ = ["PrivateSGD", "private_sgd"]
@@ -72,6 +73,7 @@ def private_sgd(
     microbatch: int | None = None,
     units: object = None,
     grouped: bool = False,
+    example_rows: object = None,
     key: str | None = None,
     tail_delta: Number | None = None,
 ) -> PrivateSGD:
@@ -81,9 +83,21 @@ def private_sgd(
     and steps that never ran come back). `units`: an id for each row of `data` (`ByUnit`): items,
     and gradients, are then one for each unit. A scope whose unit may contribute many rows wants it, or `grouped=True`
     where the items of `data` are whole units already. First `gradients` is tried on an empty batch: if it
-    raises or returns another shape than (0, dimension), ParameterError, and nothing is spent. Raises BudgetRefused,
+    raises or returns another shape than (0, dimension), ParameterError, which tells what it raised, and nothing is
+    spent. `example_rows`: made-up rows in the form of `data` (with `units`: `ByUnit(rows, units=ids)`), never private
+    ones, for a function that cannot take an empty batch, as `torch.func.vmap` makes them: it is tried on these, and not
+    called where a batch is empty. Raises BudgetRefused,
     ParameterError, RelationError or AlreadySpent as `Scope.open` does, with nothing spent. Inside the loop,
     ContractViolation if `gradients` fails on a batch: the run is closed and the full charge stands.
+
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.ZCDP(1))
+    >>> plan = {"rate": "0.1", "steps": 3, "noise_multiplier": 4, "clip_norm": 1, "expected_batch_size": 5}
+    >>> weights = np.zeros(2)
+    >>> with dpl.private_sgd(scope, np.ones((50, 2)), lambda batch: weights - batch, dimension=2, **plan) as run:
+    ...     for mean_gradient in run:
+    ...         weights -= 0.5 * mean_gradient
+    >>> run.receipt.value
+    StepsTaken(done=3, planned=3)
     """
     if not isinstance(scope, Scope):
         raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
@@ -101,6 +115,13 @@ def private_sgd(
     plan = plan.under(scope.relation, scope.unit)
     items = data if units is None else ByUnit(data, units=units)
     plan.inspect(items)
+    if example_rows is not None:
+        if isinstance(items, ByUnit) and not isinstance(example_rows, ByUnit):
+            raise ParameterError(
+                "example_rows", type(example_rows).__name__, "ByUnit(rows, units=ids), as the data are"
+            )
+        plan.probe(gradients, items, example_rows)
+        gradients = not_on_nobody(gradients, dimension)
     plan.probe(gradients, items)
     return PrivateSGD(scope.open(plan, items, key=key, tail_delta=tail_delta), gradients)
 

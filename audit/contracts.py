@@ -5,9 +5,9 @@ small.
 >>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> from dpledger.mechanisms.learning.theory.contracts import PACContract
->>> learner, contract = ExponentialPPACLearner(ThresholdClass(4), epsilon=1), PACContract("0.2", "0.1")
->>> enough = learner.plan("0.2", "0.1").needed
->>> found = check_contract(learner, contract, enough, hard_populations(ThresholdClass(4), "0.2"))
+>>> learner, contract = ExponentialPPACLearner(ThresholdClass(3), epsilon=1), PACContract("0.3", "0.2")
+>>> enough = learner.plan("0.3", "0.2").needed
+>>> found = check_contract(learner, contract, enough, hard_populations(ThresholdClass(3), "0.3"))
 >>> found.verdict, found.met, {one.how for one in found.findings}
 ('not_refuted', True, {'exact'})
 """
@@ -34,6 +34,7 @@ from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.parities.learners import FAIL, Failed
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, class_from
 from dpledger.mechanisms.learning.theory.contracts import (
@@ -49,7 +50,8 @@ from dpledger.schema import listed
 
 __all__ = ["ContractCheck", "Finding", "check_contract", "exact_failure"]
 
-Learner: TypeAlias = Mechanism[LabeledSample, Hypothesis] | Callable[[LabeledSample, np.random.Generator], Hypothesis]
+Answer: TypeAlias = Hypothesis | Literal[Failed.FAIL]
+Learner: TypeAlias = Mechanism[LabeledSample, Answer] | Callable[[LabeledSample, np.random.Generator], Answer]
 
 MOST_SAMPLES = 400_000  # multisets of examples that are walked
 MOST_CONCEPTS = 4096
@@ -109,7 +111,7 @@ def check_contract(
     relation: Relation | str = Relation.ADD_REMOVE,
     seed: int = 0,
 ) -> ContractCheck:
-    """Try the learner on samples of n of each population.
+    """Try the learner on samples of n of each population. The answer FAIL breaks every contract.
 
     `learner`: a mechanism, or f(sample, rng) -> hypothesis. `concepts`: the class that an AgnosticContract compares
     with, and that holds the truth of the others (default: the learner's). Of a PPACContract the privacy is checked by
@@ -117,7 +119,14 @@ def check_contract(
 
     Claim: but with probability `error`, the verdict `violation` and `met` are right on these populations: one-sided
     Clopper-Pearson limits at error/(2 populations) each; no error at all where the law is enumerated.
-    Source: Clopper-Pearson 1934; docs/proofs/audit.md 1."""
+    Source: Clopper-Pearson 1934; docs/proofs/audit.md 1.
+
+    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(2), epsilon=2)
+    >>> halves = dpl.Population("halves", ((0, 1), (1, 0)), (1, 1))
+    >>> found = dpl.check_contract(learner, dpl.PACContract("0.4", "0.2"), 9, [halves])
+    >>> found.verdict, found.met
+    ('not_refuted', True)
+    """
     size, runs = whole(n, field="n", most=MOST_ROWS), whole(trials, field="trials", least=1, most=10**9)
     first = whole(seed, field="seed", most=2**53 - 1)
     tried = listed(populations, field="populations")
@@ -132,7 +141,7 @@ def check_contract(
     found = []
     for number, population in enumerate(tried):
         if isinstance(placed, ExponentialPPACLearner) and _is_small(_numbered(placed), population, size):
-            failure = exact_failure(placed, contract, size, population)
+            failure = exact_failure(placed, contract, size, population, concepts=compared)
             low, high = max(0.0, failure - SLACK), min(1.0, failure + SLACK)
             found.append(Finding(population=population.name, how="exact", failures=0, trials=0, lower=low, upper=high))
             continue
@@ -140,7 +149,8 @@ def check_contract(
         entropy = np.random.SeedSequence((first, number))
         bad = 0
         for child in entropy.spawn(runs):
-            bad += not contract.accepts(population.error(_learned(placed, population, size, child)), least)
+            answer = _learned(placed, population, size, child)
+            bad += answer is FAIL or not contract.accepts(population.error(answer), least)
         found.append(
             Finding(
                 population=population.name,
@@ -154,21 +164,29 @@ def check_contract(
     return ContractCheck(contract=contract, n=size, findings=tuple(found))
 
 
-def exact_failure(learner: ExponentialPPACLearner, contract: Contract, n: int, population: Population) -> float:
+def exact_failure(
+    learner: ExponentialPPACLearner,
+    contract: Contract,
+    n: int,
+    population: Population,
+    *,
+    concepts: ConceptClass | None = None,
+) -> float:
     """The probability that the exponential learner breaks the contract, over all samples of n of the population, within
-    1e-9. WorkLimit where there are too many. Source: the multinomial law, and the law of the learner on each sample."""
-    concepts = _numbered(learner)
-    if not _is_small(concepts, population, n):
+    1e-9. `concepts`: whom it is compared with (default: its own class). WorkLimit where there are too many samples.
+    Source: the multinomial law, and the law of the learner on each sample."""
+    own = _numbered(learner)
+    if not _is_small(own, population, n):
         raise WorkLimit(f"more than {MOST_SAMPLES} samples, or {MOST_CONCEPTS} concepts, would be walked")
-    least = _least(contract, population, concepts)
+    least = _least(contract, population, own if concepts is None else concepts)
     heard = [(one, weight) for one, weight in zip(population.examples, population.weights, strict=True) if weight]
-    hypotheses = [Concept(concepts, place) for place in range(concepts.size)]
+    hypotheses = [Concept(own, place) for place in range(own.size)]
     points, labels = [x for (x, _), _ in heard], np.array([y for (_, y), _ in heard])
     wrong = np.array([one.predict(points) != labels for one in hypotheses], dtype=np.float64)
     fails = np.array([not contract.accepts(population.error(one), least) for one in hypotheses])
     chances = np.log(np.array([weight for _, weight in heard], dtype=np.float64) / sum(population.weights))
     total = 0.0
-    for counts in _blocks(n, len(heard), max(1, AT_ONCE // concepts.size)):
+    for counts in _blocks(n, len(heard), max(1, AT_ONCE // own.size)):
         seen = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1) + counts @ chances
         errors = counts @ wrong.T
         weights = np.exp(-float(learner.exponent) * (errors - errors.min(axis=1, keepdims=True)))
@@ -194,7 +212,7 @@ def _placed(learner: Learner, contract: Contract, relation: Relation) -> Learner
             assert_never(contract)
 
 
-def _learned(learner: Learner, population: Population, n: int, seeds: np.random.SeedSequence) -> Hypothesis:
+def _learned(learner: Learner, population: Population, n: int, seeds: np.random.SeedSequence) -> Answer:
     rng = np.random.default_rng(seeds)
     sample = population.drawn(n, rng)
     if isinstance(learner, Mechanism):

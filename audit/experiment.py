@@ -33,14 +33,24 @@ from dpledger.audit.claims import Target, target
 from dpledger.audit.counting import Evidence, Plan, measured
 from dpledger.audit.evidence.thresholds import POWER, most_telling, needed_epsilon
 from dpledger.audit.outcomes import Raised, encode, usual_width
-from dpledger.audit.sampling import Batched, Part, Releases, Runs, Sampler, Samples, Single, chunks
+from dpledger.audit.sampling import (
+    Batched,
+    Part,
+    Releases,
+    Runs,
+    Sampler,
+    Samples,
+    Single,
+    chunks,
+    expected_seconds,
+)
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.verdict import AuditResult
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote, Power
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
-from dpledger.progress import bar
+from dpledger.progress import bar, time_in_words
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, flag, one_text, validated
 
@@ -51,6 +61,7 @@ FEWEST_TRIALS = 100
 MOST_TRIALS = 10**12
 ALL_CORES = -1  # of `jobs`, as joblib says it
 PROBE = 64  # runs of each side that show how many numbers an output is
+LONGEST = 10_800.0  # seconds that an audit takes without being insisted on
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -71,6 +82,7 @@ def audit_mechanism(
     seed: int | None = None,
     jobs: int = 1,
     progress: bool = True,
+    insist: bool = False,
 ) -> AuditResult:
     """Run `mechanism` `trials` times on each of two neighbouring datasets, and test its claim.
 
@@ -81,22 +93,33 @@ def audit_mechanism(
     stratum, and the result is about the one that fell. `delta`: where epsilon_lower is reported (default: the claim's;
     10^-5 where it names none; an ex-post claim has its own). `relation`, `unit`: what a mechanism is fixed to if it
     names none. `seed`: at least 0 and below 2^53; None draws one, which the result names. `jobs`: processes, through
-    joblib.
+    joblib. `insist`: also where the first runs show that it would take over three hours, which is else a ParameterError
+    that says how long.
 
     Claim: if the mechanism keeps the claim on this pair, the verdict is `violation` with probability at most
         1 - confidence; and except with that probability (for both together) epsilon_lower is no larger than the truth.
     Source: docs/proofs/audit.md. Assumes: `left` and `right` are neighbours; runs are independent of each other.
+
+    >>> def coin(data, size, rng):  # claims 0.1, and answers truthfully nine times in ten
+    ...     return (rng.random(size) < 0.9) == data
+    >>> dpl.audit_mechanism(coin, True, False, claim=dpl.PureDP("0.1"), trials=2000, batched=True, seed=1).verdict
+    'violation'
     """
     settings = _Settings.read(trials=trials, confidence=confidence, delta=delta, seed=seed, jobs=jobs)
     batched, progress = flag(batched, field="batched"), flag(progress, field="progress")
+    insist = flag(insist, field="insist")
     relation, unit = Relation.read(relation), Unit.read(unit)
     subject = _subject(mechanism, claim, relation, unit, batched)
     _inspect(subject.runner, left, right)
     aim = subject.aim(relation, settings.delta)
     started = time.perf_counter()
-    with bar("auditing", 2 * trials, shown=progress) as advance:
-        stated = aim if isinstance(aim, Stated) else None
-        runs = _probed(Runs(subject.runner, left, right, settings.seed, width=1, stated=stated))
+    stated = aim if isinstance(aim, Stated) else None
+    runs, each = _probed(Runs(subject.runner, left, right, settings.seed, width=1, stated=stated))
+    expected = expected_seconds(runs, settings.trials, settings.jobs, first=each, longest=LONGEST)
+    if expected > LONGEST and not insist:
+        wanted = f"fewer: these would take about {time_in_words(expected)} (insist, to run them all the same)"
+        raise ParameterError("trials", f"{settings.trials:,}", wanted)
+    with bar(f"auditing, about {time_in_words(expected)}", 2 * trials, shown=progress) as advance:
         evidence = measured(runs, aim, settings.alpha, trials=trials, jobs=jobs, advance=advance)
     return _result(
         evidence,
@@ -127,6 +150,11 @@ def audit_outputs(
     The two sides may differ in number. Every fourth run chooses events, the others measure them. `name`: what the
     entry calls the mechanism. Claim, Source: as `audit_mechanism`.
     Assumes: rows are independent runs of one mechanism; scores of many canaries of one training are not.
+
+    >>> rng = np.random.default_rng(1)
+    >>> left, right = rng.laplace(0, 1, 2000), rng.laplace(1, 1, 2000)
+    >>> dpl.audit_outputs(left, right, claim=dpl.PureDP(1)).verdict
+    'not_refuted'
     """
     settings = _Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
@@ -197,16 +225,21 @@ def _result(
     )
 
 
-def _probed(runs: Runs) -> Runs:
-    """The same runs, with the width that a few of them show. They count in no bound.
+def _probed(runs: Runs) -> tuple[Runs, float]:
+    """The same runs, with the width that a few of them show, and the seconds that one took. They count in no bound.
 
     ParameterError where all of them raise alike: then what was audited would be the mistake in the call."""
-    shown = [output for chunk in chunks(Part.PROBE, PROBE, PROBE) for output in runs.outputs(chunk)]
+    shown: list[object] = []
+    each = 0.0
+    for chunk in chunks(Part.PROBE, PROBE, PROBE):
+        started = time.perf_counter()
+        shown.extend(runs.outputs(chunk))
+        each = (time.perf_counter() - started) / PROBE
     first = shown[0]
     if isinstance(first, Raised) and all(isinstance(output, Raised) and output == first for output in shown):
         given = f"{first.name} from each of the first runs, on both sides"
         raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}")
-    return replace(runs, width=usual_width(shown))
+    return replace(runs, width=usual_width(shown)), each
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------------

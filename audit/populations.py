@@ -45,7 +45,12 @@ FINEST = 10**4  # the denominator of a mass
 @record
 class Population:
     """Examples (point, label), each with a whole weight: one is drawn with probability weight / total. The weights add
-    up to at most 10^7."""
+    up to at most 10^7.
+
+    >>> halves = dpl.Population("halves", ((0, 1), (1, 0)), (1, 1))
+    >>> halves.least_error(dpl.ThresholdClass(2))
+    Fraction(0, 1)
+    """
 
     name: ShortText
     examples: tuple[tuple[Whole, Whole], ...]
@@ -91,7 +96,11 @@ class Population:
 def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population, ...]:
     """Populations that tell good learners of the class from others, labelled by concepts: uniform; all mass on one
     point; alpha, a little less and a little more on one critical point; 1 - 8 alpha on one point of a shattered set and
-    the rest on the others (Anthony-Bartlett 1999, section 5.2)."""
+    the rest on the others (Anthony-Bartlett 1999, section 5.2).
+
+    >>> [population.name for population in dpl.hard_populations(dpl.ThresholdClass(4), "0.2")][:2]
+    ['uniform, target 0', 'all on 0, target 0']
+    """
     class_from(concepts, "concepts")
     part = Fraction(open_unit(alpha, "alpha"))
     points, shattered = _points(concepts), _shattered(concepts)

@@ -7,6 +7,8 @@ With shared seeds a correct mechanism can be refuted, as the runs of a pair woul
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -32,6 +34,7 @@ __all__ = [
     "Side",
     "Single",
     "chunks",
+    "expected_seconds",
     "over_chunks",
 ]
 
@@ -39,6 +42,7 @@ T = TypeVar("T")
 
 BATCH = 65_536  # runs of a chunk where many are drawn at once
 LOOP = 2_048  # runs of a chunk where each is a call
+TELLING = 0.1  # seconds of runs, from which it is clear how long one takes
 
 
 class Side(IntEnum):
@@ -177,6 +181,19 @@ def chunks(part: Part, trials: int, size: int) -> list[Chunk]:
     """Both sides' runs of a part, `trials` each, in chunks of at most `size`; the left side first."""
     sizes = [min(size, trials - start) for start in range(0, trials, size)]
     return [Chunk(side, part, number, runs) for side in Side for number, runs in enumerate(sizes)]
+
+
+def expected_seconds(runs: Runs, trials: int, jobs: int, *, first: float, longest: float) -> float:
+    """About how long `trials` runs of each side take. `first`: what a run took so far; where that comes to more than
+    `longest`, more and more are timed at once, for what comes first (a compiler, the cost of a call) is slow."""
+    workers = min(jobs, os.cpu_count() or 1) if jobs > 0 else os.cpu_count() or 1
+    each, size, seconds = first, 16, 0.0
+    while 2 * trials * each / workers > longest and seconds < TELLING and size <= runs.sampler.chunk_size:
+        started = time.perf_counter()
+        runs.outcomes(Chunk(Side.LEFT, Part.PROBE, 0, size))
+        seconds = time.perf_counter() - started
+        each, size = seconds / size, 4 * size
+    return 2 * trials * each / workers
 
 
 def over_chunks(

@@ -48,7 +48,12 @@ class ExPostClaim:
     most, a number or infinity. None: what the record of the run says, so the output must be a `Release`, as a mechanism
     gives it, or as a function returns it that opens an interaction, asks and closes. `delta`: of the claim; None: that
     of a mechanism's own parts, else 0. `cap`: what a run that raises lost at most; None: what a mechanism's own parts
-    say, else anything."""
+    say, else anything.
+
+    >>> claim = dpl.ExPostClaim(lambda halted_at: min(1, halted_at / 4))
+    >>> claim.loss(2)
+    0.5
+    """
 
     loss: Callable[[Any], Any] | None = None
     delta: Number | None = None

@@ -22,6 +22,7 @@ from dpledger.audit.events import Event, InStratum
 from dpledger.audit.evidence.bands import BandPoint, CellCounts, band
 from dpledger.audit.evidence.thresholds import Direction, Look, most_telling
 from dpledger.audit.strata import Stratum
+from dpledger.decimals import RoundsDown
 from dpledger.errors import CannotCertify
 from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.entries.members import MechanismNote, Power, RefutedPoint, Step
@@ -78,6 +79,11 @@ class AuditResult:
 
     Of an ex-post claim `claim`, `epsilon_lower` and `event` are about one stratum, the one that fell or is closest to
     it; `by_stratum` has them all, `strata` what was seen of them and the test of all together.
+
+    >>> rng = np.random.default_rng(1)
+    >>> result = dpl.audit_outputs(rng.normal(0, 1, 2000), rng.normal(4, 1, 2000), claim=dpl.PureDP(1))
+    >>> result.verdict, float(result.epsilon_lower) > 1
+    ('violation', True)
     """
 
     mechanism: MechanismNote
@@ -106,12 +112,12 @@ class AuditResult:
         return "violation" if fell else "not_refuted"
 
     @property
-    def epsilon_lower(self) -> Decimal:
+    def epsilon_lower(self) -> RoundsDown:
         """A lower bound on the epsilon of the mechanism at `delta`, on this pair of datasets.
 
         Claim: at least `confidence` that the true epsilon at `delta` is no smaller. Source: docs/proofs/audit.md 3.
         """
-        return max(look.epsilon_lower for look in self.looks if look.planned.point == self.target.point)
+        return RoundsDown(max(look.epsilon_lower for look in self.looks if look.planned.point == self.target.point))
 
     @property
     def delta(self) -> Decimal:

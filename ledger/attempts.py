@@ -42,7 +42,15 @@ class Receipt(Generic[Value]):
 
     `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
     secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
-    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal."""
+    first run: of the data as they were then, whatever was given now. Two receipts of one run are equal.
+    `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"], key="count")
+    >>> type(receipt.value).__name__, receipt.entry.body.kind, receipt.replayed
+    ('int', 'committed', False)
+    """
 
     value: Value
     entry: Entry

@@ -238,6 +238,7 @@ class DeclaredRun:
         self._parts = parts
         self._steps = steps
         self._granted = 0
+        self._is_entered = False
         self._is_started = False
         self._is_given_back = False
         self._receipt: Receipt[None] | None = None
@@ -348,7 +349,14 @@ class DeclaredRun:
             raise Halted("the declared run is over: it is charged")
 
     def __enter__(self) -> Self:
-        return self
+        """Once: what would run in a second block, no charge is held for. Halted then, or once the run is over."""
+        self._home.require()
+        with self._turn:
+            self._require_open()
+            if self._is_entered:
+                raise Halted("the declared run has its block already: another block is another run")
+            self._is_entered = True
+            return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

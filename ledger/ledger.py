@@ -54,6 +54,12 @@ class Ledger(Handle):
     A handle belongs to the process that made it, does not pickle, and refuses in a forked child. It may be shared by
     threads. Use `open_or_create`, `create`, `open` or `in_memory`, or `begin` and `resume` with a store of your own;
     close it, or use it as a context.
+
+    >>> book = dpl.Ledger.in_memory()  # `Ledger.open_or_create("clinic.ledger")` keeps it in a file
+    >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
+    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"])
+    >>> [entry.body.kind for entry in book.entries()]
+    ['ledger_opened', 'scope_opened', 'reserved', 'committed']
     """
 
     # ---- making a handle --------------------------------------------------------------------------------------------

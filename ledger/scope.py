@@ -52,7 +52,14 @@ MOST_COUNTED = 10**9  # copies that `afford` counts
 
 
 class Scope(TakesDeclaredRuns):
-    """A scope of a ledger. Made by `Ledger.scope`."""
+    """A scope of a ledger. Made by `Ledger.scope`.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
+    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"])
+    >>> round(scope.spent(delta="1e-6").upper, 4), scope.afford(dpl.Count(epsilon="0.1"), most=20).one_by_one
+    (0.1, 20)
+    """
 
     def __init__(self, ledger: Handle, name: str) -> None:
         self._ledger = ledger

@@ -36,7 +36,14 @@ class Session(Generic[Query, Answer, Value]):
     """An open interaction. Leaving the `with` block closes it and commits what was asked, also by an exception.
 
     It may be shared by threads, which then take turns. In a forked child it answers nothing and settles nothing; it is
-    the parent's, and settles at its cap there, for what a copy of it did could not be seen."""
+    the parent's, and settles at its cap there, for what a copy of it did could not be seen.
+
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(30))
+    >>> with scope.open(dpl.SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1), [1] * 30) as session:
+    ...     answer = session.ask(lambda rows: 0)
+    >>> session.receipt.value.asked
+    1
+    """
 
     def __init__(
         self,

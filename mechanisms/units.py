@@ -53,6 +53,10 @@ class ByUnit:
     because of an id.
     Assumes: the id of a row depends on that row alone, and an array of ids keeps each of them (one of floats does not
     keep whole numbers beyond 2^53).
+
+    >>> visits = dpl.ByUnit([120, 135, 110], units=["ann", "ann", "bob"])
+    >>> visits.units
+    ['ann', 'ann', 'bob']
     """
 
     rows: object

@@ -93,6 +93,11 @@ def report(book: Ledger | Verified) -> Report:
 
     Verifying a ledger against its own key shows that it is consistent, not whose it is; pass what
     `verification.verify` returned for a key that you trust. Raises VerificationError for a record that does not hold.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    >>> dpl.report(book).markdown().splitlines()[0]
+    '# Privacy report'
     """
     if not isinstance(book, (Ledger, Verified)):
         raise ParameterError("book", type(book).__name__, "a Ledger (see Ledger.open), or what `verify` returned")

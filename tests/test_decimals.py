@@ -1,5 +1,8 @@
 """Exact numbers: one text for each value, nothing is lost, rounding goes to the stated side."""
 
+import copy
+import math
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -8,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger import decimals
+from dpledger.decimals import RoundsDown, RoundsUp, exact, read
 from dpledger.errors import ParameterError
 
 PROFILE = st.decimals(min_value=0, max_value=10**17, places=12, allow_nan=False, allow_infinity=False)
@@ -95,3 +99,38 @@ def test_nan_is_never_rounded_to_a_number() -> None:
     for rounding in (decimals.round_up, decimals.round_down):
         with pytest.raises(ParameterError):
             rounding(float("nan"))
+
+
+# ---- decimals beside floats -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [RoundsUp, RoundsDown])
+@given(value=st.decimals(allow_nan=False, allow_infinity=False, places=30, min_value=0, max_value=10**9))
+def test_an_answer_counts_as_a_float_on_its_safe_side(kind: type[RoundsUp | RoundsDown], value: Decimal) -> None:
+    answer = kind(value)
+    assert answer == value
+    assert type(answer.exact) is Decimal
+    assert answer.exact == value
+    side = 1 if kind is RoundsUp else -1
+    assert (Decimal.from_float(float(answer)) - value) * side >= 0
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    assert type(pickle.loads(pickle.dumps(answer))) is kind
+    assert type(copy.copy(answer)) is kind
+
+
+def test_an_answer_mixes_with_floats_and_arrays() -> None:
+    tenth = RoundsUp("0.1")
+    assert [tenth * 2.0, 2.0 * tenth, tenth + 1.0, 1.0 - tenth, 1.0 / tenth, tenth**2.0] == [
+        0.2, 0.2, 1.1, 0.9, 10.0, 0.1**2.0,
+    ]  # fmt: skip
+    assert tenth * 2 == Decimal("0.2")
+    assert tenth + Decimal("0.1") == Decimal("0.2")
+    for left, right in ((tenth, np.array([1.0, 2.0])), (np.array([1.0, 2.0]), tenth)):
+        product = left * right
+        assert product.dtype == np.float64
+        assert product.tolist() == [0.1, 0.2]
+    assert np.float64(2) * tenth == 0.2
+    assert np.asarray([tenth], dtype=float)[0] == 0.1
+    assert math.sqrt(RoundsUp("0.25")) == 0.5
+    assert read(tenth) == Decimal("0.1")
+    assert type(exact(tenth)) is Decimal

@@ -1,17 +1,23 @@
 """What the documentation shows, runs: every Python block of `PAGES`, every file under examples/."""
 
+import doctest
+import importlib
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+
+import dpledger as dpl
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
+    "docs/start.md",
     "docs/accuracy_first.md",
     "docs/events.md",
     "docs/budgets.md",
@@ -46,6 +52,17 @@ def test_each_example_runs(example: Path, tmp_path: Path) -> None:
     done = run([sys.executable, str(example)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_each_public_name_shows_in_its_own_docstring_how_it_is_used() -> None:
+    """`test_layout.py` runs what is found here. A text and an alias of types have no docstring; of a value it is that
+    of its class."""
+    values = [getattr(dpl, name) for name in sorted(set(dpl.__all__) - {"__version__", "Composition"})]
+    homes = [value if isinstance(value, type | FunctionType) else type(value) for value in values]
+    modules = {home.__module__ for home in homes}
+    found = [test for name in modules for test in doctest.DocTestFinder().find(importlib.import_module(name))]
+    shown = {test.name for test in found if test.examples}
+    assert sorted({f"{home.__module__}.{home.__qualname__}" for home in homes} - shown) == []
 
 
 def test_the_answer_that_the_readme_shows_for_a_document_is_the_answer(tmp_path: Path) -> None:

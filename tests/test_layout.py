@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpledger
@@ -103,7 +104,8 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(name))
+    """Those of public names call the package `dpl` and numpy `np`, as its pages do."""
+    outcome = doctest.testmod(importlib.import_module(name), extraglobs={"dpl": dpledger, "np": np})
     assert outcome.failed == 0
 
 

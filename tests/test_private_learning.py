@@ -96,8 +96,8 @@ def test_more_epsilon_takes_fewer_records_and_never_fewer_than_without_privacy(f
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_plans_hold_on_laws_that_are_hard(examples: dict[str, ModuleType], kind: str) -> None:
-    """With as many records as planned 19 of 20 runs keep the error; with half as many the private learners do not:
-    the law is hard. As measured, 0.4 of their runs do at most."""
+    """With as many records as planned 19 of 20 runs keep the error; with half as many the private learners do not, and
+    so the law is hard: 0.4 of the runs at most, as measured."""
     sizes = examples["learning_sizes"]
     rng, runs = np.random.default_rng(1), 200
     for learner in sizes.learners(kind, 16):

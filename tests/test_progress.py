@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 
-from dpledger.progress import track
+from dpledger.progress import bar, track
 from forking import DONE, ignores_fork_warnings, in_child
 
 
@@ -36,3 +36,21 @@ def test_a_bar_is_neither_drawn_nor_ended_by_a_forked_child(tmp_path: Path, monk
     assert in_child(go_on) == DONE
     assert list(numbers) == [1, 2]
     assert drawn.read_text().splitlines() == [f"{name} {os.getpid()}" for name in ["advance"] * 3 + ["stop"]]
+
+
+def test_the_time_left_is_told_where_a_step_takes_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, made = [0.0], []
+
+    class Clocked(Progress):
+        def __init__(self, *given: object, **named: object) -> None:
+            super().__init__(*given, get_time=lambda: now[0], **named)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr("rich.progress.Progress", Clocked)
+    monkeypatch.setattr(Progress, "start", lambda _: None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with bar("auditing", 10) as advance:
+        for _ in range(3):
+            now[0] += 120
+            advance(1)
+        assert made[0].tasks[0].time_remaining == 7 * 120

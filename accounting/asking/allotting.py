@@ -42,7 +42,14 @@ class Allowance:
     cost as one plan. docs/proofs/allowances.md.
 
     `law`: one draw of noise, alone or on a Poisson sample. `steps`: how many; or `share`: the most that cost at most
-    this share of the budget's epsilon. `delta_rest`: of the budget's delta, what everything else may spend."""
+    this share of the budget's epsilon. `delta_rest`: of the budget's delta, what everything else may spend.
+
+    >>> book = dpl.Ledger.in_memory()
+    >>> budget, draws = dpl.ApproxDP(3, "1e-6"), dpl.Allowance(dpl.GaussianLaw(40), steps=100)
+    >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=budget, allowance=draws)
+    >>> scope.afford(dpl.GaussianLaw(40)).one_by_one
+    100
+    """
 
     law: Part
     steps: Count | None = given(default=None)

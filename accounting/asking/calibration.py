@@ -35,7 +35,19 @@ from dpledger.accounting.guarantees import (
     warn_where_implausible,
 )
 from dpledger.accounting.profile import compose
-from dpledger.decimals import Number, add, multiply, read, round_down, round_up, subtract, text, whole
+from dpledger.decimals import (
+    Number,
+    RoundsDown,
+    RoundsUp,
+    add,
+    multiply,
+    read,
+    round_down,
+    round_up,
+    subtract,
+    text,
+    whole,
+)
 from dpledger.errors import ClaimTooSmall, InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 from dpledger.schema import one_of
@@ -75,31 +87,37 @@ def meets(what: Composable, target: Guarantee, *, relation: Relation | str | Non
 
 
 def calibrate(
-    make: Callable[[Decimal], Composable],
+    make: Callable[[RoundsUp | RoundsDown], Composable],
     target: Guarantee,
     *,
     seek: Seek = "least",
     within: tuple[Number, Number] = (LEAST, MOST),
     digits: int = DIGITS,
     relation: Relation | str | None = None,
-) -> Decimal:
+) -> RoundsUp | RoundsDown:
     """The least (or most) value, to `digits` significant digits, for which `make(value)` provably meets `target`.
 
-    `make` gets a Decimal, which Python does not multiply by a float: write `2 * z`, `Decimal("0.5") * z` or `float(z)`.
-    `within`: where it may lie, both ends above 0. Claim: `make(result)` meets the target, and for the next value of as
-    many digits on the other side that could not be shown, or it is outside `within`. Assumes, for the second half
-    only: more noise (a smaller rate) never costs more. Source: `meets`, at the result itself.
+    `make` gets a Decimal, and so does the caller: beside a float it counts as the float next to it on the safe side,
+    above for "least" and below for "most" (`z * 2.0`); `.exact` is a plain Decimal. `within`: where it may lie, both
+    ends above 0. Claim: `make(result)` meets the target, and for the next value of as many digits on the other side
+    that could not be shown, or it is outside `within`. Assumes, for the second half only: more noise (a smaller rate)
+    never costs more. Source: `meets`, at the result itself.
     Raises InfeasiblePlan where no value within does, ParameterError where the other way of seeking would be right;
     whatever `make` raises, but a TypeError, which is its cause.
+
+    >>> dpl.calibrate(dpl.GaussianLaw, dpl.ApproxDP(1, "1e-6"), seek="least", within=(1, 10))
+    Decimal('4.22468')
     """
     low, high = (read(end, field="within") for end in _ends(within))
     if not 0 < low <= high:
         raise ParameterError("within", f"{text(low)}, {text(high)}", "two numbers above 0, the smaller one first")
     warn_where_implausible(target, "target")
     values = _Decimals(whole(digits, field="digits", least=1, most=MOST_DIGITS))
-    made = _asked(make, "a function of one Decimal: 2 * z, Decimal('0.5') * z, float(z), but no float times z")
-    search = _Search(lambda value: meets(made(value), target, relation=relation), values, _seek(seek))
-    return search.run(low, high, target)
+    made = _asked(make, "a function of one number")
+    seek = _seek(seek)
+    side = RoundsUp if seek == "least" else RoundsDown
+    search = _Search(lambda value: meets(made(side(value)), target, relation=relation), values, seek)
+    return side(search.run(low, high, target))
 
 
 def calibrate_count(
@@ -113,6 +131,9 @@ def calibrate_count(
     """The most (or least) whole number for which `make(number)` provably meets `target`: steps, releases, a cutoff.
 
     Claim, Assumes, Raises: as `calibrate`.
+
+    >>> dpl.calibrate_count(lambda n: (dpl.GaussianLaw(10), n), dpl.ApproxDP(3, "1e-6"), within=(1, 1000))
+    41
     """
     low, high = (whole(end, field="within", least=1, most=10**17) for end in _ends(within))
     if not low <= high:
@@ -168,7 +189,7 @@ def most_that(holds: Callable[[int], bool], *, most: int, known: int = 0) -> int
     return low
 
 
-Value = TypeVar("Value", Decimal, int)
+Value = TypeVar("Value")
 
 
 def _asked(make: Callable[[Value], Composable], expected: str) -> Callable[[Value], Composable]:

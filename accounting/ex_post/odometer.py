@@ -43,7 +43,16 @@ class Odometer:
     """The constants of an odometer: the boundary, what it may fail (`delta_boundary`), and what the deltas of the
     charges may add up to before nothing is known any more (`delta_sum`). The two stay below 1 together.
 
-    `tuning`: twice the sum of rho at which the reading is to be best."""
+    `tuning`: twice the sum of rho at which the reading is to be best.
+
+    >>> odometer = dpl.Odometer(boundary="mixture", tuning="0.01", delta_boundary="1e-7", delta_sum="1e-7")
+    >>> budget = dpl.ApproxDP(3, "1e-6")
+    >>> book = dpl.Ledger.in_memory()
+    >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=budget, odometer=odometer)
+    >>> receipt = scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 40)
+    >>> round(scope.account().odometer().epsilon_upper, 4)
+    Decimal('0.1000')
+    """
 
     boundary: Literal["linear", "mixture", "stitched"]
     tuning: Positive

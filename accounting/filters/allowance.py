@@ -44,7 +44,15 @@ class AllowanceFilter:
     (epsilon_law, delta_law)-DP: whoever opens or verifies a scope asks the engine (`allotting.require_certified`).
     Source: docs/proofs/allowances.md.
 
-    The deltas stay below 1 together; anything else is a ParameterError."""
+    The deltas stay below 1 together; anything else is a ParameterError.
+
+    >>> budget = dpl.AllowanceFilter(
+    ...     law=dpl.LaplaceLaw("0.1"), steps=20, epsilon_law=2, delta_law=0, epsilon_rest=1, delta_rest=0
+    ... )
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.LaplaceLaw("0.1"), most=50).one_by_one
+    20
+    """
 
     law: Law
     steps: Count

@@ -58,7 +58,13 @@ MOST_BOUNDARIES = 16  # of a mixture: each is two coordinates of every charge
 
 @record
 class PureFilter:
-    """F1. Guarantee: epsilon-DP. Source: Rogers-Roth-Ullman-Vadhan 2016; docs/proofs/filters.md, "F1 and F2"."""
+    """F1. Guarantee: epsilon-DP. Source: Rogers-Roth-Ullman-Vadhan 2016; docs/proofs/filters.md, "F1 and F2".
+
+    >>> budget = dpl.PureFilter(epsilon=1)
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.LaplaceLaw("0.1"), most=50).one_by_one
+    10
+    """
 
     epsilon: Positive
     kind: Literal["pure"] = tag(default="pure")
@@ -67,7 +73,13 @@ class PureFilter:
 @record
 class BasicFilter:
     """F2. Guarantee: (epsilon, delta_sum)-DP. Source: Rogers et al. 2016, Lemma 3.5; docs/proofs/filters.md, "F1 and
-    F2"."""
+    F2".
+
+    >>> budget = dpl.BasicFilter(epsilon=1, delta_sum="1e-6")
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.quote(dpl.Laplace(sensitivity=1, epsilon="0.1")).admitted
+    True
+    """
 
     epsilon: Positive
     delta_sum: Probability
@@ -77,7 +89,13 @@ class BasicFilter:
 @record
 class ZCDPFilter:
     """F3. Guarantee: delta_sum-approximate rho-zCDP. Source: Whitehouse-Ramdas-Rogers-Wu 2023, Theorem 1;
-    docs/proofs/filters.md, "F3 and F6"."""
+    docs/proofs/filters.md, "F3 and F6".
+
+    >>> budget = dpl.ZCDPFilter(rho="0.1", delta_sum=0)
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
+    20
+    """
 
     rho: Positive
     delta_sum: Probability = given(default=ZERO)
@@ -87,7 +105,13 @@ class ZCDPFilter:
 @record
 class RDPFilter:
     """F4. Guarantee: the Renyi divergence of orders[i] is at most epsilons[i], for every i. Orders rise, above 1; each
-    epsilon is above 0. Source: Feldman-Zrnic 2021, Theorem 4.3; docs/proofs/filters.md, "F4"."""
+    epsilon is above 0. Source: Feldman-Zrnic 2021, Theorem 4.3; docs/proofs/filters.md, "F4".
+
+    >>> budget = dpl.RDPFilter(orders=(2, 8), epsilons=("0.5", "1"))
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
+    25
+    """
 
     orders: Grid
     epsilons: Grid
@@ -112,7 +136,13 @@ class RDPFilter:
 
 @record
 class GDPFilter:
-    """F5. Guarantee: mu-GDP. Source: Smith-Thakurta 2022, Theorem 1; docs/proofs/filters.md, "F5"."""
+    """F5. Guarantee: mu-GDP. Source: Smith-Thakurta 2022, Theorem 1; docs/proofs/filters.md, "F5".
+
+    >>> budget = dpl.GDPFilter(mu=1)
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(10), most=50).one_by_one
+    50
+    """
 
     mu: Positive
     kind: Literal["gdp"] = tag(default="gdp")
@@ -133,7 +163,14 @@ class AdvancedFilter:
     Whitehouse-Ramdas-Rogers-Wu 2023, Theorem 1; docs/proofs/filters.md, "F3 and F6".
 
     `rho` is at most what the boundary holds (conversions.zcdp_within; `advanced` fills it in) and the two deltas stay
-    below 1 together; anything else is a ParameterError."""
+    below 1 together; anything else is a ParameterError.
+
+    >>> from dpledger.accounting.filters import advanced
+    >>> budget = advanced(epsilon=1, delta_boundary="1e-6")  # with the most rho that these hold
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(20), most=50).one_by_one
+    19
+    """
 
     epsilon: Positive
     delta_boundary: OpenProbability
@@ -153,7 +190,15 @@ class MixedFilter:
     """F7. Guarantee: (epsilon, delta_boundary + delta_sum)-DP. Source: docs/proofs/filters.md, "F7".
 
     `offset` is at least the boundary's constant (conversions.boundary_offset) and the two deltas stay below 1 together;
-    anything else is a ParameterError."""
+    anything else is a ParameterError.
+
+    >>> budget = dpl.MixedFilter(
+    ...     epsilon=1, delta_boundary="9e-7", delta_sum="1e-7", order_minus_one=30, offset="0.5"
+    ... )
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.afford(dpl.GaussianLaw(50), most=50).one_by_one
+    50
+    """
 
     epsilon: Positive
     delta_boundary: OpenProbability
@@ -171,7 +216,12 @@ class MixedFilter:
 
 @record
 class Boundary:
-    """One order of a mixture, less one, and what of delta its account may let fail."""
+    """One order of a mixture, less one, and what of delta its account may let fail.
+
+    >>> one = dpl.Boundary(order_minus_one=30, delta_boundary="4e-7")  # the order 31
+    >>> float(one.order_minus_one), float(one.delta_boundary)
+    (30.0, 4e-07)
+    """
 
     order_minus_one: Positive
     delta_boundary: OpenProbability
@@ -181,7 +231,13 @@ class Boundary:
 class EitherFilter:
     """F8. Guarantee: (epsilon, the sum of the boundaries' deltas + delta_sum)-DP. Source: docs/proofs/filters.md, "F8".
 
-    The orders differ, and the deltas stay below 1 together; anything else is a ParameterError."""
+    The orders differ, and the deltas stay below 1 together; anything else is a ParameterError.
+
+    >>> budget = dpl.EitherFilter(epsilon=1, delta_sum="1e-7", boundaries=(dpl.Boundary(30, "9e-7"),))
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=budget)
+    >>> scope.quote(dpl.Gaussian(sensitivity=1, noise_multiplier=50)).admitted
+    True
+    """
 
     epsilon: Positive
     delta_sum: Probability

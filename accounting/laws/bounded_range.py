@@ -17,7 +17,7 @@ from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, node
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
-__all__ = ["BoundedRangeLoss", "range_pair", "worst_position"]
+__all__ = ["BoundedRangeLoss", "range_pair", "worst_position", "worst_rate"]
 
 SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
@@ -51,6 +51,16 @@ def worst_position(eta: float, tilt: float) -> float:
     Source: docs/proofs/bounded_ranges.md, section 5."""
     whole = math.expm1(-(1 + tilt) * eta) / math.expm1(-tilt * eta)
     return min(max(1 + math.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
+
+
+def worst_rate(eta: float, tilt: float) -> float:
+    """How rare, in logarithms, the losses are that this tilt makes usual, at the worst position for it: c K'(c) -
+    K(c)."""
+    high = worst_position(eta, tilt) * eta
+    whole, low = -math.expm1(-eta), high - eta
+    likely, other = -math.expm1(low) / whole, math.exp(low) * -math.expm1(-high) / whole
+    weight = other / likely * math.exp(-tilt * eta)  # of the lower loss, tilted
+    return tilt * (high - eta * weight / (1 + weight)) - (math.log(likely) + tilt * high + math.log1p(weight))
 
 
 @dataclass(frozen=True, slots=True)

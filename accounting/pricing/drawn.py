@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.kinds import AnyLeaf, rules_of
-from dpledger.accounting.laws.bounded_range import range_pair, worst_position
+from dpledger.accounting.laws.bounded_range import range_pair, worst_position, worst_rate
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.envelope import mirrored
@@ -36,7 +36,8 @@ from dpledger.relations import Relation
 __all__ = ["Drawn", "Losses", "losses_of", "mirrors_itself", "ranges_above", "ranges_below", "tilt_of_ranges"]
 
 NEVER = Fraction(0)
-_DEVIATIONS = 4.0  # how far out delta is asked for, as a rule
+_RARE = 10.0  # -log of how rare the losses are that are asked for, as a rule
+_TILTS = 1e-4, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +136,18 @@ def ranges_above(drawn: Drawn, count: int, envelope: Loss) -> tuple[tuple[Loss, 
 
 def tilt_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> float:
     """The tilt at which the loss of all these runs is far out, about."""
-    spread = 0.0
+    each: dict[float, int] = {}
     for drawn, count in ranges:
+        eta = float(_range_of(drawn))
         steps = drawn.how.steps if isinstance(drawn.how, Allocation) else 1
-        spread += count * steps * float(_range_of(drawn)) ** 2 / 4
-    return _DEVIATIONS / math.sqrt(spread) if spread else _DEVIATIONS
+        if eta:
+            each[eta] = each.get(eta, 0) + count * steps
+    low, high = _TILTS
+    while each and high > low * 1.01:
+        tilt = math.sqrt(low * high)
+        rare = sum(count * worst_rate(eta, tilt) for eta, count in each.items()) > _RARE
+        low, high = (low, tilt) if rare else (tilt, high)
+    return low
 
 
 def ranges_below(

@@ -19,6 +19,7 @@ once; anchors, aliases and tags are refused, and so is whatever is not of this f
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -67,6 +68,8 @@ def parsed(data: bytes) -> tuple[Statement, ...]:
     by = _text(value.get("by", ""), "by", "text: whose words these are")
     found = list(_statements(value.get("ledger", {}), "", by))
     for scope, items in _mapping(value.get("scopes", {}), "scopes", "a mapping of scopes").items():
+        if not scope:
+            raise ParameterError("scopes", "no name", "the name of each scope (what is about the ledger: `ledger`)")
         found += _statements(items, scope, by)
     for one in found:
         one.body()
@@ -112,7 +115,7 @@ class _Loader(yaml.BaseLoader):
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(keys) < len(node.value):
             raise ParameterError("declarations", f"a key that is no text{_at(node.start_mark)}", "words as keys")
-        again = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+        again = next((key for key, times in Counter(keys).items() if times > 1), None)
         if again is not None:
             raise ParameterError(again, f"a second one{_at(node.start_mark)}", "each key once")
         return super().construct_mapping(node, deep=deep)

@@ -86,6 +86,14 @@ class PrivateStumpBooster(RowLearner):
     with theta = gamma/(2 + gamma) and N the sum over the stumps so far of (+1 where one is right, -1 else, less theta),
     a row weighs 1 where N < 0, else (1 - gamma)^(N/2). The weights are not divided by their sum, which is private, and
     no error on the sample ends the rounds. No accuracy is promised. `strict`: see `RowLearner`.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> bins = dpl.Binning({"age": [18, 65]}, source="the census form")
+    >>> rows = dpl.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
+    >>> found = dpl.PrivateStumpBooster(binning=bins, epsilon=20, rounds=3).release(rows, entropy=seeded(1)).value
+    >>> found.predict([{"age": 70}, {"age": 30}]).tolist()
+    [1, 0]
     """
 
     binning: Annotated[Binning, PlainValidator(_binning)]

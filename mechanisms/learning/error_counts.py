@@ -28,7 +28,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
 )
 
-__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "error_counts"]
+__all__ = ["MOST_PARITY_BITS", "ErrorCounts", "counted_in", "error_counts"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -107,6 +107,12 @@ def error_counts(concepts: AnyClass, sample: LabeledSample) -> ErrorCounts:
             assert_never(concepts)
 
 
+def counted_in(size: int) -> npt.DTypeLike:
+    """The type in which concepts are counted of which there are so many: int64 where it holds all of them together, for
+    counts are added; else Python integers. Of the class alone, never of how a sample divides it."""
+    return np.int64 if size < 2**63 else object
+
+
 def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.uint8]]:
     found = points_of(sample.x, points)
     return found.points[found.known], labels_of(sample.y)[found.known]
@@ -137,7 +143,7 @@ def _of_points(concepts: PointClass, seen: Words, zeros: Ints, ones: Ints) -> Er
     """c_j errs on the ones elsewhere and on the zeros at j; whoever did not occur, on all ones."""
     every, rest = int(ones.sum()), concepts.points - len(seen)
     errors = np.append(every - ones + zeros, every)
-    counts = np.ones(len(seen) + 1, dtype=np.int64 if rest < 2**63 else object)
+    counts = np.ones(len(seen) + 1, dtype=counted_in(concepts.size))
     counts[-1] = rest
     return ErrorCounts(errors, counts, first=seen)
 
@@ -145,11 +151,9 @@ def _of_points(concepts: PointClass, seen: Words, zeros: Ints, ones: Ints) -> Er
 def _of_thresholds(concepts: ThresholdClass, seen: Words, zeros: Ints, ones: Ints) -> ErrorCounts:
     """Between two points that occur, c_u errs on the zeros below u and the ones from u on."""
     errors = int(ones.sum()) + np.concatenate([[0], np.cumsum(zeros - ones)]).astype(np.int64)
-    wide = seen.astype(np.int64 if concepts.points < 2**63 else object)
-    ends = (
-        np.concatenate([[-1], wide, [concepts.points]]) if len(wide) else np.array([-1, concepts.points], dtype=object)
-    )
-    return ErrorCounts(errors, np.diff(ends))
+    wide = counted_in(concepts.size)
+    ends = [np.array([-1], dtype=wide), seen.astype(wide), np.array([concepts.points], dtype=wide)]
+    return ErrorCounts(errors, np.diff(np.concatenate(ends)))
 
 
 def _of_parities(concepts: ParityClass, sample: LabeledSample) -> ErrorCounts:

@@ -62,6 +62,11 @@ class ExponentialPPACLearner(RowLearner):
 
     Of the published sample sizes: max(1/eps^2, 1/(alpha eps)) needs no 1/eps^2 where the sample is realizable, and has
     1/alpha^2 in its place where it is not (Nissim 2017, "Private Learning", slide on generic learners).
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.ExponentialPPACLearner(dpl.ThresholdClass(1023), epsilon=1)
+    >>> learner.plan("0.1", "0.05").needed
+    248
     """
 
     concept_class: OneClass

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from inspect import Parameter, signature
 from typing import Protocol, assert_never, runtime_checkable
 
 from dpledger.accounting.arithmetic import outward
@@ -39,7 +40,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     class_from,
 )
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
-from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
+from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
 from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
 from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
@@ -61,34 +62,41 @@ NEAR_AGNOSTIC = Fraction(36, 1000)  # of alpha: what `surrogate_size` leaves for
 class Plans(Protocol):
     """A learner that says how many it needs."""
 
-    def plan(self, alpha: Number, beta: Number) -> SampleSize:
-        """How many records or users are enough for an error of alpha, but with probability beta."""
+    @property
+    def plan(self) -> Callable[..., SampleSize]:
+        """How many records or users are enough, of those of alpha (or tolerance) and beta that it has not itself."""
         ...
 
 
 def plan(
     what: Plans | AnyClass,
-    alpha: Number,
-    beta: Number,
+    alpha: Number | None = None,
+    beta: Number | None = None,
     *,
     epsilon: Number | None = None,
-    relation: Relation = Relation.REPLACE_ONE,
+    relation: Relation | None = None,
     agnostic: bool = False,
 ) -> SampleSize:
-    """How many records a target needs, which term binds, and whether that is proved, exact, conservative or an order.
+    """How many records or users a target needs, which term binds, and whether that is proved, exact, conservative or an
+    order.
 
-    `what`: a learner, which knows its epsilon and relation (both are left out, and so is `agnostic`: some learners'
-    own `plan` asks for it); or a class, for the exponential mechanism over it at `epsilon`, without privacy where that
-    is None. `agnostic`: above the best of the class, on any data; else where a concept fits. ParameterError for
-    anything else, InfeasiblePlan where no number is enough.
-    Claim: as the bound that it names. Source: `sizes` and the learner's own."""
-    anything, under = flag(agnostic, field="agnostic"), Relation.read(relation)
+    `what`: a learner, which knows its epsilon and relation, and some their alpha and beta too: what it knows is left
+    out. Or a class, for the exponential mechanism over it at `epsilon`, without privacy where that is None, under
+    `relation` (default: replace_one). `agnostic`: above the best of the class, on any data; else where a concept fits.
+    ParameterError for anything else, InfeasiblePlan where no number is enough.
+    Claim: as the bound that it names. Source: `sizes` and the learner's own.
+
+    >>> found = dpl.plan(dpl.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
+    >>> found.needed, found.binding
+    (248, 'privacy')
+    """
+    anything = flag(agnostic, field="agnostic")
     if isinstance(what, Plans):
-        if epsilon is not None or anything:
-            field = "agnostic" if epsilon is None else "epsilon"
-            raise ParameterError(field, anything if epsilon is None else epsilon, "nothing: the learner has its own")
-        return what.plan(alpha, beta)
+        return _planned(what, {"alpha": alpha, "beta": beta, "epsilon": epsilon, "relation": relation}, anything)
     concepts = any_class_from(what, "what")
+    if alpha is None or beta is None:
+        raise ParameterError("alpha" if alpha is None else "beta", None, "a number in (0, 1)")
+    under = Relation.REPLACE_ONE if relation is None else Relation.read(relation)
     if epsilon is None:
         if anything:
             return agnostic_plan(concepts, NO_PRIVACY, alpha, beta)
@@ -99,6 +107,21 @@ def plan(
     if anything:
         return agnostic_plan(concepts, exponent, alpha, beta)
     return private_occam(concepts.size, exponent, alpha, beta)
+
+
+def _planned(learner: Plans, given: Mapping[str, Number | Relation | None], agnostic: bool) -> SampleSize:
+    """What the learner's own `plan` says of what was given. ParameterError where it wants more, or less."""
+    wanted = {"alpha" if name == "tolerance" else name: one for name, one in signature(learner.plan).parameters.items()}
+    own = f"nothing: {type(learner).__name__} "
+    for name, value in given.items():
+        if value is not None and name not in wanted:
+            raise ParameterError(name, value, own + f"has its own {name}")
+        if value is None and name in wanted and wanted[name].default is Parameter.empty:
+            raise ParameterError(name, None, f"a number: {type(learner).__name__} has no {name} of its own")
+    if agnostic and "agnostic" not in wanted:
+        raise ParameterError("agnostic", agnostic, own + "promises one thing alone")
+    asked = {one.name: given[name] for name, one in wanted.items() if given.get(name) is not None}
+    return learner.plan(**asked, **({"agnostic": True} if agnostic else {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +185,12 @@ def recommend(
     Amplification, by which a user who errs often counts once, pays where alpha sqrt(examples) is near 1 and alpha is
     small; else group privacy over all examples needs fewer. `realizable`: a concept of the class fits.
     Claim: each row is the plan of that learner, on the word that it names. Source: the plans' own;
-    docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md."""
+    docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md.
+
+    >>> found = dpl.recommend("0.2", "0.2", 1, 3, dpl.ParityClass(3))
+    >>> found.plan.needed
+    64
+    """
     fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)
     target, risk, loss = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _loss(epsilon)
     asked = _Asked(class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
@@ -249,7 +277,7 @@ class _Asked:
             chosen=users(found.chosen),
             terms=tuple((name, users(needed)) for name, needed in found.terms),
             others=tuple((name, users(needed)) for name, needed in found.others),
-            units=f"users with {self.examples} examples each",
+            units=users_of_examples(self.examples),
         )
 
     def _hashed(self) -> SampleSize:

@@ -1,8 +1,9 @@
 """Labelled samples, whatever they hold: every row is read by itself, and none raises.
 
 A point is a whole number of a public domain {0..points-1}: a number is read as the nearest point, and what is no number
-is the null record, which counts nowhere. A row of bits holds zeros and ones, read likewise. A label is 1 where it is 1
-(or true), else 0. Containers, axes and lengths are checked by `check_sample`, before anything is charged.
+is the null record, which counts nowhere; text is the number that it says. A row of bits holds zeros and ones, read
+likewise. A label is 1 where it is 1 (or true), else 0. Containers, axes and lengths are checked by `check_sample`,
+before anything is charged.
 
 >>> found = points_of([3, -1, 99, 2.6, "x", 2**70], 8)
 >>> found.points.tolist(), found.known.tolist()
@@ -16,7 +17,8 @@ list does).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -48,11 +50,17 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Labels: TypeAlias = npt.NDArray[np.uint8]
 
 WORD_BITS = 64
+_DIGITS = re.compile(r"-?[0-9]{1,40}", re.ASCII)  # of more, a float says which end of a domain it is
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabeledSample:
-    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row."""
+    """Rows and their labels. `x`: one point a row, or (of parities) a row of bits; `y`: one label a row.
+
+    >>> sample = dpl.LabeledSample(x=[3, 7, 5], y=[1, 0, 1])
+    >>> len(sample.x)
+    3
+    """
 
     x: object
     y: object
@@ -63,7 +71,12 @@ class LabeledSample:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class UserSample:
-    """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each)."""
+    """One user a row: `x` and `y` are arrays of points and labels, shape (users, examples of each).
+
+    >>> sample = dpl.UserSample(x=np.array([[3, 7], [5, 5]]), y=np.array([[1, 0], [1, 1]]))
+    >>> sample.x.shape
+    (2, 2)
+    """
 
     x: npt.NDArray[Any]
     y: npt.NDArray[Any]
@@ -119,8 +132,12 @@ def check_users(data: object, *, examples: int) -> None:
     if not isinstance(data, UserSample):
         raise ParameterError("data", type(data).__name__, "UserSample(x, y)")
     for field, values in (("x", data.x), ("y", data.y)):
-        if not isinstance(values, np.ndarray) or values.ndim != 2 or values.shape[1] != examples:
-            raise ParameterError("data", f"{field}: {type(values).__name__}", f"arrays of shape (users, {examples})")
+        if not isinstance(values, np.ndarray):
+            raise ParameterError("data", f"{field}: {type(values).__name__}", "arrays: one user a row")
+        if values.ndim != 2 or values.shape[1] != examples:
+            found = f"{values.ndim} axes" if values.ndim != 2 else f"{values.shape[1]} examples a user"
+            expected = f"{examples}, as many as a unit may contribute (`cap_users` makes them of rows)"
+            raise ParameterError("data", f"{field}: {found}", expected)
     if data.x.shape != data.y.shape:
         raise ParameterError("data", "another number of users in y than in x", "one label an example")
 
@@ -132,7 +149,7 @@ def points_of(x: object, points: int) -> Points:
         return _each(x if rows is None else rows.tolist(), points)
     last = np.uint64(points - 1)
     if rows.dtype.kind == "f":
-        values = np.asarray(rows, dtype=np.float64)
+        values = _floats(rows)
         known = ~np.isnan(values)
         beyond = values >= float(points - 1)
         inside = np.where(known & ~beyond & (values > 0), values, 0.0)
@@ -178,7 +195,7 @@ def bits_of(x: object, width: int) -> BitRows:
     rows = array_of(x)
     if rows is not None and rows.ndim == 2:
         if rows.dtype.kind in "biuf":
-            return _of_numbers(np.asarray(rows, dtype=np.float64))
+            return _of_numbers(_floats(rows))
         found = [numbers(row, missing=np.nan) for row in rows]
         return _of_numbers(np.array(found, dtype=np.float64).reshape(len(found), rows.shape[1]))
     if rows is not None and rows.dtype.kind in "biuf":
@@ -187,6 +204,13 @@ def bits_of(x: object, width: int) -> BitRows:
         _row(row, width) for row in (x if isinstance(x, Sequence) else list(rows if rows is not None else ()))
     ]
     return _of_numbers(np.array(one_by_one, dtype=np.float64).reshape(len(one_by_one), width))
+
+
+def _floats(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """An array of numbers as float64, and without a warning: of a number beyond every float64, which is infinite, and
+    of a signalling NaN it would tell that it is there."""
+    with np.errstate(all="ignore"):
+        return np.asarray(rows, dtype=np.float64)
 
 
 def _row(row: object, width: int) -> npt.NDArray[np.float64]:
@@ -219,6 +243,8 @@ def _each(rows: object, points: int) -> Points:
 
 
 def _point(row: object, points: int) -> int | None:
+    if isinstance(row, (str, bytes)) and (said := _whole_number(row)) is not None:
+        return min(max(said, 0), points - 1)
     if isinstance(row, (int, np.integer, np.bool_)) and not isinstance(row, np.timedelta64):
         return min(max(int(row), 0), points - 1)
     value = float(numbers([row], missing=np.nan)[0])
@@ -229,9 +255,10 @@ def _point(row: object, points: int) -> int | None:
     return round(value) if value > 0 else 0
 
 
-def _walked(x: object) -> Iterable[object]:
-    """The rows one by one."""
-    return x if isinstance(x, Iterable) else ()
+def _whole_number(text: str | bytes) -> int | None:
+    """The whole number that a text is the digits of, exactly: numpy writes one so, beside text. None for all else."""
+    digits = text.decode("latin-1") if isinstance(text, bytes) else text
+    return int(digits) if _DIGITS.fullmatch(digits) else None
 
 
 def _is_point(row: object, points: int) -> bool:

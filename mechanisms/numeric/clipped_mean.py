@@ -88,6 +88,13 @@ class ClippedMean(OneShot):
     it is public (replace_one with one row a unit; label_flip) and else a noisy count with half of epsilon; the quotient
     is post-processing. What is no number counts as `missing`, in the range (default: its centre). `grid`: the step of
     the sum, a power of two; default: 1024 times finer than the noise and the range.
+    The value is a `MeanEstimate`: `float()` of it is the mean, in [lower, upper], so negative only where the range is;
+    `count` is the number of rows, noisy where it is private, and then it may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> ages = dpl.ClippedMean(epsilon=1, lower=0, upper=100)
+    >>> round(float(ages.release([34, 51, 29, "unknown"] * 100, entropy=seeded(1)).value))
+    40
     """
 
     epsilon: Positive

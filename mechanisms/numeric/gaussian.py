@@ -59,6 +59,12 @@ class Gaussian(Vouched):
     `dimension`: 1 for a number, else the length of the vector. `grid`: the step of the result, a power of two; default:
     the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound and what is no number
     as `missing`; no value raises. What is no number, or no vector of this length, is refused.
+    The value is a float, or float64[dimension]; any entry may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> total = dpl.Gaussian(sensitivity=5, sigma=20, justification="a stay counts at most five days")
+    >>> round(float(total.release(1234, entropy=seeded(1)).value), 2)
+    1239.47
     """
 
     noise_multiplier: OptionalPositive = given(default=None)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from dpledger.decimals import Number, multiply, round_down, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.grid import TotalMap, check_map, check_number, to_steps
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -109,6 +109,11 @@ class Geometric(_WholeNumber):
     `sensitivity`: how far one unit moves it, a whole number (the caller vouches for it; `justification` says why, in
     one line). Exactly one of `epsilon` and `scale` is given. What is not whole is rounded, beyond `bound` it counts as
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    The value is a whole number, and may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> dpl.Geometric(sensitivity=1, epsilon="0.1").release(1234, entropy=seeded(1)).value
+    1209
     """
 
     norm: ClassVar[Literal["l1", "l2"]] = "l1"
@@ -128,6 +133,16 @@ class Geometric(_WholeNumber):
         check_map(_ONE, self.bound, self.missing)
         self.claim()
         self.parts()
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon and scale.
+
+        >>> Geometric.for_error(10, "0.95").claim().epsilon
+        Decimal('0.284349')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     @property
     def noise(self) -> DiscreteLaplace:
@@ -163,6 +178,11 @@ class IntegerGaussian(_WholeNumber):
     `sigma`: the parameter of the noise. `sensitivity`: how far one unit moves the number, a whole number (the caller
     vouches for it; `justification` says why, in one line). What is not whole is rounded, beyond `bound` it counts as
     the bound, and NaN as `missing`; no value raises. Data that are not one number are refused.
+    The value is a whole number, and may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> dpl.IntegerGaussian(sensitivity=1, sigma=10).release(1234, entropy=seeded(1)).value
+    1223
     """
 
     norm: ClassVar[Literal["l1", "l2"]] = "l2"

@@ -21,7 +21,7 @@ import functools
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ from dpledger.mechanisms.numeric.grid import (
     to_steps,
     vector_to_steps,
 )
-from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one
+from dpledger.mechanisms.numeric.one_shot import ShortText, Vouched, derived, exactly_one, least_epsilon
 from dpledger.mechanisms.protocol import UNSAID, Release
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -69,6 +69,14 @@ class Laplace(Vouched):
     twice as much. The published proof leaves out the normaliser m epsilon/(2 b) and says probabilities for densities;
     its "differ by one element" has to be a replacement for b/m to hold, and for m to be used in the scale
     (CS6781, lecture 25, definition 2.5 and theorem 2.6).
+    The value is a float, or float64[dimension]; any entry may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> count = dpl.Laplace(sensitivity=1, epsilon="0.1")
+    >>> round(float(count.release(1234, entropy=seeded(1)).value), 2)
+    1208.95
+    >>> count.interval("0.95")
+    29.958984375
     """
 
     sensitivity: Positive = given(default=1)
@@ -86,6 +94,17 @@ class Laplace(Vouched):
     def __post_init__(self) -> None:
         exactly_one(epsilon=self.epsilon, scale=self.scale)
         check_map(self._plan.grid, self.bound, self.missing)
+
+    @classmethod
+    def for_error(cls, error: Number, confidence: Number, **fields: Any) -> Self:
+        """The one with the least epsilon whose `interval` at this confidence is at most `error`; `fields`: all but
+        epsilon and scale. About sensitivity ln(1/(1 - confidence)) / error. InfeasiblePlan where the grid alone is
+        coarser.
+
+        >>> Laplace.for_error(10, "0.95", sensitivity=1).claim().epsilon
+        Decimal('0.299618')
+        """
+        return cls(epsilon=least_epsilon(lambda one: cls(epsilon=one, **fields), error, confidence), **fields)
 
     @property
     def _plan(self) -> _Plan:

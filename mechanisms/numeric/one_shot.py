@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Protocol, Self
 
 from pydantic import StringConstraints
 
+from dpledger.accounting.asking.calibration import DIGITS, LEAST, MOST, least_that
 from dpledger.accounting.guarantees import Failure
-from dpledger.decimals import read
-from dpledger.errors import ParameterError
+from dpledger.decimals import Number, read
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.protocol import check_declared, fixed
 from dpledger.relations import Relation, Unit
 
-__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one"]
+__all__ = ["OneShot", "ShortText", "Vouched", "derived", "exactly_one", "least_epsilon"]
 
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 """One line in words, kept in the record."""
@@ -86,3 +88,28 @@ def exactly_one(**options: object) -> None:
     chosen = [name for name, value in options.items() if value is not None]
     if len(chosen) != 1:
         raise ParameterError(names[0], " and ".join(chosen) or "neither", "exactly one of " + " and ".join(names))
+
+
+class Estimates(Protocol):
+    """A mechanism whose answer comes with an interval."""
+
+    def interval(self, confidence: Number, /) -> float:
+        """Half of its width."""
+        ...
+
+
+def least_epsilon(make: Callable[[Decimal], Estimates], error: Number, confidence: Number) -> Decimal:
+    """The least epsilon, to six digits, with which the answer is within `error` with that probability at least.
+
+    Claim: the interval of `make(result)` says so. InfeasiblePlan where that of none up to 10^12 does."""
+    target = read(error, field="error")
+    if not target > 0:
+        raise ParameterError("error", target, "a number above 0")
+    found = least_that(
+        lambda epsilon: Decimal.from_float(make(epsilon).interval(confidence)) <= target,
+        within=(LEAST, MOST),
+        digits=DIGITS,
+    )
+    if found is None:
+        raise InfeasiblePlan(f"no epsilon keeps the answer within {target}: what it is rounded to is too coarse")
+    return found

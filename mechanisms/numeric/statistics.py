@@ -54,6 +54,13 @@ class Count(OneShot):
     "True") and needs one entry a row. Which of the two is public: what the rows hold never decides. `counted` says in
     words what a counted row is. One unit moves the count by at most its rows, under every relation. The value is a
     whole number, and may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> count = dpl.Count(epsilon="0.1")
+    >>> count.release(["a", "b", "c"] * 100, entropy=seeded(1)).value
+    275
+    >>> count.interval("0.95")
+    30
     """
 
     epsilon: Positive
@@ -134,6 +141,12 @@ class Histogram(OneShot):
     where 1, 1.0 and True are "1" (`rows.word`). Rows that fall nowhere (out of range, not a number, unknown) are
     `ignored`, or `counted` under the label "other". Discrete Laplace noise on each count: a unit added moves the counts
     by its rows in total, a unit changed by twice that.
+    The value is a `Counts`: a whole number for each of `labels`, in that order, which may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> wards = dpl.Histogram(epsilon=1, categories=("north", "south"))
+    >>> wards.release(["north"] * 40 + ["south"] * 25, entropy=seeded(1)).value
+    Counts(labels=('north', 'south'), counts=(38, 22))
     """
 
     epsilon: Positive

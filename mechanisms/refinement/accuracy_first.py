@@ -98,7 +98,12 @@ class AccuracyFirst:
     the ball that hypotheses are projected on. `calibration`: how the check is set. `levels`: how many hypotheses there
     may be, of epsilons in equal ratios from `least_epsilon` (default: 1/rows, or the least whose noise is quick to
     draw) to `most_epsilon` (default: 4 times what the first utility theorem takes); of Gaussian noise from `least_mu`
-    to `most_mu`. `keep`: only the first so many of them are used. Data never raise."""
+    to `most_mu`. `keep`: only the first so many of them are used. Data never raise.
+
+    >>> search = dpl.AccuracyFirst(target_excess_risk=1, family="ridge", rows=100, dimension=2, regularisation=1)
+    >>> search.plan().most_epsilon  # what the costliest level costs; it stops before, where it can
+    Decimal('0.433138')
+    """
 
     target_excess_risk: Positive
     family: Family

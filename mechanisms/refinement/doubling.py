@@ -70,6 +70,14 @@ class Doubling(Search):
     back; "laplace" adds fresh noise at `check_epsilon` for each check, and the full plan stays charged: nothing in its
     record tells how many rounds were started. `share`: of `check_epsilon`, what the one threshold gets; None: the best.
     `grid`, `bound`, `missing`: as of `GradualRelease`.
+    The value is a `Doubled`: the last answer (a float, or float64[dimension], of any sign), whether it was accepted,
+    the number of rounds and the last one's epsilon.
+
+    >>> search = dpl.Doubling(
+    ...     first="0.01", rounds=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
+    ... )
+    >>> search.claim()
+    PureDP(epsilon=Decimal('4.55'), kind='pure_dp')
     """
 
     first: Positive

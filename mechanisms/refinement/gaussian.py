@@ -59,6 +59,12 @@ class GradualGaussian(GradualStatistic):
     published, a power of two; default: the largest that costs at most 0.1 % of the noise. An entry beyond `bound`
     counts as the bound and what is no number as `missing`; no value raises. What is no number, or no vector of this
     length, is refused.
+    An answer is a float, or float64[dimension]; any entry may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> run = dpl.GradualGaussian(mu=1, sensitivity=1).open(1234, entropy=seeded(1))
+    >>> [round(float(run.ask(mu))) for mu in ("0.1", "0.5", "1")]
+    [1237, 1235, 1235]
     """
 
     measure: ClassVar[str] = "mu"

@@ -44,7 +44,16 @@ class Judged:
     """What a search runs on: a statistic, and how wrong a published answer is, on the same data.
 
     `error`: of every fixed published answer its sensitivity is declared by the mechanism; it must not tell anybody
-    anything on its own."""
+    anything on its own.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> private = dpl.Judged(1234.0, lambda published: abs(published - 1234.0))
+    >>> search = dpl.Doubling(
+    ...     first="0.01", rounds=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
+    ... )
+    >>> search.release(private, entropy=seeded(1)).value.accepted
+    True
+    """
 
     value: object
     error: Callable[[Any], Number]

@@ -57,6 +57,12 @@ class GradualRelease(GradualStatistic):
     the sensitivity is that of the rounded ones). `grid`: the step of the answers otherwise, a power of two; default:
     the largest that costs at most 0.1 % of the noise. An entry beyond `bound` counts as the bound and what is no number
     as `missing`; no value raises. What is no number, or no vector of this length, is refused.
+    An answer is a float (with `whole` an int), or an array of `dimension` of them; any entry may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> run = dpl.GradualRelease(epsilon=1, sensitivity=1, whole=True).open(1234, entropy=seeded(1))
+    >>> [run.ask(epsilon) for epsilon in ("0.1", "0.5", "1")]
+    [1194, 1232, 1232]
     """
 
     measure: ClassVar[str] = "epsilon"

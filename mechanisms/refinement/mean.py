@@ -47,6 +47,12 @@ class GradualMean(Gradual):
     (default: its centre). The number of rows is exact where it is public (replace_one with one row a unit; label_flip),
     else noisy as well. `grid`: the step of the sum, a power of two; default: 1024 times finer than the noise and the
     range.
+    An answer is a float in [lower, upper].
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> run = dpl.GradualMean(epsilon=1, lower=0, upper=10).open([3, 4, 5] * 500, entropy=seeded(1))
+    >>> [round(float(run.ask(epsilon)), 2) for epsilon in ("0.1", "1")]
+    [3.96, 3.98]
     """
 
     measure: ClassVar[str] = "epsilon"

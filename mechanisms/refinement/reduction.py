@@ -64,6 +64,14 @@ class NoiseReduction(Search):
     number, else the length of the vector. `accepts`: an answer is accepted if its error is below that, up to noise; an
     error that is no number is above. `check_epsilon`: of all tests together; what was not started comes back. `share`:
     of it, what the threshold gets; None: the best. `grid`, `bound`, `missing`: as of `GradualRelease`.
+    The value is a `Reduced`: the last answer (a float, or float64[dimension], of any sign), whether it was accepted,
+    its level and that level's epsilon or mu.
+
+    >>> search = dpl.NoiseReduction(
+    ...     least="0.01", most="1.28", levels=8, sensitivity=1, error_sensitivity=1, accepts=20, check_epsilon=2
+    ... )
+    >>> search.claim()
+    PureDP(epsilon=Decimal('3.28'), kind='pure_dp')
     """
 
     least: Positive

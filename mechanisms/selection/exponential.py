@@ -42,6 +42,12 @@ class ExponentialMechanism(ScoredChoice):
     What it costs is a bounded range, which composes for about half of what the same epsilon does: where many
     selections are made, it is the one to take; for a single one, `PermuteAndFlip` is never worse.
     Claim: epsilon-bounded range, so epsilon-DP. Source: McSherry-Talwar 2007; Dong-Durfee-Rogers 2020.
+    The value is the name of a candidate or, where `candidates` is a number, its place from 0 on.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> best = dpl.ExponentialMechanism(candidates=("north", "south"), epsilon=1, sensitivity=1)
+    >>> best.release([8, 90], entropy=seeded(1)).value
+    'south'
     """
 
     candidates: Candidates

@@ -36,6 +36,12 @@ class PermuteAndFlip(ScoredChoice):
     so that every bound on how far the chosen one is below the best holds for it too, and on average it is nearer. It is
     epsilon-DP, but its losses have no range of epsilon: where many selections are made, exponential weights cost less.
     Claim: epsilon-DP. Source: McKenna-Sheldon 2020, Theorems 1 and 2; Ding et al. 2021.
+    The value is as of `ExponentialMechanism`.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> best = dpl.PermuteAndFlip(candidates=("north", "south"), epsilon=1, sensitivity=1)
+    >>> best.release([8, 90], entropy=seeded(1)).value
+    'south'
     """
 
     candidates: Candidates

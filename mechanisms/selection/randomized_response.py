@@ -43,6 +43,12 @@ class RandomizedResponse(OneShot):
     none of them counts as `missing` (default: the first). Published are as many answers as there are rows, so that
     their number is public: it has no guarantee under add_remove. A unit of many rows is charged for each of them.
     Claim: (rows of a unit times epsilon)-DP, attained. Source: Warner 1965; Kairouz-Bonawitz-Ramage 2016.
+    The value is a tuple with one of `answers` for each row; an `estimate` of a count may be negative.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> asked = dpl.RandomizedResponse(answers=("no", "yes"), epsilon=2)
+    >>> asked.release(["yes", "yes", "no", "yes"], entropy=seeded(1)).value
+    ('no', 'yes', 'no', 'yes')
     """
 
     answers: tuple[ShortText, ...]

@@ -50,7 +50,14 @@ class Segments:
 
     Both are data, and every pair of rows says something: a count is read to the nearest whole number of at least 0,
     what is no number as 0; what goes beyond the last candidate is dropped, and a candidate that no segment reaches has
-    the score `missing`. Raises ParameterError unless both are rows, equally long."""
+    the score `missing`. Raises ParameterError unless both are rows, equally long.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> place = dpl.ExponentialMechanism(candidates=1000, epsilon=1, sensitivity=1)
+    >>> scores = dpl.Segments(scores=[0, 90, 0], counts=[500, 3, 497])
+    >>> place.release(scores, entropy=seeded(1)).value
+    500
+    """
 
     scores: object
     counts: object

@@ -28,7 +28,13 @@ and is 0 where d is. No scale that a threshold below 2^53 allows can bring it do
 
 class Unstable(StrEnum):
     """The one answer of a test that failed. A text, so that a ledger keeps it, or a digest of it, like any value: an
-    entry then does not say which it was. Of a kept one `==` holds, `is` does not."""
+    entry then does not say which it was. Of a kept one `==` holds, `is` does not.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> winner = dpl.StableRelease(epsilon=1, delta="1e-6")
+    >>> winner.release(("B", 0), entropy=seeded(1)).value == dpl.UNSTABLE
+    True
+    """
 
     UNSTABLE = "UNSTABLE"
 
@@ -66,7 +72,13 @@ class StableCounts:
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class SideBySide(Sequence[tuple[Any, Any]]):
     """Many queries as the values and the distances that they have on the data: arrays, columns or lists of one length.
-    Shows nothing of them, and no copy is made."""
+    Shows nothing of them, and no copy is made.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> run = dpl.StableQueries(epsilon=1, delta="1e-6", cutoff=3).open(None, entropy=seeded(3))
+    >>> run.ask_many(dpl.SideBySide(values=["a", "b"], distances=[300, 0]))
+    ('a', UNSTABLE)
+    """
 
     values: npt.NDArray[Any]
     distances: npt.NDArray[Any]

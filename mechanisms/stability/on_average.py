@@ -61,7 +61,12 @@ def radius(mu: Decimal, samples: int, *, factor: int = 2) -> Decimal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanSquare:
-    """mu^2 at `samples` samples, from above."""
+    """mu^2 at `samples` samples, from above.
+
+    >>> found = dpl.MeanSquare(samples=50, mu_squared="0.0004")
+    >>> found.mu_squared
+    '0.0004'
+    """
 
     samples: int
     mu_squared: Decimal
@@ -110,7 +115,12 @@ def mean_learner(samples: int, *, variance: Number) -> MeanSquare:
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicPool:
     """A sampler over finitely many public records, without replacement within a repetition: what is estimated is the
-    stability on samples of this pool."""
+    stability on samples of this pool.
+
+    >>> pool = dpl.PublicPool(np.arange(100.0))
+    >>> pool(np.random.default_rng(1), 3).shape
+    (3,)
+    """
 
     records: Records
 
@@ -132,7 +142,15 @@ class PublicPool:
 class StabilityEstimate:
     """What `repetitions` pairs of runs showed, by point of the grid. `upper`: limits of mu^2 that hold at all points at
     once with probability at least 1 - beta; `pool`: how many public records there were to draw from, None of a sampler
-    without end."""
+    without end.
+
+    >>> def mean(records, coins):
+    ...     return lambda grid: np.full(len(grid), records.mean())
+    >>> public = dpl.PublicPool(np.linspace(0, 1, 500))
+    >>> found = dpl.estimate_stability(mean, public, 50, np.zeros(1), repetitions=100, seed=1)
+    >>> found.pool, found.repetitions, found.mean_square[0] < found.upper[0]
+    (500, 100, True)
+    """
 
     samples: int
     repetitions: int
@@ -175,7 +193,14 @@ def estimate_stability(
     [0, 1] for each point of the grid.
     Claim: `upper` bounds mu^2 at every point of the grid, with probability at least 1 - beta over the draws.
     Source: Maurer-Pontil 2009, Theorem 4, and a union over the grid; docs/proofs/stability_utility.md, "Estimates".
-    Raises ParameterError naming the field; ContractViolation where the caller's code breaks its contract."""
+    Raises ParameterError naming the field; ContractViolation where the caller's code breaks its contract.
+
+    >>> def mean(records, coins):
+    ...     return lambda grid: np.full(len(grid), records.mean())
+    >>> found = dpl.estimate_stability(mean, lambda rng, n: rng.random(n), 50, np.zeros(1), repetitions=100, seed=1)
+    >>> round(found.mean_square[0], 6), round(found.upper[0], 2)
+    (7.8e-05, 0.09)
+    """
     size = whole(n, field="n", least=2, most=MOST_SAMPLES)
     runs = whole(repetitions, field="repetitions", least=2, most=MOST_REPETITIONS)
     start, risk = whole(seed, field="seed"), read(beta, field="beta")

@@ -38,7 +38,11 @@ class Alternative:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StablePlan:
     """How a stream of stable queries will run. `cutoff`: None in mode gaussian. `runner_up`: the best other mode that
-    has a cutoff; `gaussian`: the tests without one. None where a mode has no scale at this budget."""
+    has a cutoff; `gaussian`: the tests without one. None where a mode has no scale at this budget.
+
+    >>> dpl.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000).required_distance
+    1055
+    """
 
     epsilon: Decimal
     delta: Decimal
@@ -86,6 +90,10 @@ def stable_plan(
     """What `StableQueries` of these parameters does, compared with its other modes.
 
     `beta`: the chance that the promise about accuracy fails, which no delta counts. Raises as `StableQueries`.
+
+    >>> plan = dpl.stable_plan(epsilon=1, delta="1e-6", cutoff=20, max_queries=1000)
+    >>> plan.mode, plan.required_distance
+    ('target_charging', 1055)
     """
     budget = (read(epsilon, field="epsilon"), read(delta, field="delta"))
     failing, split = read(beta, field="beta"), read(delta_split, field="delta_split")

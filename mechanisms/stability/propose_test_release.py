@@ -54,6 +54,12 @@ class ProposeTestRelease:
     as the bound, NaN as `missing`: the local sensitivity is that of what is counted. `justification`: one line that
     says why the distance keeps its contract. The data are the pair (number, distance). ContractViolation where the
     distance is no whole number of at least 0 and not infinite.
+    The value is a float, of any sign, or UNSTABLE.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> median = dpl.ProposeTestRelease(epsilon=1, delta="1e-6", local_sensitivity=2)
+    >>> median.release((41.5, 0), entropy=seeded(2)).value
+    UNSTABLE
     """
 
     epsilon: Positive

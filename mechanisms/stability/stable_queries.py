@@ -71,6 +71,12 @@ class StableQueries:
     `delta_split`: of delta, in (0, 1), what composing the tests may use (single_threshold, basic: none; paper: half).
     `distance_relation`: under which distances are counted; default: the scope's. Where it is another, the claim is that
     of a group, and says so. `justification`: one line that says why the distances keep their contract.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> votes = dpl.StableQueries(epsilon=1, delta="1e-6", cutoff=3)
+    >>> run = votes.open({"a": 900, "b": 20}, entropy=seeded(3))
+    >>> run.ask(lambda counts: ("a", (counts["a"] - counts["b"] - 1) // 2))
+    'a'
     """
 
     epsilon: Positive

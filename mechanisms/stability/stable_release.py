@@ -62,6 +62,12 @@ class StableRelease:
     distance was counted; default: the scope's. Where it is another, the claim is that of a group, and says so.
     `justification`: one line that says why the distance keeps its contract. The data are the pair (value, distance):
     a value that can be hashed, and a whole number of at least 0, or infinity. ContractViolation for any other.
+    The value is the one that was given, as it is, or UNSTABLE.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> winner = dpl.StableRelease(epsilon=1, delta="1e-6")
+    >>> winner.release(("B", 40), entropy=seeded(1)).value
+    'B'
     """
 
     epsilon: Positive

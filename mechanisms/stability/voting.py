@@ -83,7 +83,11 @@ class Voting(OverEnsemble):
 @record
 class SampleAndAggregate(Voting):
     """What most models of chunks say, on each of a stream of queries, which the models are handed as they are; halt at
-    the `cutoff`-th that is UNSTABLE. `Voting` says what the parameters are."""
+    the `cutoff`-th that is UNSTABLE. `Voting` says what the parameters are.
+
+    >>> dpl.SampleAndAggregate(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
+    ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
+    """
 
     kind: Literal["sample_and_aggregate"] = tag(default="sample_and_aggregate")
 
@@ -96,7 +100,11 @@ class SampleAndAggregate(Voting):
 @record
 class PrivateClassifier(Voting):
     """The class of each of a stream of rows, read as those were that were fitted; halt at the `cutoff`-th that is
-    UNSTABLE. `Voting` says what the parameters are."""
+    UNSTABLE. `Voting` says what the parameters are.
+
+    >>> dpl.PrivateClassifier(epsilon=1, delta="1e-6", cutoff=2, chunks=300).claim()
+    ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
+    """
 
     kind: Literal["private_classifier"] = tag(default="private_classifier")
 

@@ -58,6 +58,11 @@ class AboveThreshold:
     queries in one direction, so that they need half the noise. `grid`: a power of two to which queries are rounded;
     default: 1024 times finer than sensitivity and noise. `missing`: the side on which a query counts that is NaN. Data
     never raise.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> first = dpl.AboveThreshold(epsilon=20, threshold=10, sensitivity=1).open([1] * 30, entropy=seeded(3))
+    >>> first.ask(lambda rows: 0), first.ask(len)
+    (<Outcome.BELOW: 'below'>, <Outcome.ABOVE: 'above'>)
     """
 
     epsilon: Positive

@@ -72,6 +72,13 @@ class SparseVector:
     threshold gets in mode single_threshold; None: the best. `monotone`: True declares that one unit moves all queries
     in one direction, so that a charged answer costs half. `justification`: one line that says why the sensitivity
     holds. Data never raise.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> run = dpl.SparseVector(epsilon=20, cutoff=2, threshold=10, sensitivity=1).open([1] * 30, entropy=seeded(3))
+    >>> run.ask(len), run.ask(lambda rows: 0)
+    (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
+    >>> run.close().value
+    Counts(asked=2, above=1, below=1, halted=False)
     """
 
     epsilon: Positive

@@ -91,6 +91,12 @@ class DPSGD:
     Assumes: gradients are batch-invariant. Row i of what they return is, bit for bit, a function of item i, earlier
     outputs of the run and public values alone, whatever else the batch holds and however large it is. `microbatch=1`
     makes it so for every function that keeps nothing between calls; `check_batch_invariance` tries it on made-up rows.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> plan = dpl.DPSGD(rate="0.5", steps=2, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=5)
+    >>> run = plan.open(np.ones((10, 3)), entropy=seeded(1))
+    >>> run.ask(lambda rows: -rows).shape
+    (3,)
     """
 
     rate: Rate
@@ -202,10 +208,12 @@ class DPSGD:
         result: dict[str, Plain] = plain(values)
         return result
 
-    def probe(self, gradients: Gradients, data: object) -> None:
-        """Call `gradients` on an empty batch of `data`: ParameterError unless it returns real numbers of shape
-        (0, dimension). Nothing is drawn or spent, so do it before a scope opens the run (`attach.training` does)."""
-        probe(gradients, Units.of(data), self.dimension)
+    def probe(self, gradients: Gradients, data: object, example_rows: object = None) -> None:
+        """Call `gradients` on an empty batch of `data`, or, where they cannot take one, on `example_rows`, made-up ones
+        in the same form: ParameterError, with what they raised, unless they return real numbers of shape
+        (items, dimension). Nothing is drawn or spent: do it before a scope opens the run, as `attach.training` does."""
+        examples = None if example_rows is None else Units.of(example_rows)
+        probe(gradients, Units.of(data), self.dimension, examples=examples, microbatch=self.microbatch)
 
     def inspect(self, data: object) -> None:
         """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, shortened
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.training.batches import Positions
 from dpledger.mechanisms.units import Units
 
-__all__ = ["BrokenShape", "Gradients", "probe", "unit_rows"]
+__all__ = ["BrokenShape", "Gradients", "not_on_nobody", "probe", "unit_rows"]
 
 Gradients: TypeAlias = Callable[[Any], npt.ArrayLike]
 """The items of a batch (of b units, also 0) -> real numbers of shape (b, dimension): an array, or for b > 0 a list of
@@ -32,6 +32,7 @@ Gradients that look at the rest of the batch void the guarantee: batch normalisa
 whose last bits change with the size of the batch. `check_batch_invariance` finds both, `microbatch=1` rules them out.
 """
 
+_LONGEST_CAUSE = 300  # characters of what a function raised
 _REAL = "biuf"  # kinds of dtype that become float64 as each entry by itself would: booleans, whole numbers, floats
 
 
@@ -61,18 +62,49 @@ def unit_rows(
     return result
 
 
-def probe(gradients: Gradients, units: Units, dimension: int | None = None) -> int:
-    """Call `gradients` on no units, and return the length of a gradient. ParameterError unless it returns real numbers
-    of shape (0, dimension). What is seen is public: the batch is empty."""
-    expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit, also for no units"
+def probe(
+    gradients: Gradients,
+    units: Units,
+    dimension: int | None = None,
+    *,
+    examples: Units | None = None,
+    microbatch: int | None = None,
+) -> int:
+    """Call `gradients` on no units, and return the length of a gradient; on `examples`, made-up ones, if there are any,
+    `microbatch` of them where the run calls it on as many. ParameterError, with what it raised, unless it returns real
+    numbers of shape (items, dimension). What is seen is public: the batch is empty, or made up."""
+    batch, where = np.zeros(0, dtype=np.int64), "an empty batch"
+    if examples is not None:
+        if not len(examples):
+            raise ParameterError("example_rows", "none", "at least one made-up row")
+        batch = np.resize(np.arange(len(examples)), microbatch or len(examples))
+        units, where = examples, f"{len(batch)} made-up rows"
+    expected = f"real numbers of shape (rows, {dimension or 'dimension'}), one row a unit"
+    if examples is None:
+        expected += ", also for no units (or example_rows=, made-up rows, of a function that cannot take none)"
     try:
-        found = _array(gradients(units.take(np.zeros(0, dtype=np.int64))))
+        found = _array(gradients(units.take(batch)))
     except Exception as error:
-        raise ParameterError("gradients", f"{type(error).__name__} on an empty batch", expected) from error
-    fits = found.ndim == 2 and len(found) == 0 and dimension in (None, found.shape[1])
+        told = shortened(f"{type(error).__name__} on {where}: {' '.join(str(error).split())}", limit=_LONGEST_CAUSE)
+        raise ParameterError("gradients", told, expected) from error
+    fits = found.ndim == 2 and len(found) == len(batch) and dimension in (None, found.shape[1])
     if not fits or found.dtype.kind not in _REAL + "O":
-        raise ParameterError("gradients", f"{found.dtype} of shape {found.shape} on an empty batch", expected)
+        raise ParameterError("gradients", f"{found.dtype} of shape {found.shape} on {where}", expected)
     return int(found.shape[1])
+
+
+def not_on_nobody(gradients: Gradients, dimension: int) -> Gradients:
+    """The same function, which is not called on an empty batch: no units have no rows, of shape (0, dimension).
+
+    >>> not_on_nobody(lambda rows: rows / len(rows), 2)(np.zeros((0, 2))).shape
+    (0, 2)
+    """
+
+    def rows(batch: Any) -> npt.ArrayLike:
+        first = batch[0] if isinstance(batch, tuple) else batch
+        return gradients(batch) if len(first) else np.zeros((0, dimension))
+
+    return rows
 
 
 def _rows(result: Any, count: int, dimension: int) -> npt.NDArray[Any]:

@@ -61,13 +61,18 @@ def check_batch_invariance(
     an item is not the one that it has alone, where the function raises, or where it returns another shape than
     (items, dimension). A gradient that is not finite counts as zero, and so does -0.0.
     Claim: none; it finds functions that break the assumption of `DPSGD`, and proves of none that it keeps it.
+
+    >>> weights, made_up = np.linspace(-1, 1, 8), np.random.default_rng(0).normal(size=(20, 8))
+    >>> tried = dpl.check_batch_invariance(lambda x: dpl.row_sums(x * weights)[:, np.newaxis] * x, made_up)
+    >>> tried.rows
+    20
     """
     units = Units.of(made_up_rows)
     if len(units) < 2:
         raise ParameterError("made_up_rows", f"{len(units)} rows", "at least two: a gradient alone, and one in company")
     if microbatch is not None:
         microbatch = whole(microbatch, field="microbatch", least=1, most=2**31)
-    dimension = probe(gradients, units)
+    dimension = probe(gradients, units, examples=units, microbatch=microbatch)
     alone = np.concatenate([_tried(gradients, units, one, dimension, microbatch) for one in _each(len(units))])
     batches = 0
     for batch in _batches(len(units)):

@@ -17,7 +17,7 @@ from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition, GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import Guarantee
-from dpledger.decimals import ZERO, Number, read, round_up, text, whole
+from dpledger.decimals import ZERO, Number, RoundsUp, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.relations import Relation
 
@@ -35,11 +35,16 @@ class TrainingPlan:
     """`steps` of DP-SGD at `rate` with `noise_multiplier`. `tail_delta`: how the scope is asked for it (0: priced from
     its parts); `prices`: what it is then charged, by account; `fits`: whether it is admitted. `others`: the noise that
     other ways of asking would need, by their tail_delta, None where none does. `signal_to_noise`: the largest norm that
-    a mean gradient can have, over the typical norm of the noise on it."""
+    a mean gradient can have, over the typical norm of the noise on it.
+
+    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan.steps, float(plan.noise_multiplier), plan.fits
+    (300, 12.2475, True)
+    """
 
     rate: Decimal
     steps: int
-    noise_multiplier: Decimal
+    noise_multiplier: RoundsUp
     expected_batch_size: Decimal
     tail_delta: Decimal
     prices: Mapping[str, str]
@@ -135,7 +140,7 @@ def _told(
     return TrainingPlan(
         rate=rate,
         steps=steps,
-        noise_multiplier=noise,
+        noise_multiplier=RoundsUp(noise),
         expected_batch_size=size,
         tail_delta=tail_delta,
         prices=filters.asked(own.filter, own.sums, asking.charge(own, plan, tail_delta)),
@@ -165,6 +170,10 @@ def dpsgd_plan(
     scope's theorem allows requests that are chosen as one goes along, so it may ask for more noise than the target.
     Claim: with a target `parts()` meets it under add_remove; with a scope as `training_plan`. Source:
     calibration.calibrate. Raises ParameterError naming the field, InfeasiblePlan where no noise does.
+
+    >>> plan = dpl.dpsgd_plan(n_public=10_000, epochs=3, batch=100, target=dpl.ZCDP(1), dimension=10)
+    >>> plan.steps, float(plan.noise_multiplier)
+    (300, 12.2475)
     """
     n_public = whole(n_public, field="n_public", least=1, most=MOST_UNITS)
     dimension = whole(dimension, field="dimension", least=1, most=MOST_ENTRIES)

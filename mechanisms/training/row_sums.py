@@ -34,6 +34,10 @@ def row_sums(terms: npt.ArrayLike) -> npt.NDArray[Any]:
     Claim: each sum is that of its terms, each times a factor between (1 - u)^r and (1 + u)^r; u is the unit roundoff of
     the dtype, r = ceil(log2 d). Source: docs/proofs/dp_sgd.md, section 1. Assumes: nothing overflows. Raises
     ParameterError where `terms` are no array of numbers with at least one axis.
+
+    >>> rows, weights = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.25])
+    >>> dpl.row_sums(rows * weights).tolist()  # as rows @ weights
+    [1.0, 2.5]
     """
     try:
         copied = np.array(terms, copy=True)

@@ -24,7 +24,7 @@ def first_page(
     """The answers, in the order in which they are asked. `sections`: the annexes, whose gaps are counted."""
     return (
         protection.protected(tuple(verified.state.scopes.values()), declarations),
-        protection.promised(found, people, declarations),
+        protection.promised(found, people, accounts, declarations),
         protection.used(accounts),
         protection.meaning(found),
         evidence.record(verified),

@@ -61,7 +61,9 @@ def _data(scope: ScopeState) -> str:
 # ---- what -----------------------------------------------------------------------------------------------------------
 
 
-def promised(found: Sequence[Promise], people: SamePeople, declarations: Declarations) -> Answer:
+def promised(
+    found: Sequence[Promise], people: SamePeople, accounts: Sequence[ScopeAccount], declarations: Declarations
+) -> Answer:
     """The weakest promise, the others below it, and whom one must trust for it."""
     id_, question = "first_page/promise", "What is promised?"
     if not found:
@@ -75,6 +77,9 @@ def promised(found: Sequence[Promise], people: SamePeople, declarations: Declara
         lines.append(f"Whether {words.count(apart, 'scope')} may share people with others is unknown: not added up.")
     elif any(len(one.scopes) > 1 for one in found):
         lines.append("Scopes that name the same dataset are added up.")
+    broken = [account.scope for account in accounts if account.contradiction is not None]
+    if broken:
+        lines.append(f"Some claim in scope {broken[0]} is false: no number of it can be relied on.")
     lines.append(_trust(declarations))
     unknown = worst.epsilon.is_infinite()
     return Answer(
@@ -83,6 +88,7 @@ def promised(found: Sequence[Promise], people: SamePeople, declarations: Declara
         text=_epsilon(worst),
         lines=tuple(lines),
         status="unknown" if unknown else "measured",
+        tone="warning" if broken else "plain",
         links=(Link("what each scope promises", f"scope:{worst.scopes[0]}/promise"),),
     )
 

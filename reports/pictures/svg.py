@@ -69,7 +69,7 @@ def picture(id_: str, title: str, description: str, size: tuple[int, int], parts
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight map from numbers in [low, high] to pixels."""
+    """A straight map from numbers in [low, high] to pixels; where both are the same number, to the first of them."""
 
     low: float
     high: float
@@ -78,6 +78,8 @@ class Scale:
 
     def at(self, value: Decimal | float) -> float:
         """The pixel of `value`; what lies beyond the scale is drawn at its end."""
+        if not self.high > self.low:
+            return self.start
         inside = min(max(float(value), self.low), self.high)
         return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
 

@@ -53,8 +53,9 @@ class _Sized(Described, Protocol):
     def interval(self, confidence: Number) -> float: ...
 
 
-def accuracy(account: ScopeAccount, prefix: str) -> Table:
-    """The half-width of a 95 % interval of each release, equal ones counted in one row."""
+def accuracy(account: ScopeAccount, is_declared: bool, prefix: str) -> Table:
+    """The half-width of a 95 % interval of each release, equal ones counted in one row. `is_declared`: whether somebody
+    declared how exact the others are."""
     found = grouped(
         (one for one in account.admissions if one.status == "committed"),
         exact=lambda one: (one.mechanism.kind, repr(one.mechanism.parameters), one.mechanism.library),
@@ -68,7 +69,7 @@ def accuracy(account: ScopeAccount, prefix: str) -> Table:
             (
                 Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
                 Cell(indices([member.index for member in group.members]), len(group.members)),
-                _interval(group, account),
+                _interval(group, account, is_declared),
             )
             for group in found
         ),
@@ -76,7 +77,7 @@ def accuracy(account: ScopeAccount, prefix: str) -> Table:
     )
 
 
-def _interval(group: Group[Admission], account: ScopeAccount) -> Cell:
+def _interval(group: Group[Admission], account: ScopeAccount, is_declared: bool) -> Cell:
     kind = group.first.mechanism.kind
     if not group.alike:
         return Cell("differs: see the entries")
@@ -84,7 +85,9 @@ def _interval(group: Group[Admission], account: ScopeAccount) -> Cell:
         return Cell(WITH_VALUE[kind])
     made = _made(group.first, account)
     if made is None:
-        return Cell("none is known beforehand", status="unknown", note="see the declared item accuracy")
+        if is_declared:
+            return Cell("none is known beforehand", status="declared", note="see the declared item accuracy")
+        return Cell("none is known beforehand", status="unknown", note="and the item accuracy is not declared")
     width = round_up(made.interval(CONFIDENCE))
     of = FIELDS[kind][2]
     return Cell(f"± {words.at_most(width)}", width, note=f"{of}, in 95 % of runs; clipping and bias are not in it")
@@ -93,7 +96,7 @@ def _interval(group: Group[Admission], account: ScopeAccount) -> Cell:
 def _made(one: Admission, account: ScopeAccount) -> _Sized | None:
     """The mechanism of an entry, made again; None where that does not come out with the parameters in the entry."""
     note = one.mechanism
-    if note.kind not in FIELDS or not note.library.startswith(OURS):
+    if one.attested is not None or note.kind not in FIELDS or not note.library.startswith(OURS):
         return None
     make, names, _ = FIELDS[note.kind]
     try:

@@ -111,11 +111,12 @@ class Scopes:
 
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
         picture = contributions(account, prefix)
+        is_told = self._declarations.for_scope("accuracy", account.scope) is not None
         table = admissions(account, self._engine, prefix)
         blocks: list[Block] = [table]
         if picture is not None:
             blocks += [Prose(id=f"{prefix}/basis", lines=BASIS, tone="note"), picture]
-        return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, prefix)))
+        return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, is_told, prefix)))
 
 
 def _glance_row(account: ScopeAccount) -> tuple[Cell, ...]:

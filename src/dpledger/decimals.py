@@ -55,6 +55,8 @@ __all__ = [
     "INFINITY",
     "ZERO",
     "Number",
+    "RoundsDown",
+    "RoundsUp",
     "add",
     "exact",
     "float_down",
@@ -145,7 +147,7 @@ def exact(value: Number, *, field: str = "number") -> Decimal:
         case bool():
             raise ParameterError(field, value, _ANY)
         case Decimal():
-            return value
+            return value if type(value) is Decimal else Decimal(value)
         case float():
             return Decimal(repr(float(value)))
         case str():
@@ -330,3 +332,68 @@ def float_down(number: Decimal) -> float:
     if Decimal.from_float(nearest) <= number:
         return nearest
     return math.nextafter(nearest, -math.inf)
+
+
+def _mixed(name: str) -> tuple[Any, Any]:
+    """An operator of a decimal and its mirror image, which beside a float, or numpy's numbers, compute in floats."""
+    operate = getattr(operator, name)
+    alone, mirrored = getattr(Decimal, f"__{name}__"), getattr(Decimal, f"__r{name}__")
+
+    def forward(self: Decimal, other: Any) -> Any:
+        return operate(float(self), other) if _is_binary(other) else alone(self, other)
+
+    def backward(self: Decimal, other: Any) -> Any:
+        return operate(other, float(self)) if _is_binary(other) else mirrored(self, other)
+
+    return forward, backward
+
+
+def _is_binary(value: object) -> bool:
+    return isinstance(value, float) or hasattr(value, "dtype")
+
+
+class _MixesWithFloats(Decimal):
+    """A decimal that may be computed with beside floats: it then counts as `float(self)`, on the safe side of `exact`.
+
+    An answer of the library; what is given to it may be any `Number`."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy's numbers and arrays leave an operator to us
+
+    __add__, __radd__ = _mixed("add")
+    __sub__, __rsub__ = _mixed("sub")
+    __mul__, __rmul__ = _mixed("mul")
+    __truediv__, __rtruediv__ = _mixed("truediv")
+    __floordiv__, __rfloordiv__ = _mixed("floordiv")
+    __mod__, __rmod__ = _mixed("mod")
+    __pow__, __rpow__ = _mixed("pow")
+
+    @property
+    def exact(self) -> Decimal:
+        """The number itself, as a plain Decimal."""
+        return Decimal(self)
+
+
+class RoundsUp(_MixesWithFloats):
+    """A number of which more is safe: as a float it is the least one that is not below it.
+
+    >>> noise = RoundsUp("0.1")
+    >>> noise * 2.0, noise.exact * 2
+    (0.2, Decimal('0.2'))
+    >>> float(RoundsUp("0.3")) >= RoundsUp("0.3")
+    True
+    """
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return float_up(self.exact)
+
+
+class RoundsDown(_MixesWithFloats):
+    """A number of which less is safe: as a float it is the greatest one that is not above it."""
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return float_down(self.exact)

@@ -66,7 +66,14 @@ LONGEST = 120  # characters of what was given, in a message
 
 
 class DpledgerError(Exception):
-    """The root: catch this to catch everything that dpledger raises on purpose."""
+    """The root: catch this to catch everything that dpledger raises on purpose.
+
+    >>> try:
+    ...     dpl.PureDP("minus one")
+    ... except dpl.DpledgerError as error:
+    ...     print(type(error).__name__)
+    ParameterError
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its message and its attributes: the arguments of a constructor are not those of every other."""
@@ -87,6 +94,12 @@ class ParameterError(InputError, ValueError):
 
     `field` names the parameter, `value` is what was given, as text: a text given here is taken for the words that
     describe it, everything else is `shown`. The message is one line, whatever was given.
+
+    >>> try:
+    ...     dpl.PureDP(-1)
+    ... except dpl.ParameterError as error:
+    ...     print(error)
+    PureDP.epsilon: expected a number that is not negative, got -1
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
@@ -132,6 +145,13 @@ class BudgetRefused(PolicyError):
     """The filter of a scope does not admit the request; nothing was spent.
 
     `asked`, `spent`, `left` are the filter's coordinates by name, as decimal strings.
+
+    >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
+    >>> try:
+    ...     scope.release(dpl.Count(epsilon=2), [1, 2, 3])
+    ... except dpl.BudgetRefused as refused:
+    ...     print(refused.asked["pure"], refused.left["pure"])
+    2 1
     """
 
     def __init__(
@@ -178,7 +198,15 @@ class EvidenceError(DpledgerError):
 
 
 class VerificationError(EvidenceError):
-    """Signed bytes do not verify. `index` is the entry at fault (None: the file itself), `reason` says why."""
+    """Signed bytes do not verify. `index` is the entry at fault (None: the file itself), `reason` says why.
+
+    >>> book, stranger = dpl.Ledger.in_memory(), dpl.Ledger.in_memory()
+    >>> try:
+    ...     book.verify(key=stranger.public_key)
+    ... except dpl.VerificationError as error:
+    ...     print(type(error).__name__)
+    VerificationError
+    """
 
     def __init__(self, reason: str, *, index: int | None = None) -> None:
         super().__init__(reason if index is None else f"entry {index}: {reason}")

@@ -1,4 +1,4 @@
-"""Where long work reports how far it is: a bar on a terminal, silence elsewhere.
+"""Where long work reports how far it is and how long it will still take: a bar on a terminal, silence elsewhere.
 
 >>> list(track([1, 2, 3], "counting"))
 [1, 2, 3]
@@ -13,10 +13,12 @@ from typing import TypeVar
 
 from dpledger.process import Home
 
-__all__ = ["Advance", "bar", "track"]
+__all__ = ["Advance", "bar", "time_in_words", "track"]
 
 T = TypeVar("T")
 Advance = Callable[[int], None]
+
+LOOKS_BACK = 3600.0  # seconds from whose steps the time left is told: one step of an audit may take minutes
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def bar(description: str, total: int | None, *, shown: bool = True) -> Iterator[
     from rich.progress import Progress
 
     home = Home("a progress bar")
-    display = Progress(console=Console(stderr=True), transient=True)
+    display = Progress(console=Console(stderr=True), transient=True, speed_estimate_period=LOOKS_BACK)
     display.start()
     try:
         task = display.add_task(description, total=total)
@@ -47,3 +49,15 @@ def track(items: Iterable[T], description: str, *, total: int | None = None, sho
         for item in items:
             yield item
             advance(1)
+
+
+def time_in_words(seconds: float) -> str:
+    """About how long, in the largest unit of which there are two or more.
+
+    >>> time_in_words(100), time_in_words(3 * 10**6)
+    ('100 seconds', '35 days')
+    """
+    for unit, long in (("years", 31_557_600), ("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * long:
+            return f"{seconds / long:,.0f} {unit}"
+    return f"{seconds:.3g} seconds"

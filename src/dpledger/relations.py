@@ -37,6 +37,9 @@ class Relation(Enum, metaclass=_Named):
 
     ADD_REMOVE: one unit inserted or deleted. REPLACE_ONE: one unit's data exchanged, the number of units fixed and
     public. ZERO_OUT: one unit replaced by the null unit. LABEL_FLIP: one unit's label changed. All are symmetric.
+
+    >>> dpl.Relation("add_remove") is dpl.Relation.ADD_REMOVE
+    True
     """
 
     ADD_REMOVE = "add_remove"
@@ -68,7 +71,11 @@ def one_way(relation: Relation | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The unit of privacy: a name (`record`, `user`, `household`, or the user's own word) and how many rows one
-    unit may contribute (at least 1)."""
+    unit may contribute (at least 1).
+
+    >>> dpl.Unit("patient", max_contributions=12).max_contributions
+    12
+    """
 
     name: str = "record"
     max_contributions: int = 1

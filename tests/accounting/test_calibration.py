@@ -180,12 +180,21 @@ def test_seeking_the_wrong_way_is_an_error_that_names_the_right_one(search: Call
         search()
 
 
-def test_a_float_times_the_number_is_told_as_such() -> None:
-    with pytest.raises(ParameterError, match="a function of one Decimal") as caught:
-        calibrate(lambda z: GaussianLaw(2.0 * z), TARGET)  # type: ignore[operator]
-    assert isinstance(caught.value.__cause__, TypeError)
+def test_a_float_times_the_number_is_a_float_on_the_safe_side() -> None:
     twice = calibrate(lambda z: GaussianLaw(2 * z), TARGET)
-    assert twice == calibrate(lambda z: GaussianLaw(2.0 * float(z)), TARGET)
+    assert twice == calibrate(lambda z: GaussianLaw(2.0 * z), TARGET)
+    assert twice * 2.0 == 2 * float(twice)
+    assert float(twice) >= twice.exact
+    rate = calibrate(
+        lambda q: (PoissonSampled(GaussianLaw(2), rate=1.0 * q), 9), TARGET, seek="most", within=("1e-6", 1)
+    )
+    assert float(rate) <= rate.exact
+
+
+def test_a_function_that_does_not_take_the_number_is_told_as_such() -> None:
+    with pytest.raises(ParameterError, match="a function of one number") as caught:
+        calibrate(lambda z: GaussianLaw(z + "1"), TARGET)
+    assert isinstance(caught.value.__cause__, TypeError)
 
 
 @pytest.mark.parametrize("target", [5, None, "pure", GaussianLaw(1), PureDP])

@@ -164,7 +164,7 @@ def test_other_containers_are_refused_and_nothing_is_spent(x: Any, y: Any, names
         ({"scope": "rows"}, "scope"),
         ({"scope": None}, "scope"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ", ".join(value),
 )
 def test_parameters_are_checked_when_it_is_fitted(changes: dict[str, Any], names: str) -> None:
     scope = scope_of(1)

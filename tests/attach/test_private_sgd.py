@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import ApproxDP, PureDP
@@ -16,7 +17,8 @@ from dpledger.ledger.entries.bodies import Committed, Progress, Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.training import DPSGD, StepsTaken
+from dpledger.mechanisms.training import DPSGD, StepsTaken, check_batch_invariance
+from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Unit
 
 PLAN: dict[str, Any] = {
@@ -263,3 +265,88 @@ def test_a_budget_of_pure_epsilons_says_what_it_lacks() -> None:
     with pytest.raises(CannotCertify, match=r"counts pure epsilons.*use an approx_dp budget"):
         private_sgd(scope, ROWS, rows, **PLAN)
     assert len(book) == 2
+
+
+# ---- functions that cannot take an empty batch ----------------------------------------------------------------------
+
+
+def scaled(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Rows beside the largest of them all: of none there is no largest."""
+    return batch / batch.max()
+
+
+def test_what_a_function_raised_on_nobody_is_told_with_the_way_out() -> None:
+    book, scope = scope_of()
+    with pytest.raises(ParameterError, match=r"example_rows=.* ValueError on an empty batch: zero-size array"):
+        private_sgd(scope, ROWS, scaled, **PLAN)
+    assert len(book.entries()) == 2
+
+
+def test_a_function_that_cannot_take_an_empty_batch_is_tried_on_made_up_rows_and_runs() -> None:
+    """At a rate at which most batches are empty."""
+    _, scope = scope_of()
+    called: list[int] = []
+
+    def gradients(batch: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        called.append(len(batch))
+        return scaled(batch)
+
+    plan = {**PLAN, "rate": "0.001"}
+    with private_sgd(scope, ROWS, gradients, example_rows=np.full((3, 2), 7.0), **plan) as run:
+        assert called == [3]
+        assert len(list(run)) == 40
+    assert 0 not in called
+    assert len(called) < 40
+
+
+@pytest.mark.parametrize(
+    ("example_rows", "microbatch", "what"),
+    [
+        (np.zeros((0, 2)), None, "at least one made-up row"),
+        (np.ones((3, 5)), None, r"shape \(3, 5\) on 3 made-up rows"),
+        (np.ones((3, 5)), 1, r"shape \(1, 5\) on 1 made-up rows"),
+        (np.ones((3, 5)), 4, r"shape \(4, 5\) on 4 made-up rows"),
+        (["a"], None, "AttributeError on 1 made-up rows: 'list' object has no attribute 'max'"),
+    ],
+)
+def test_made_up_rows_are_tried_in_the_form_of_the_run(example_rows: Any, microbatch: int | None, what: str) -> None:
+    _, scope = scope_of()
+    with pytest.raises(ParameterError, match=what):
+        private_sgd(scope, ROWS, scaled, example_rows=example_rows, microbatch=microbatch, **PLAN)
+
+
+def test_made_up_rows_of_units_are_by_unit() -> None:
+    _, scope = scope_of()
+    ids = np.arange(200) // 5
+
+    def of_people(people: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        return np.stack([own.mean(axis=0) for own in people])
+
+    with pytest.raises(ParameterError, match=r"ByUnit\(rows, units=ids\)"):
+        private_sgd(scope, ROWS, of_people, units=ids, example_rows=np.ones((3, 2)), **PLAN)
+    made_up = ByUnit(np.ones((3, 2)), units=["a", "b", "a"])
+    with private_sgd(scope, ROWS, of_people, units=ids, example_rows=made_up, **PLAN) as run:
+        assert len(list(run)) == 40
+
+
+def test_gradients_by_torch_run_one_unit_at_a_time() -> None:
+    """`vmap` of `grad`, which takes no empty batch: least squares towards the mean of the rows."""
+    _, scope = scope_of()
+    weights = torch.zeros(2, dtype=torch.float64)
+
+    def loss(at: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return ((at - row) ** 2).sum() / 2
+
+    of_each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))
+
+    def gradients(batch: npt.NDArray[np.float64]) -> torch.Tensor:
+        return of_each(weights, torch.from_numpy(batch))
+
+    with pytest.raises(ParameterError, match="IndexError on an empty batch: select"):
+        private_sgd(scope, ROWS, gradients, **PLAN)
+    made_up = np.zeros((2, 2))
+    check_batch_invariance(gradients, np.random.default_rng(2).normal(size=(20, 2)), microbatch=1)
+    with private_sgd(scope, ROWS, gradients, example_rows=made_up, microbatch=1, **PLAN) as run:
+        for mean_gradient in run:
+            weights -= 0.2 * torch.from_numpy(mean_gradient)
+    assert weights.numpy() == pytest.approx(np.ones(2), abs=0.5)

@@ -16,6 +16,9 @@ from dpledger.errors import ClaimTooSmall, ParameterError, WorkLimit
 from dpledger.mechanisms.learning.baselines import occam_learner, threshold_learner
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
+from dpledger.mechanisms.learning.parities.learners import FAIL, PrivateParityLearner, RepeatedParity
+from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner
+from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
@@ -31,8 +34,9 @@ from dpledger.mechanisms.learning.theory.contracts import (
     PPACContract,
     dp_generalization_note,
 )
+from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.sizes import occam
-from dpledger.relations import Relation
+from dpledger.relations import Relation, Unit
 from learning_oracle import exponential_law
 
 FOUR = ThresholdClass(4)
@@ -96,6 +100,47 @@ def test_learners_without_privacy_keep_theirs() -> None:
         assert check_contract(learn, PACContract("0.1", "0.1"), n, some, concepts=concepts, trials=300).met
 
 
+def test_no_answer_breaks_every_contract() -> None:
+    found = check_contract(lambda sample, rng: FAIL, PACContract("0.2", "0.2"), 5, [TILTED], concepts=FOUR, trials=50)
+    assert (found.verdict, found.worst.failures) == ("violation", 50)
+
+
+def test_parities_and_hashed_points_keep_theirs_at_planned_sizes() -> None:
+    parities, points = ParityClass(4), PointClass(2**20)
+    plan = parity_plan(4, "0.25", "0.2", epsilon=2, relation=Relation.REPLACE_ONE)
+    parity = RepeatedParity(4, epsilon=2, stop_probability=dict(plan.inside)["stop probability"])
+    hashed = HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
+    pointed = RealizableRepresentationLearner(representation=hashed, epsilon=1)
+    assert pointed.under(Relation.REPLACE_ONE, Unit()).plan("0.1", "0.05").needed == 385
+    for learner, contract, n, concepts, trials in (
+        (parity, PPACContract("0.25", "0.2", 2), plan.needed, parities, 1200),
+        (pointed, PPACContract("0.1", "0.05", 1), 385, points, 400),
+    ):
+        some = hard_populations(concepts, contract.alpha)[:: 60 if concepts is points else 40]
+        found = check_contract(
+            learner, contract, n, some, concepts=concepts, trials=trials, relation="replace_one", error="1e-3"
+        )
+        assert found.met, found.worst
+
+
+@pytest.mark.slow
+def test_parities_of_twelve_bits_keep_theirs_at_the_published_size() -> None:
+    learner = RepeatedParity(12, epsilon=1, stop_probability="0.0256")
+    assert learner.under(Relation.REPLACE_ONE, Unit()).plan("0.1", "0.05").needed == 386
+    some = hard_populations(ParityClass(12), "0.1")[:3:2]
+    found = check_contract(
+        learner,
+        PPACContract("0.1", "0.05", 1),
+        386,
+        some,
+        concepts=ParityClass(12),
+        trials=1500,
+        relation="replace_one",
+        error="1e-3",
+    )
+    assert found.met, found.worst
+
+
 def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
     """exp(epsilon q / (2n)): private, and useless."""
     law = exponential_law(matrix_of(FOUR), 1 / (2 * 100))
@@ -108,6 +153,34 @@ def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
     assert found.verdict == "violation"
     assert not found.met
     assert found.worst.lower > 0.2
+
+
+def test_a_learner_is_compared_with_the_class_that_was_named() -> None:
+    """Whether its law is enumerated or its runs are counted. One that knows the constant 0 alone is no learner of
+    thresholds, though it keeps every contract beside itself."""
+    nothing, contract = FiniteClass([[0, 0, 0, 0]]), AgnosticContract("0.1", "0.1")
+    learner = ExponentialPPACLearner(nothing, epsilon=4)
+    assert check_contract(learner, contract, 10, [TILTED]).met
+    exact = check_contract(learner, contract, 10, [TILTED], concepts=FOUR)
+    counted = check_contract(lambda sample, rng: Concept(nothing, 0), contract, 10, [TILTED], concepts=FOUR, trials=100)
+    assert (exact.worst.how, counted.worst.how) == ("exact", "sampled")
+    assert (exact.verdict, counted.verdict) == ("violation", "violation")
+    assert check_contract(learner, PACContract("0.1", "0.1"), 10, [TILTED], concepts=FOUR).verdict == "violation"
+
+
+def test_an_answer_without_a_hypothesis_keeps_no_contract() -> None:
+    """Parities of twelve bits, repeated until success: 386 examples are enough; of one that says FAIL half of the time
+    no number is."""
+    concepts, contract = ParityClass(12), PACContract("0.1", "0.05")
+    repeated = RepeatedParity(dimension=12, epsilon=1, stop_probability="0.02").under(Relation.REPLACE_ONE, Unit())
+    n = repeated.plan("0.1", "0.05").needed
+    some = hard_populations(concepts, "0.1")[:3]
+    kept = check_contract(repeated, contract, n, some, concepts=concepts, relation=Relation.REPLACE_ONE, trials=300)
+    assert kept.verdict == "not_refuted"
+    once = PrivateParityLearner(dimension=12, epsilon=1)
+    broken = check_contract(once, contract, n, some, concepts=concepts, trials=300)
+    assert broken.verdict == "violation"
+    assert broken.worst.failures > 100
 
 
 def test_a_contract_of_privacy_needs_the_privacy() -> None:

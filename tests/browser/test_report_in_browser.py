@@ -140,6 +140,20 @@ def test_no_text_is_too_small_on_a_phone(browser: Browser, reports: dict[str, Pa
     visit.page.context.close()
 
 
+def test_on_a_phone_all_is_in_the_frame_or_scrolls_with_a_mark(browser: Browser, reports: dict[str, Path]) -> None:
+    visit = opened(browser, reports["sample"], PHONE)
+    unfold(visit)
+    beyond = """[...document.querySelectorAll('main *')].filter(one => !one.closest('.scroll, .canvas')
+        && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(one => one.outerHTML)"""
+    assert visit.measure(beyond) == []
+    unmarked = """[...document.querySelectorAll('.scroll, .canvas')].filter(one => one.scrollWidth > one.clientWidth)
+        .filter(one => !getComputedStyle(one).backgroundImage.includes('gradient')
+          && getComputedStyle(one, '::before').content === 'none').map(one => one.id)"""
+    assert visit.measure("document.querySelectorAll('.canvas').length") > 3
+    assert visit.measure(unmarked) == []
+    visit.page.context.close()
+
+
 def test_the_policy_stops_a_script_that_would_get_in(browser: Browser, reports: dict[str, Path]) -> None:
     """The page's policy forbids everything but style: what the escaping should miss, the browser refuses."""
     source = reports["sample"].read_text("utf-8")

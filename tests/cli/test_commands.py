@@ -325,6 +325,13 @@ def test_a_correct_mechanism_is_not_refuted_and_nothing_is_proved(run: Run) -> N
     assert "proved" not in done.stdout
 
 
+def test_an_absurd_number_of_trials_is_refused_with_its_time(run: Run) -> None:
+    done = run("audit", "zoo:laplace", "--trials", "1000000000000")
+    assert done.exit_code == 2
+    assert "would take about" in done.stderr
+    assert "--insist" in run("audit", "--help").stdout
+
+
 def test_a_function_of_the_user_is_audited(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def release(data, rng):\n    return data + rng.laplace()\n")
     words = ("--left", "0", "--right", "1", "--epsilon", "1", "--trials", "5000", "--seed", "3")

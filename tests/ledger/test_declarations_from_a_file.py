@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import dpledger as dpl
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.ledger.entries.declarations import ITEMS
-from dpledger.ledger.entries.declared_files import LARGEST, Statement, parsed, read
+from dpledger.ledger.entries.declared_files import LARGEST, Statement, _Loader, parsed, read
 
 ROOT = Path(__file__).parents[2]
 DEMO = Path(str(files("dpledger.cli").joinpath("demo_declarations.yaml")))
@@ -86,6 +87,7 @@ def test_what_a_library_writes_is_read_back(content: dict[str, Any]) -> None:
         ("by: A\nledgers: {region: x}", "`by`, `ledger` and `scopes`"),
         ("by: A\nledger: {? [x] : y}", "no text"),
         ("by: A\n---\nby: B", "another document"),
+        ("by: A\nscopes: {'': {region: x}}", "the name of each scope"),
         ("- by", "mapping"),
         ("", "mapping"),
         ("{", "line 1"),
@@ -108,6 +110,19 @@ def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="1,048,576"):
         read(written(tmp_path, "#" * (LARGEST + 1)))
+
+
+def test_of_very_many_keys_each_is_asked_once_whether_it_stands_twice() -> None:
+    """Asked of all pairs, a file of a mebibyte took minutes to be refused."""
+
+    def built(number: int) -> float:
+        words = [yaml.ScalarNode("", f"k{place}") for place in range(number)]
+        mapping = yaml.MappingNode("", [(word, word) for word in words])
+        began = time.process_time()
+        assert len(_Loader("").construct_mapping(mapping)) == number
+        return time.process_time() - began
+
+    assert min(built(20_000) for _ in range(3)) < 40 * min(built(2_000) for _ in range(5))
 
 
 # ---- what a ledger makes of it --------------------------------------------------------------------------------------

@@ -437,6 +437,23 @@ def test_an_exception_gives_nothing_back_and_is_not_changed(
     assert "out of memory" not in "".join(map(str, book_of(scope).entries()))
 
 
+@pytest.mark.parametrize(
+    "end",
+    [DeclaredRun.nothing_ran, DeclaredRun.close, lambda run: run.broke_off("why")],
+    ids=["back", "closed", "broke"],
+)
+def test_a_block_is_entered_once_so_that_nothing_runs_without_a_charge(
+    scope: Scope, end: Callable[[DeclaredRun], object]
+) -> None:
+    run = scope.charging(PureDP("0.5"), **WORD)
+    with run:
+        with pytest.raises(Halted, match="another run"), run:
+            raise AssertionError("ran in a block within its block")
+        end(run)
+    with pytest.raises(Halted, match="over"), run:
+        raise AssertionError("ran without a charge")
+
+
 def test_only_a_word_gives_a_charge_back_and_only_before_the_run_is_started(scope: Scope) -> None:
     before = scope.account().sums
     with scope.charging(LaplaceLaw("0.5"), **WORD) as run:

@@ -4,6 +4,7 @@ every pair of neighbours."""
 from __future__ import annotations
 
 import math
+import warnings
 from decimal import Decimal
 from typing import Any
 
@@ -249,6 +250,23 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("size", [2**63 - 1, 2**63, 2**63 + 1, 2**63 + 4], ids=lambda size: f"2^63{size - 2**63:+}")
+@pytest.mark.parametrize(
+    "examples", [[], [(5, 0), (5, 1)], [(5, 1)], [(5, 1), (9, 0)], [(at, at % 2) for at in range(5)]], ids=len
+)
+def test_concepts_are_counted_beyond_a_word_however_a_sample_divides_them(
+    size: int, examples: list[tuple[int, int]]
+) -> None:
+    """No sample makes the counts of its segments overflow when they are added."""
+    data = LabeledSample([x for x, _ in examples], [y for _, y in examples])
+    for concepts in (ThresholdClass(size - 1), PointClass(size)):
+        totals = error_counts(concepts, data).by_errors()
+        assert sum(int(many) for many in totals) == concepts.size
+        assert min(totals) >= 0
+        place = ExponentialPPACLearner(concepts, epsilon=1).release(data, entropy=seeded(1)).value.place
+        assert 0 <= place < concepts.size
+
+
 # ---- what goes in and comes out -------------------------------------------------------------------------------------
 
 
@@ -259,6 +277,26 @@ def test_rows_are_read_one_by_one() -> None:
     assert points_of([NAN, "x", None], 4).known.tolist() == [False] * 3
     assert points_of(np.array([1e300, -1e300, 2.5, 1.5]), 4).points.tolist() == [3, 0, 2, 2]
     assert labels_of([1, 0, 2, True, "1", None]).tolist() == [1, 0, 0, 1, 1, 0]
+
+
+def test_text_beside_a_number_does_not_round_it() -> None:
+    """numpy writes a number as text where one record is text; it is the same point then."""
+    large = 2**60 + 1
+    alone, beside = np.array([large, 3]), np.array([large, "x"])
+    assert points_of(alone, 2**64).points[0] == points_of(beside, 2**64).points[0] == large
+    assert points_of(["-5", b"7", "99", "1e3", "0" * 50 + "2", "9" * 9999], 9).points.tolist() == [0, 7, 8, 8, 2, 8]
+
+
+@pytest.mark.parametrize("kind", [np.longdouble, np.float32], ids=lambda kind: kind.__name__)
+def test_no_number_warns(kind: Any) -> None:
+    """A warning is an exception for some programs, and would tell that somebody holds such a number."""
+    huge, signalling = np.array(["1e4000"], dtype=np.longdouble), np.array([0x7F800001], dtype=np.uint32)
+    value = huge if kind is np.longdouble else signalling.view(np.float32)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        points_of(value, 2**64)
+        bits_of(value.reshape(1, 1), 1)
+        labels_of(value)
 
 
 def test_bits_come_as_columns_lists_or_numbers() -> None:

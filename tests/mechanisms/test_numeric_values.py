@@ -14,6 +14,7 @@ from hypothesis import assume, given, settings, strategies as st
 from scipy.stats import binom
 
 from dpledger.accounting.composition import GaussianLaw
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
 from dpledger.mechanisms.numeric import Count, Gaussian, Geometric, IntegerGaussian, Laplace
@@ -276,6 +277,33 @@ def test_the_interval_of_a_vector_covers_all_entries_at_once() -> None:
         "0.9"
     )
     assert binom.sf(int(alone.sum()) - 1, 20_000, 0.1) < SIGNIFICANCE
+
+
+@pytest.mark.parametrize("make", [Laplace, Geometric], ids=["laplace", "geometric"])
+@pytest.mark.parametrize("error", ["3", "11.5", "400"])
+def test_an_error_that_is_asked_for_has_the_least_epsilon(make: Any, error: str) -> None:
+    found = make.for_error(error, "0.95", sensitivity=2, justification="two rows")
+    epsilon = found.claim().epsilon
+    assert found.interval("0.95") <= float(error)
+    assert make(epsilon=epsilon * Decimal("0.9999"), sensitivity=2).interval("0.95") > float(error)
+    assert 0 < float(epsilon) * float(error) / (2 * math.log(20)) - 1 < 0.01 or make is Geometric
+    assert found.parameters()["justification"] == "two rows"
+
+
+def test_whole_noise_at_half_an_epsilon_has_the_published_law() -> None:
+    known = {0: 0.244918662404, 1: 0.148550677884, 2: 0.090100540658, 3: 0.054648740365}
+    cdf = cdf_of(Geometric(epsilon="0.5").noise)
+    assert {k: float(cdf(k) - cdf(k - 1)) for k in known} == pytest.approx(known, abs=1e-11)
+    assert {-k: float(cdf(-k) - cdf(-k - 1)) for k in known} == pytest.approx(
+        {-k: p for k, p in known.items()}, abs=1e-11
+    )
+
+
+def test_an_error_below_the_grid_is_nobodys() -> None:
+    with pytest.raises(InfeasiblePlan, match="too coarse"):
+        Laplace.for_error("0.5", "0.95", grid=1)
+    with pytest.raises(ParameterError, match="error"):
+        Geometric.for_error(0, "0.95")
 
 
 def test_the_mean_of_a_lecture() -> None:

@@ -10,6 +10,8 @@ import pytest
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner
+from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.recommended import Recommendation, Recommended, plan, recommend
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
@@ -23,6 +25,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
 from dpledger.mechanisms.learning.theory.orders import order_bounds
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.sizes import occam, one_sided
+from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit
 
 GROUP = "ExponentialPPACLearner of records, by group privacy"
@@ -132,9 +135,31 @@ def test_bad_parameters_are_named(field: str, value: object) -> None:
 def test_a_learner_is_asked_for_its_own_plan() -> None:
     learner = PrivateParityLearner(dimension=12, epsilon=1, fail_probability="0.01")
     assert plan(learner, "0.1", "0.05") == learner.plan("0.1", "0.05")
-    for more in ({"epsilon": 1}, {"agnostic": True}):
+    for more in ({"epsilon": 1}, {"agnostic": True}, {"relation": Relation.ADD_REMOVE}):
         with pytest.raises(ParameterError, match=next(iter(more))):
-            plan(learner, "0.1", "0.05", **more)
+            plan(learner, "0.1", "0.05", **more)  # type: ignore[arg-type]
+
+
+def test_what_a_learner_knows_itself_is_left_out_and_the_rest_is_asked_for() -> None:
+    """alpha and beta of a conjunction, alpha of a threshold, neither of a class."""
+    conjunction, whole = PrivateConjunctionLearner(5, epsilon=1), ExponentialPPACLearner(ThresholdClass(8), epsilon=1)
+    threshold = UserLevelThresholdLearner(ThresholdClass(8), epsilon=1, alpha="0.2")
+    oracle = StatisticalQueryOracle(epsilon=1, queries=3, values="whole")
+    assert plan(conjunction) == conjunction.plan()
+    assert plan(threshold) == threshold.plan()
+    assert plan(threshold, beta="0.02") == threshold.plan("0.02")
+    assert plan(oracle, "0.1", "0.05") == oracle.plan("0.1", "0.05")
+    assert plan(whole, "0.1", "0.05", agnostic=True) == whole.plan("0.1", "0.05", agnostic=True)
+    for learner, given, told in (
+        (conjunction, {"alpha": "0.1"}, "alpha.*has its own alpha"),
+        (threshold, {"alpha": "0.1"}, "alpha.*has its own alpha"),
+        (threshold, {"agnostic": True}, "agnostic.*one thing"),
+        (whole, {"alpha": "0.1"}, "beta.*no beta of its own"),
+        (oracle, {"beta": "0.1"}, "alpha.*no alpha of its own"),
+        (ThresholdClass(8), {"alpha": "0.1"}, "beta"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            plan(learner, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("concepts", CLASSES, ids=str)

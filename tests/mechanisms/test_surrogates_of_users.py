@@ -108,16 +108,15 @@ def test_scores_are_those_of_the_definition(
 
 
 @settings(max_examples=150, deadline=None)
-@given(sample=users_on(8), seed=st.integers(0, 300), everywhere=st.booleans())
+@given(sample=users_on(8), seed=st.integers(0, 300), copies=st.integers(1, 2), everywhere=st.booleans())
 def test_scores_of_hashed_points_are_those_of_all_points(
-    sample: tuple[int, Users], seed: int, everywhere: bool
+    sample: tuple[int, Users], seed: int, copies: int, everywhere: bool
 ) -> None:
     """With hashes that leave cells without a point, and samples in which every point occurs."""
     m, users = sample
     users = (*users, *(((x, 0),) * m for x in range(8))) if everywhere else users
-    hashed = HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed)
-    cells = hashed.cells(range(8))
-    matrix = np.array([cells == cell for cell in range(4)])
+    hashed = HashedPointRepresentation(dimension=3, bits=2, a="0.5", seed=seed, copies=copies)
+    matrix = np.array([hashed.cells(range(8), copy=copy) == cell for copy in range(copies) for cell in range(4)])
     found = point_mistakes(PointClass(8), users_of(sample_of(users, m), 8))
     for level in range(m):
         defined = dense(np.eye(8, dtype=bool), matrix, users, level)
@@ -218,6 +217,11 @@ def test_published_numbers_of_users(m: int, needed: int) -> None:
     assert plan.status == "certified"
 
 
+def test_what_leaves_next_to_nothing_of_alpha_is_passed_over() -> None:
+    """Of a third, rounded, some shares leave 10^-13."""
+    assert 1000 < surrogate_users(PointClass(2**20), 30, "0.333333333333333333", "0.1", epsilon=1).needed < 2000
+
+
 def test_a_planned_learner_plans_the_same() -> None:
     learner = UserLevelSurrogateLearner.planned(PointClass(2**20), 25, "0.1", "0.1", epsilon=1, seed=7)
     placed = learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=25))
@@ -261,3 +265,30 @@ def test_an_entry_says_what_was_fixed() -> None:
     assert not receipt.value.output_in_class
     assert scope.spent(0).upper == pytest.approx(1)
     book.verify()
+
+
+def test_more_hashes_miss_less_often() -> None:
+    """Twelve hashes of 2^12 cells, where one of them is too coarse."""
+    unit, fine = Unit("user", max_contributions=4), {"dimension": 40, "a": "0.0008", "seed": 1}
+    one, many = (HashedPointRepresentation(bits=12, copies=copies, **fine) for copies in (1, 12))  # type: ignore[arg-type]
+    learners = [
+        UserLevelSurrogateLearner(
+            concept_class=PointClass(2**40), representation=each, epsilon=1, resolution="0.05", margin="0.1"
+        ).under(Relation.REPLACE_ONE, unit)
+        for each in (one, many)
+    ]
+    with pytest.raises(InfeasiblePlan):
+        learners[0].plan("0.3", "0.1")
+    assert learners[1].plan("0.3", "0.1").needed > 0
+
+
+def test_a_split_that_no_number_of_users_is_enough_for_does_not_stop_the_search() -> None:
+    """A third of alpha, rounded: of some splits next to nothing is left for the difference."""
+    third = Decimal(1) / 3
+    found = surrogate_users(PointClass(2**20), 30, third, "0.1", epsilon=third)
+    assert found.needed <= surrogate_users(PointClass(2**20), 30, "0.3", "0.1", epsilon="0.3").needed
+
+
+def test_who_has_no_hash_is_told_what_to_do() -> None:
+    with pytest.raises(InfeasiblePlan, match=r"a hash of \d+ bits would be needed.*UserLevelProperLearner"):
+        UserLevelSurrogateLearner.planned(PointClass(2**10), 30, "0.2", "0.1", epsilon=1)

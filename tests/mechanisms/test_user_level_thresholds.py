@@ -14,7 +14,7 @@ import pytest
 from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.rules import check, cost
-from dpledger.errors import BudgetRefused, ContractViolation, InfeasiblePlan
+from dpledger.errors import BudgetRefused, ContractViolation, InfeasiblePlan, ParameterError
 from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
@@ -65,6 +65,8 @@ class Conforms(MechanismConformance):
         {"estimate_share": "0.5", "median_share": "0.5"},
         {"resolution": "0.1", "margin": "0.2", "alpha": "0.4"},
         {"resolution": 0},
+        {"epsilon": "1e-60"},
+        {"epsilon": "1e-12", "resolution": "0.01", "margin": "0.02"},
     )
     comparison: Comparison
     inside: ClassVar[dict[str, str]] = {"resolution": "0.05", "margin": "0.1"}
@@ -320,6 +322,33 @@ def test_where_no_error_is_told_apart_any_threshold_does() -> None:
 def test_the_least_of_one_count_is_that_count() -> None:
     for comparison in COMPARISONS:
         assert least_of([7], comparison, Decimal(1), monotone=False, entropy=seeded(1)).place == 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shares"),
+    [("1e-12", ("0.25", "0.25")), ("1e-10", ("0.9999999", "1e-9")), ("0.01", ("0.5", "1e-60"))],
+    ids=["tests", "comparisons", "medians"],
+)
+def test_what_is_too_small_to_draw_by_is_refused_before_it_is_charged(epsilon: str, shares: tuple[str, str]) -> None:
+    book = Ledger.in_memory()
+    scope = book.scope("people", unit=Unit("user", 4), relation="replace_one", budget=PureDP(1))
+
+    def released() -> object:
+        learner = UserLevelThresholdLearner(
+            ThresholdClass(8),
+            epsilon=epsilon,
+            alpha="0.5",
+            comparison="paper",
+            estimate_share=shares[0],
+            median_share=shares[1],
+            resolution="0.05",
+            margin="0.1",
+        )
+        return scope.release(learner, UserSample(np.zeros((3, 4)), np.zeros((3, 4))))
+
+    with pytest.raises(ParameterError, match="epsilon"):
+        released()
+    assert scope.spent(0).upper == 0
 
 
 def test_the_order_of_users_and_of_their_examples_does_not_matter() -> None:

@@ -10,11 +10,14 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, matrix_of
+from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.mistakes import UserClass, mistakes_of
 from dpledger.mechanisms.learning.users.reading import cap_users, users_of
 from dpledger.mechanisms.units import ByUnit
+from dpledger.relations import Relation, Unit
 
 CLASSES: list[UserClass] = [
     ThresholdClass(5),
@@ -60,6 +63,20 @@ def test_a_domain_beyond_every_word_costs_what_its_users_cost(concepts: UserClas
     counted = mistakes_of(concepts, users_of(sample, concepts.points)).beyond(0)
     assert sum(int(many) for many in counted.counts) == concepts.size
     assert min(counted.errors.tolist()) >= 1
+
+
+@pytest.mark.parametrize("rows", [[], [[5, 5]], [[5, 9], [0, 7]]], ids=len)
+@pytest.mark.parametrize("concepts", [PointClass(2**63), PointClass(2**63 + 2), ThresholdClass(2**63 - 1)], ids=str)
+def test_concepts_are_counted_beyond_a_word_however_users_divide_them(
+    concepts: PointClass | ThresholdClass, rows: list[list[int]]
+) -> None:
+    sample = UserSample(np.array(rows, dtype=np.uint64).reshape(-1, 2), np.array([[0, 1]] * len(rows)).reshape(-1, 2))
+    learner = UserLevelProperLearner(concepts, epsilon=1, resolution="0.1", margin="0.1")
+    learner = learner.under(Relation.REPLACE_ONE, Unit("user", max_contributions=2))
+    for seed in range(3):
+        found = learner.release(sample, entropy=seeded(seed)).value.hypothesis
+        assert isinstance(found, Concept)
+        assert 0 <= found.place < concepts.size
 
 
 def test_a_user_with_an_example_that_is_no_number_is_nobody() -> None:

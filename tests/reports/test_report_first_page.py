@@ -350,6 +350,14 @@ def test_half_of_the_laplace_mass_is_where_the_closed_form_says() -> None:
     assert 0 < float(found) - 4 * math.log(20) < 0.01
 
 
+def test_where_none_is_known_a_declaration_may_say_how_exact_it_is() -> None:
+    record = one_scope(budget=ApproxDP(3, "1e-6"))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    assert intervals(record)["sparse_vector"].status == "unknown"
+    record.declare("accuracy", "Within 30 of the threshold, in nine of ten runs", "A. Lindqvist")
+    assert intervals(record)["sparse_vector"].status == "declared"
+
+
 @pytest.mark.parametrize("library", ["survey-tools 2.3", "notdpledger 1"])
 def test_of_other_peoples_code_no_interval_is_made_up(library: str) -> None:
     record = one_scope()

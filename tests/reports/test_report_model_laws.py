@@ -99,13 +99,17 @@ def test_the_same_record_gives_the_same_bytes_anywhere(tmp_path: Path) -> None:
     """Another process, another seed of hashes, another clock, another language."""
     script = (
         "from report_records import report_on_sample; import sys; "
-        "made = report_on_sample(); sys.stdout.buffer.write((made.html() + made.markdown()).encode())"
+        "made = report_on_sample(); page = made.summary(); "
+        "forms = (made.html(), made.markdown(), made.json(), made.registry(), page.html(), page.markdown()); "
+        "sys.stdout.buffer.write(''.join(forms).encode())"
     )
     made = report_on_sample()
     support = str(Path(__file__).parents[1] / "support")
     environment = {**os.environ, "PYTHONHASHSEED": "77", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONPATH": support}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=environment, cwd=tmp_path)
-    assert ran.stdout.decode() == made.html() + made.markdown()
+    page = made.summary()
+    forms = (made.html(), made.markdown(), made.json(), made.registry(), page.html(), page.markdown())
+    assert ran.stdout.decode() == "".join(forms)
 
 
 # ---- what the sample must show --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import dpledger.reports
-from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.accounting.guarantees import GDP, ApproxDP, PureDP
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.reports.build import build
 from dpledger.reports.model import (
@@ -140,3 +140,11 @@ def test_lines_differ_in_their_dashes_and_not_only_in_colour() -> None:
         dashes = [re.search(rf"\.chart \.{name} {{[^}}]*stroke-dasharray: ([0-9 ]+)", style) for name in names]
         looks = [found.group(1) if found else "solid" for found in dashes]
         assert len(set(looks)) == len(looks), names
+
+
+def test_a_budget_that_reads_as_no_epsilon_is_drawn() -> None:
+    """Little enough of a Gaussian is within (0, 1e-6)-DP: nothing has a height then, and no scale a length."""
+    record = Record()
+    record.scope("s", GDP("1e-9"))
+    for picture in pictures(build(record.verified())):
+        assert "nan" not in drawn(picture, "p").lower()

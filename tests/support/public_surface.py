@@ -742,6 +742,7 @@ DOORS: dict[str, Door] = {
             "seed": 1,
             "jobs": 1,
             "progress": False,
+            "insist": False,
         },
         names={"batched": "batched|mechanism"},
         left={"left": DATA["data"], "right": DATA["data"], "jobs": "a number that is right starts processes"},

@@ -166,6 +166,11 @@ class PrivateParityLearner(_Parity):
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
     nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
+
+    >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
+    >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
+    >>> learner.plan("0.1", "0.1").needed
+    9367
     """
 
     dimension: Dimension
@@ -206,6 +211,12 @@ class RepeatedParity(_Parity):
     `max_runs` it stops there at the latest, which costs a delta. `first_success` has `runs` at most. `basic` pays for
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
     said, and how long it takes depends on the examples: do not show the time.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> rows = dpl.LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, [1, 0, 1] * 20)
+    >>> learner = dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=9)
+    >>> learner.release(rows, entropy=seeded(1)).value.params
+    {'place': '1'}
     """
 
     dimension: Dimension

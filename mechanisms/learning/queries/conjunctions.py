@@ -88,6 +88,12 @@ class PrivateConjunctionLearner(RowLearner):
 
     The counts of all literals move together by `variables`, by twice that where a record is replaced: adding noise of
     1/epsilon to each, as if one moved alone, would be 2d epsilon-DP.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.PrivateConjunctionLearner(5, epsilon=1, alpha="0.1", beta="0.1")
+    >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
+    >>> learner.plan().needed
+    13538
     """
 
     variables: Annotated[Whole, Field(strict=True, ge=1, le=MOST_LITERALS)]

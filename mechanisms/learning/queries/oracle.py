@@ -79,6 +79,14 @@ class StatisticalQueryOracle:
     queries chosen beforehand alone, and adaptive ones break it where the noise is small. Its "Lap(S, f, K/(eps m))"
     passes a scale where an epsilon is meant, eps/K; "any combination" of answers (theorem 3.3) means whatever is
     computed from them, and later queries may depend on earlier answers.
+    An answer is a float near the mean of the values, and may be negative where that is near 0.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=10, values="whole", n=6000)
+    >>> oracle = oracle.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
+    >>> run = oracle.open(dpl.LabeledSample(list(range(6000)), [1, 0, 0] * 2000), entropy=seeded(1))
+    >>> round(float(run.ask(lambda x, y: y)), 2)
+    0.33
     """
 
     epsilon: Positive

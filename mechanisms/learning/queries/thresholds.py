@@ -60,6 +60,11 @@ class PrivateSQThresholdLearner(RowLearner):
     `alpha`, `beta`: where there are as many examples as `plan` says, the threshold errs on at most alpha of them, but
     with probability beta. All queries are charged, also those that the search did not need: who runs `searched` on an
     oracle pays for those that were asked. `strict`: see `RowLearner`.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.PrivateSQThresholdLearner(1023, epsilon=4)
+    >>> learner.queries
+    20
     """
 
     points: Annotated[Whole, Field(strict=True, ge=1, le=MOST_POINTS)]

@@ -45,6 +45,10 @@ class BoostedRepresentation:
     Claim: an (a, b)-representation of the points of `dimension` bits. Source: docs/proofs/learning_representations.md,
     section 5; Li-Wang-Ye 2024, lemma 2.4. It has (copies 2^bits)^rounds hypotheses: a learner lists them, and refuses
     more than 2^24.
+
+    >>> boosted = dpl.BoostedRepresentation(dimension=20, a="0.6", b="0.5", seed=7)
+    >>> boosted.rounds, boosted.copies, boosted.size
+    (4, 2, 1048576)
     """
 
     dimension: Annotated[Whole, Field(strict=True, ge=5, le=64)]

@@ -182,6 +182,12 @@ class RealizableRepresentationLearner(_ByScores):
 
     `representation`: of the class, fixed before the data. `epsilon`: of any relation; the weights follow. `strict`:
     see `RowLearner`.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> hashed = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
+    >>> learner = dpl.RealizableRepresentationLearner(representation=hashed, epsilon=1)
+    >>> learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record")).plan("0.1", "0.05").needed
+    385
     """
 
     _why: ClassVar[str] = "one record changes the errors of each hypothesis by at most one"
@@ -239,6 +245,13 @@ class SurrogateAgnosticLearner(_ByScores):
     `strict`: see `RowLearner`.
     Of published statements: the score there is divided by the number of records and the neighbours add or remove one;
     as counts, here, that is sound. A concept that must fit the sample would move scores without bound.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> concepts = dpl.ThresholdClass(8)
+    >>> itself = dpl.TrivialRepresentation(concepts)
+    >>> learner = dpl.SurrogateAgnosticLearner(concept_class=concepts, representation=itself, epsilon=1)
+    >>> learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record")).plan("0.1", "0.05").needed
+    1039
     """
 
     _why: ClassVar[str] = (
@@ -352,7 +365,7 @@ def held(some: FiniteClass, others: FiniteClass) -> bool:
 def require_fit(concepts: object, representation: Representation) -> None:
     """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
     match concepts, representation:
-        case PointClass(points=points), HashedPointRepresentation(dimension=bits, copies=1) if points == 1 << bits:
+        case PointClass(points=points), HashedPointRepresentation(dimension=bits) if points == 1 << bits:
             return
         case FiniteClass(points=points), FiniteClass(points=others) if points == others:
             return
@@ -360,7 +373,7 @@ def require_fit(concepts: object, representation: Representation) -> None:
             raise ParameterError(
                 "representation",
                 type(representation).__name__,
-                "points of one hash for a class of as many points, or a matrix on the points of a matrix",
+                "hashed points for a class of as many points, or a matrix on the points of a matrix",
             )
 
 

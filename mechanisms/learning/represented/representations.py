@@ -62,6 +62,9 @@ class TrivialRepresentation:
     """The class itself: no concept is far from it, and none was drawn.
 
     Claim: a (0, 0)-representation. Source: Beimel-Nissim-Stemmer 2019.
+
+    >>> dpl.TrivialRepresentation(dpl.ThresholdClass(8)).size
+    9
     """
 
     concept_class: NumberedClass
@@ -105,6 +108,10 @@ class HashedPointRepresentation:
     probability at most b = 1/(2^bits a)^copies, over M. Source: docs/proofs/learning_representations.md, section 1;
     Li-Wang-Ye 2024, section 2. `dimension`: bits of a point. Where there would be as many cells as points the class
     itself is the better representation.
+
+    >>> hashed = dpl.HashedPointRepresentation(dimension=20, bits=12, a="0.0125", seed=7)
+    >>> hashed.size, float(hashed.b)
+    (4096, 0.01953125)
     """
 
     dimension: Annotated[Whole, Field(strict=True, ge=2, le=64)]

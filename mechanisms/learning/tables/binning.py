@@ -100,7 +100,12 @@ class Binning:
     `edges`: for columns of numbers, increasing numbers; `categories`: for columns of words, their values (two are the
     same where they are the same word: 1, 1.0 and "1" are). A column is the label of a column of a table, or a position
     of one of an array. `source`: where they come from, in words, which the record keeps. Edges that are computed from
-    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound."""
+    the sample (its quantiles, its least and greatest value) make what is learned depend on it without any bound.
+
+    >>> bins = dpl.Binning({"age": [18, 65]}, {"colour": ["red", "blue"]}, source="the census form")
+    >>> bins.read([{"age": 70, "colour": "blue"}, {"age": "?"}]).places.tolist()
+    [[3, 2], [0, 0]]
+    """
 
     features: tuple[Feature, ...] = field(init=False)
     source: str = field(init=False)

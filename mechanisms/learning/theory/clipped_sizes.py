@@ -15,7 +15,7 @@ from typing import assert_never
 
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log
+from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import class_size
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
@@ -64,7 +64,12 @@ def clipped_pairwise_plan(
     but with probability beta, on any data.
 
     Claim: n >= (2 ln|C| + ln(1/beta))/(l g - 2 l^2 v), with l = min(exponent, g/(4v)), v = min(clip^2, m) and g what
-    clipping leaves of a drift of at most m alpha. Source: docs/proofs/learning_clipped.md, section 2."""
+    clipping leaves of a drift of at most m alpha. Source: docs/proofs/learning_clipped.md, section 2.
+
+    >>> plan = dpl.clipped_pairwise_plan(1025, 100, "0.1", "0.1", epsilon=1, relation=dpl.Relation.REPLACE_ONE)
+    >>> plan.needed
+    250
+    """
     many, m, under = class_size(size), _examples(examples), Relation.read(relation)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     loss = read(epsilon, field="epsilon")
@@ -78,7 +83,7 @@ def clipped_pairwise_plan(
             clip = min(m, math.ceil(drift + above))
             exponent = exponent_for(loss, sensitivity=moved_by_a_user(clip, m, under))
             found.append(_argument(many, m, clip, drift, float(exponent), float(risk)))
-    return _told(min(found, key=lambda one: one.users), target, risk)
+    return _told(min(found, key=lambda one: one.users), m, target, risk)
 
 
 def clipped_size(size: int, examples: int, clip: int, exponent: Number, alpha: Number, beta: Number) -> SampleSize:
@@ -95,7 +100,7 @@ def clipped_size(size: int, examples: int, clip: int, exponent: Number, alpha: N
     best = min(found, key=lambda one: one.users)
     if best.users == math.inf:
         raise InfeasiblePlan(f"a clip of {cut} leaves nothing of a difference of {most:.4g} mistakes: clip later")
-    return _told(best, target, risk)
+    return _told(best, m, target, risk)
 
 
 def _argument(size: int, m: int, clip: int, drift: float, exponent: float, beta: float) -> _Argument:
@@ -115,7 +120,7 @@ def _beyond(clip: float, m: int) -> float:
     return math.sqrt(math.pi * m / 2) * math.erfc(clip / math.sqrt(2 * m)) * SLACK
 
 
-def _told(best: _Argument, target: Decimal, risk: Decimal) -> SampleSize:
+def _told(best: _Argument, m: int, target: Decimal, risk: Decimal) -> SampleSize:
     if best.users > 10**18:
         raise InfeasiblePlan("more than 10^18 users would be needed")
     needed = math.ceil(best.users * SLACK)
@@ -126,7 +131,7 @@ def _told(best: _Argument, target: Decimal, risk: Decimal) -> SampleSize:
         status="proved",
         target=f"an error of at most {text(target)} above the best of the class, but with probability {text(risk)}",
         bound="clipped comparisons of pairs",
-        units="users",
+        units=users_of_examples(m),
         inside=(
             ("clip", Decimal(best.clip)),
             ("drift", _short(best.drift)),

@@ -54,7 +54,12 @@ def compare_private_nonprivate(
     must or may be otherwise. Realizable, or `agnostic`.
 
     Source: `sizes`; Beimel-Brenner-Kasiviswanathan-Nissim 2014 (points); Feldman-Xiao 2014 (thresholds);
-    Kasiviswanathan et al. 2011 (parities)."""
+    Kasiviswanathan et al. 2011 (parities).
+
+    >>> rows = dpl.compare_private_nonprivate(dpl.ThresholdClass(1023), "0.1", "0.05", 1)
+    >>> [(row.learner, row.needed) for row in rows[:2]]
+    [('without privacy', 29), ('exponential mechanism', 248)]
+    """
     loss, anything = read(epsilon, field="epsilon"), flag(agnostic, field="agnostic")
     class_from(concepts, "concepts")
     if not loss > 0:

@@ -57,7 +57,11 @@ MOST_BITS = 2**20  # of a parity
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class FiniteClass:
     """The concepts that are the rows of a matrix of zeros and ones, one column a point. Two classes are the same where
-    their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows."""
+    their matrices are. Equal rows are a prior: what is drawn at random is drawn among rows.
+
+    >>> dpl.FiniteClass([[0, 0, 1], [0, 1, 1]]).predict(1, [0, 1, 2]).tolist()
+    [0, 1, 1]
+    """
 
     shape: tuple[int, int] = field(init=False)
     bits: bytes = field(init=False)
@@ -101,7 +105,11 @@ class FiniteClass:
 
 @dataclass(frozen=True, slots=True)
 class PointClass:
-    """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0."""
+    """c_j(x) = 1[x = j] on {0..points-1}. It does not hold the constant 0.
+
+    >>> dpl.PointClass(8).predict(3, [2, 3]).tolist()
+    [0, 1]
+    """
 
     points: int
 
@@ -121,7 +129,11 @@ class PointClass:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdClass:
-    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0."""
+    """c_u(x) = 1[x < u] on {0..points-1}, for u in {0..points}: c_0 is the constant 0.
+
+    >>> dpl.ThresholdClass(8).predict(3, [2, 3]).tolist()
+    [1, 0]
+    """
 
     points: int
 
@@ -143,7 +155,11 @@ class ThresholdClass:
 
 @dataclass(frozen=True, slots=True)
 class ParityClass:
-    """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits."""
+    """c_r(x) = <r, x> mod 2, for r and x of `dimension` bits; bit j of a number is column j of a row of bits.
+
+    >>> dpl.ParityClass(3).predict(5, [[1, 1, 0], [1, 0, 1]]).tolist()  # bits 0 and 2
+    [1, 0]
+    """
 
     dimension: int
 

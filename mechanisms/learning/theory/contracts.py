@@ -32,7 +32,12 @@ class _Accurate:
 
 @record
 class PACContract(_Accurate):
-    """For every distribution and every concept of the class as the truth: P(err(h) <= alpha) >= 1 - beta."""
+    """For every distribution and every concept of the class as the truth: P(err(h) <= alpha) >= 1 - beta.
+
+    >>> from fractions import Fraction
+    >>> dpl.PACContract("0.1", "0.05").accepts(Fraction(1, 5), least=Fraction(0))
+    False
+    """
 
     alpha: OpenProbability
     beta: OpenProbability
@@ -40,7 +45,12 @@ class PACContract(_Accurate):
 
 @record
 class AgnosticContract(_Accurate):
-    """For every distribution of examples: P(err(h) <= min err + alpha) >= 1 - beta, the minimum over the class."""
+    """For every distribution of examples: P(err(h) <= min err + alpha) >= 1 - beta, the minimum over the class.
+
+    >>> from fractions import Fraction
+    >>> dpl.AgnosticContract("0.1", "0.05").accepts(Fraction(3, 10), least=Fraction(1, 4))
+    True
+    """
 
     alpha: OpenProbability
     beta: OpenProbability
@@ -48,7 +58,11 @@ class AgnosticContract(_Accurate):
 
 @record
 class PPACContract(_Accurate):
-    """A PACContract, and (epsilon, delta)-DP for all pairs of neighbours, realizable or not."""
+    """A PACContract, and (epsilon, delta)-DP for all pairs of neighbours, realizable or not.
+
+    >>> dpl.PPACContract("0.1", "0.05", epsilon=1).epsilon
+    Decimal('1')
+    """
 
     alpha: OpenProbability
     beta: OpenProbability

@@ -17,7 +17,7 @@ from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, users_of_examples
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["mass_gap", "median_size", "shrinking"]
@@ -72,7 +72,7 @@ def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m:
         status="proved",
         target=f"at most {text(gap.high)} of mass on either side, but with probability {text(risk)}",
         bound="user-level median",
-        units="users",
+        units=users_of_examples(m),
     )
 
 

@@ -50,7 +50,12 @@ def order_bounds(
     for users with `examples` each; `thresholds`: also the bound of thresholds alone.
 
     Source: Li-Wang-Ye 2024, table 1. The two middle terms of the lower bound for users are inferred: its text says that
-    the bound of thresholds matches it."""
+    the bound of thresholds matches it.
+
+    >>> rows = dpl.order_bounds(vc=1, rep_dim="13.8629", alpha="0.01", epsilon=1, examples=100)
+    >>> [(row.unit, row.side, round(row.order)) for row in rows[:2]]
+    [('record', 'lower', 11386), ('record', 'upper', 140015)]
+    """
     v, m = whole(vc, field="vc", most=10**9), whole(examples, field="examples", least=1, most=10**18)
     given = read(rep_dim, field="rep_dim"), read(epsilon, field="epsilon")
     for field, number in zip(("rep_dim", "epsilon"), given, strict=True):

@@ -81,7 +81,11 @@ def parity_plan(
     """Examples, and how often to repeat, for an error of at most alpha but with probability beta: half of it for wrong
     parities, half for no answer, at a fail probability of 1/2.
 
-    Claim: as `parity_size`; k = ceil(log2(2/beta)) runs, or stops with probability gamma, gamma/(1+gamma) = beta/2."""
+    Claim: as `parity_size`; k = ceil(log2(2/beta)) runs, or stops with probability gamma, gamma/(1+gamma) = beta/2.
+
+    >>> dpl.parity_plan(20, "0.1", "0.05", epsilon=1, relation=dpl.Relation.REPLACE_ONE).needed
+    564
+    """
     budget, risk, under = read(epsilon, field="epsilon"), open_unit(beta, "beta"), Relation.read(relation)
     if not isinstance(mode, str) or mode not in MODES:
         raise ParameterError("mode", mode, "one of " + ", ".join(MODES))

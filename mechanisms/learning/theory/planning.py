@@ -12,7 +12,8 @@ up: a plan asks for no fewer than its theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -22,7 +23,17 @@ from dpledger.decimals import Number, exact, in_own_context, text
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.plan import Plan
 
-__all__ = ["SampleSize", "ceiling", "ln_growth", "natural_log", "pairs_uc", "smallest", "uc_one"]
+__all__ = [
+    "SampleSize",
+    "ceiling",
+    "feasible",
+    "ln_growth",
+    "natural_log",
+    "pairs_uc",
+    "smallest",
+    "uc_one",
+    "users_of_examples",
+]
 
 MOST = 10**18
 ONE = Decimal(1)
@@ -53,6 +64,11 @@ class SampleSize(Plan):
         return ". ".join(found) + "."
 
 
+def users_of_examples(m: int) -> str:
+    """What a plan counts: users with so many examples."""
+    return f"users with {m} examples each" if m > 1 else "users"
+
+
 def natural_log(size: Number) -> Decimal:
     """ln(size), for a size of at least 1."""
     with localcontext(outward.context()):
@@ -71,6 +87,12 @@ def smallest(enough: Callable[[int], bool], start: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def feasible(plans: Iterator[SampleSize]) -> Iterator[SampleSize]:
+    """The plans before the first that no number is enough for."""
+    with suppress(InfeasiblePlan):
+        yield from plans
 
 
 @in_own_context

@@ -70,7 +70,11 @@ def query_size(
     Claim: with K queries, noise of scale b, c chains (K where there are none) and both at most half the tolerance t:
     m = max((2b/t) ln(2K/beta), (2 w^2/t^2) ln(4c/beta)); sharp: the least m with
     K exp(-m s t/b) + 2c exp(-2m((1-s)t/w)^2) <= beta for some s. Split: of each block; b counts one query.
-    Source: docs/proofs/learning_queries.md, sections 2 and 3; Hoeffding 1963; Massart 1990 for chains."""
+    Source: docs/proofs/learning_queries.md, sections 2 and 3; Hoeffding 1963; Massart 1990 for chains.
+
+    >>> dpl.query_size(10, "0.05", "0.05", epsilon=1).needed
+    5348
+    """
     asked = whole(queries, field="queries", least=1, most=MOST_QUERIES)
     close, risk = _above_0(tolerance, "tolerance"), open_unit(beta, "beta")
     range_, loss = _above_0(width, "width"), _above_0(epsilon, "epsilon")

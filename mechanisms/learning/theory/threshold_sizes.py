@@ -21,7 +21,7 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.gap import gap_worst
 from dpledger.mechanisms.learning.theory.median_sizes import median_size, shrinking
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, users_of_examples
 from dpledger.mechanisms.learning.theory.user_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
@@ -149,7 +149,8 @@ def threshold_users(
 
 @lru_cache(maxsize=256)
 def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None) -> SampleSize:
-    plans = (plan for halving in _halvings(target.alpha, resolution, margin) for plan in _at(target, halving))
+    halvings = _halvings(target.alpha, resolution, margin)
+    plans = (plan for halving in halvings for plan in feasible(_at(target, halving)))
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
         left = f"nothing of alpha = {target.alpha} is left for the last interval"
@@ -184,10 +185,7 @@ def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
         return
     levels = min(m, 2 ** rounds_for(halving.resolution))
     eighth, quarter = round_down(Fraction(target.beta) / 8), round_down(Fraction(target.beta) / 4)
-    try:
-        estimating = estimator_users(richness, m, halving.resolution, target.split.estimating, quarter)
-    except InfeasiblePlan:
-        return
+    estimating = estimator_users(richness, m, halving.resolution, target.split.estimating, quarter)
     exponent = exponent_for(each_round(target.split.halving, rounds), sensitivity=1, monotone=target.monotone)
     risk = round_down(Fraction(target.beta) / (4 * rounds))
     medians = max(median_size(target.points, exponent, mass, risk, m=m).needed for mass in halving.bounds)
@@ -217,7 +215,7 @@ def _plan(target: _Target, halving: Halving, terms: tuple[tuple[str, int], ...])
         target=f"an error of at most {text(target.alpha)} above the best threshold, but with probability "
         f"{text(target.beta)}",
         bound=f"users, thresholds ({target.comparison})",
-        units=f"users with {target.m} examples each" if target.m > 1 else "users",
+        units=users_of_examples(target.m),
         inside=(
             ("resolution", halving.resolution),
             ("margin", halving.margin),

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -19,7 +19,15 @@ from dpledger.decimals import Number, add, exact, multiply, read, round_down, te
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
 from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.planning import (
+    SampleSize,
+    ceiling,
+    feasible,
+    natural_log,
+    pairs_uc,
+    uc_one,
+    users_of_examples,
+)
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
@@ -114,7 +122,7 @@ def estimator_plan(
         status="certified",
         target=f"the least error within {text(width)}, but with probability {text(risk)}",
         bound="users, least error",
-        units=_units(m),
+        units=users_of_examples(m),
     )
 
 
@@ -163,7 +171,7 @@ def proper_users_for(
     """As `proper_users`, for a resolution and a margin that are there: alpha is 2 resolution + margin."""
     alpha = _excess(resolution, margin)
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
-    return _fewest(_proper_at(target, resolution, margin))
+    return _fewest(feasible(_proper_at(target, resolution, margin)))
 
 
 def _target(
@@ -196,17 +204,17 @@ def _target(
 def _proper_plans(target: _Target) -> Iterator[SampleSize]:
     for part in RESOLUTIONS:
         resolution = round_down(part * Fraction(target.alpha))
-        yield from _proper_at(target, resolution, round_down(Fraction(target.alpha) - 2 * Fraction(resolution)))
+        margin = round_down(Fraction(target.alpha) - 2 * Fraction(resolution))
+        yield from feasible(_proper_at(target, resolution, margin))
 
 
 def _proper_at(target: _Target, resolution: Decimal, margin: Decimal) -> Iterator[SampleSize]:
     gap, m, richness = gap_worst(target.m, margin), target.m, target.richness
     levels = min(m, 2 ** rounds_for(resolution))
     quarter = round_down(Fraction(target.beta) / 4)
-    try:
-        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
-    except InfeasiblePlan:
+    if not round_down(gap):
         return
+    estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
     for best, empirical in SHARES:
         with localcontext(outward.context(target.beta, target.exponent, gap)):
             deviation, choice = best * gap, (1 - best - empirical) * gap
@@ -237,13 +245,20 @@ def surrogate_users(
     Claim: an error of at most alpha above the best of the class but with probability beta, if `gap_worst` is what it is
     certified to be. Source: docs/proofs/learning_users.md, section 5; Li-Wang-Ye 2024, theorem 4.6."""
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=2)
-    return _fewest(
+    widths = [(round_down(part * Fraction(target.alpha)), width) for part in RESOLUTIONS[:6] for width in MARGINS]
+    plans = [
         plan
-        for part in RESOLUTIONS[:6]
-        for width in MARGINS
-        for plan in _surrogate_at(target, round_down(part * Fraction(target.alpha)), multiply(target.alpha, width))
-        if most_bits is None or dict(plan.inside)["bits"] <= most_bits
-    )
+        for resolution, width in widths
+        for plan in feasible(_surrogate_at(target, resolution, multiply(target.alpha, width)))
+    ]
+    fits = [plan for plan in plans if most_bits is None or dict(plan.inside)["bits"] <= most_bits]
+    if plans and not fits:
+        bits = min(dict(plan.inside)["bits"] for plan in plans)
+        raise InfeasiblePlan(
+            f"a hash of {bits} bits would be needed, and none has more than {most_bits}: "
+            "learn the class itself, with a UserLevelProperLearner"
+        )
+    return _fewest(fits)
 
 
 def surrogate_users_for(
@@ -258,31 +273,30 @@ def surrogate_users_for(
     moved: int,
     resolution: Decimal,
     margin: Decimal,
-    bits: int,
+    hypotheses: int,
     distance: Decimal,
+    missed: Decimal,
 ) -> SampleSize:
-    """As `surrogate_users`, for a resolution, a margin and a hash that are there. InfeasiblePlan where the hash is too
+    """As `surrogate_users`, for a resolution, a margin and hypotheses that are there, the nearest of which is farther
+    than `distance` with probability `missed`. InfeasiblePlan where the hash is too
     coarse, or where 2 resolution + margin leave nothing of alpha."""
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone, moved=moved)
-    return _fewest(
-        plan
-        for plan in _surrogate_at(target, resolution, margin, bits)
-        if dict(plan.inside)["distance"] >= distance and 2**bits * Fraction(distance) * Fraction(target.beta) >= 8
-    )
+    plans = list(feasible(_surrogate_at(target, resolution, margin, hypotheses)))
+    near = [plan for plan in plans if dict(plan.inside)["distance"] >= distance]
+    if not near or 8 * Fraction(missed) > Fraction(target.beta):
+        raise InfeasiblePlan("the hash is too coarse, or 2 resolution + margin leave nothing of alpha")
+    return _fewest(near)
 
 
 def _surrogate_at(
-    target: _Target, resolution: Decimal, margin: Decimal, bits: int | None = None
+    target: _Target, resolution: Decimal, margin: Decimal, many: int | None = None
 ) -> Iterator[SampleSize]:
     m, richness, rest = target.m, target.richness, Fraction(target.alpha) - 2 * Fraction(resolution) - Fraction(margin)
     if rest <= 0:
         return
     quarter, eighth = round_down(Fraction(target.beta) / 4), round_down(Fraction(target.beta) / 8)
     levels = min(m, 2 ** rounds_for(resolution))
-    try:
-        estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
-    except InfeasiblePlan:
-        return
+    estimating = estimator_users(richness, m, resolution, target.estimating, quarter)
     for gamma, accepted in PAIRS:
         with localcontext(outward.context(target.beta, target.exponent, round_down(rest))):
             differ = -outward.expm1(m * outward.ln1p(-round_down(rest)))
@@ -291,8 +305,8 @@ def _surrogate_at(
                 return
             best, empirical, near, choice = (part * slack for part in (HALF, FIFTH, FIFTH / 4, FIFTH))
             distance = round_down(-outward.expm1(outward.ln1p(-near) / m))
-            cells = _bits(distance, target.beta) if bits is None else bits
-            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells)
+            cells = _bits(distance, target.beta) if many is None else (many - 1).bit_length()
+            logarithm, hypotheses = outward.ln(8 / target.beta), natural_log(2**cells if many is None else many)
             terms = (
                 ("estimate of the least error", estimating),
                 ("deviation of all concepts", richness.deviation(round_down(best), eighth, levels=levels, m=m)),
@@ -333,16 +347,12 @@ def _plan(
         target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
         f"{text(target.beta)}",
         bound=bound,
-        units=_units(target.m),
+        units=users_of_examples(target.m),
         inside=inside,
     )
 
 
-def _units(m: int) -> str:
-    return f"users with {m} examples each" if m > 1 else "users"
-
-
-def _fewest(plans: Iterator[SampleSize]) -> SampleSize:
+def _fewest(plans: Iterable[SampleSize]) -> SampleSize:
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
         raise InfeasiblePlan("no resolution tells the errors apart")

@@ -22,7 +22,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.theory.threshold_sizes import Comparison, noise_scale
 from dpledger.mechanisms.noise import DiscreteLaplace, PermuteAndFlip, Sensitivity, choose, draw, exponent_for
 
-__all__ = ["Least", "least_of"]
+__all__ = ["Least", "comparison_law", "least_of"]
 
 _EACH = "a user moves the least count of a range by at most one"
 _ALL = "a user moves each of three counts by at most one"
@@ -43,23 +43,26 @@ def least_of(
 
     Claim: epsilon-DP; with `monotone` for neighbours between which no count falls, or none rises.
     Source: docs/proofs/learning_median.md, "Privacy of the threshold learner"; McKenna-Sheldon 2020."""
-    row = np.array(counts, dtype=np.int64)
+    row, law = np.array(counts, dtype=np.int64), comparison_law(comparison, epsilon, monotone=monotone)
+    match law:
+        case PermuteAndFlip():
+            return Least(choose(law, -row, sensitivity=Sensitivity(1, "linf", _EACH), entropy=entropy))
+        case DiscreteLaplace():
+            moved = Sensitivity(3, "l1", _ALL) if comparison == "paper" else Sensitivity(1, "linf", _EACH)
+            noisy = draw(law, row, sensitivity=moved, entropy=entropy)
+            heard = tuple(int(count) for count in noisy) if comparison == "paper" else ()
+            return Least(int(np.argmin(noisy)), heard)
+        case _:
+            assert_never(law)
+
+
+def comparison_law(comparison: Comparison, epsilon: Decimal, *, monotone: bool) -> DiscreteLaplace | PermuteAndFlip:
+    """What a comparison draws. ParameterError where epsilon is too small for it."""
     match comparison:
-        case "paper":
-            noisy = draw(
-                _noise(comparison, epsilon, False), row, sensitivity=Sensitivity(3, "l1", _ALL), entropy=entropy
-            )
-            return Least(int(np.argmin(noisy)), tuple(int(count) for count in noisy))
-        case "noisy_max":
-            law = _noise(comparison, epsilon, monotone)
-            noisy = draw(law, row, sensitivity=Sensitivity(1, "linf", _EACH), entropy=entropy)
-            return Least(int(np.argmin(noisy)))
+        case "paper" | "noisy_max":
+            scale = noise_scale(comparison, epsilon, monotone=monotone)
+            return DiscreteLaplace(round_up(Fraction(scale) / 2))
         case "sharp":
-            weights = PermuteAndFlip(exponent_for(epsilon, sensitivity=1, monotone=monotone))
-            return Least(choose(weights, -row, sensitivity=Sensitivity(1, "linf", _EACH), entropy=entropy))
+            return PermuteAndFlip(exponent_for(epsilon, sensitivity=1, monotone=monotone))
         case _:
             assert_never(comparison)
-
-
-def _noise(comparison: Comparison, epsilon: Decimal, monotone: bool) -> DiscreteLaplace:
-    return DiscreteLaplace(round_up(Fraction(noise_scale(comparison, epsilon, monotone=monotone)) / 2))

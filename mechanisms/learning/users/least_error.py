@@ -118,6 +118,14 @@ class MinErrorTest(OneShot):
     here, it is sound.
 
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 3.
+    The value is True or False.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> test = dpl.MinErrorTest(dpl.ThresholdClass(8), guess="0.2", resolution="0.2", epsilon=1)
+    >>> test = test.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
+    >>> test.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    True
     """
 
     concept_class: OneClass
@@ -130,6 +138,7 @@ class MinErrorTest(OneShot):
 
     def __post_init__(self) -> None:
         for_users(self.concept_class)
+        _check_noise(self.epsilon, self.epsilon)
 
     def claim(self) -> PureDP:
         """The epsilon asked for."""
@@ -186,8 +195,7 @@ class MinErrorTest(OneShot):
 
     def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
         steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
-        scale = round_up(Fraction(steps) / Fraction(self.epsilon))
-        return DiscreteLaplace(scale=scale), Sensitivity(steps, "l1", _MOVED)
+        return _law(steps, self.epsilon), Sensitivity(steps, "l1", _MOVED)
 
     def _moved(self, gap: BinomialGap) -> Decimal:
         """By how many users one user moves the number that noise is added to."""
@@ -206,6 +214,15 @@ class MinimumErrorEstimator(OneShot):
     union over T tests is not enough; plans here take one over all levels that the search may come to.
 
     Claim: T (epsilon/T)-DP answers, chosen one after another. Source: docs/proofs/learning_users.md, section 3.
+    The value has `low`, `high` and `middle`, each in [0, 1].
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> estimator = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1)
+    >>> estimator = estimator.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> x = np.random.default_rng(1).integers(0, 8, (300, 20))
+    >>> found = estimator.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> float(found.low), float(found.high)
+    (0.0, 0.325)
     """
 
     concept_class: OneClass
@@ -223,7 +240,7 @@ class MinimumErrorEstimator(OneShot):
             raise ParameterError("below_half", True, expected)
         if self.below_half and self.resolution >= HALF:
             raise ParameterError("resolution", self.resolution, "a number below 1/2: the least error is at most that")
-        _ = self.each
+        _check_noise(self.each, self.epsilon)
 
     @property
     def rounds(self) -> int:
@@ -297,6 +314,18 @@ class MinimumErrorEstimator(OneShot):
             relation=self.relation,
             unit=self.unit,
         )
+
+
+def _law(steps: int, epsilon: Decimal) -> DiscreteLaplace:
+    return DiscreteLaplace(scale=round_up(Fraction(steps) / Fraction(epsilon)))
+
+
+def _check_noise(each: Decimal, epsilon: Decimal) -> None:
+    """ParameterError, before anything is spent, where the noise of a test is beyond what can be drawn."""
+    try:
+        _law(STEPS, each)
+    except ParameterError:
+        raise ParameterError("epsilon", epsilon, f"more: noise of scale 2^{GRID_BITS}/{each} is not drawn") from None
 
 
 def _fraction(gap: BinomialGap) -> Decimal:

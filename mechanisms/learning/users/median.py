@@ -33,7 +33,7 @@ from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.noise import exponent_for
-from dpledger.mechanisms.numeric.one_shot import OneShot
+from dpledger.mechanisms.numeric.one_shot import OneShot, derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import Positive, Whole
@@ -59,6 +59,12 @@ class UserLevelMedian(OneShot):
     Of the published statement: what it says of the mass of the interval itself needs that mass to be known.
     Claim: epsilon-bounded range, so epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md;
     McSherry-Talwar 2007. Raises ParameterError where low > high.
+    The value is a whole number in [low, high].
+
+    >>> middle = dpl.UserLevelMedian(points=2**60, epsilon=1)
+    >>> middle = middle.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=9))
+    >>> middle.plan("0.1").needed
+    6831
     """
 
     points: Annotated[Whole, Field(strict=True, ge=1, le=MOST_POINTS)]
@@ -77,6 +83,7 @@ class UserLevelMedian(OneShot):
             raise ParameterError("high", self.last, f"at most {self.points}, the number of points")
         if self.low > self.last:
             raise ParameterError("low", self.low, f"at most {self.last}, the end of the interval")
+        derived(self.exponent, epsilon=self.epsilon)
 
     @property
     def last(self) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from dpledger.mechanisms.learning.error_counts import ErrorCounts
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, counted_in
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass
 from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
@@ -121,7 +121,7 @@ class PointMistakes:
         moved = np.zeros(len(self.seen), dtype=np.int64)
         np.add.at(moved, self.at, change)
         rest = self.points - len(self.seen)
-        counts = np.ones(len(self.seen) + 1, dtype=np.int64 if rest < 2**63 else object)
+        counts = np.ones(len(self.seen) + 1, dtype=counted_in(self.points))
         counts[-1] = rest
         held = len(counts) if rest else len(self.seen)
         return ErrorCounts(np.append(elsewhere + moved, elsewhere)[:held], counts[:held], first=self.seen)

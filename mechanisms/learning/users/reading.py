@@ -63,7 +63,13 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
 
     `data`: rows that are a pair (x, y) of columns, and the id of a user beside each. What is kept of a user depends on
     that user's rows alone. ParameterError for anything else. A user who is left out counts nowhere; the number
-    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown."""
+    of rows of the result may differ between neighbours, under replace_one too, and is not to be shown.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> rows = dpl.ByUnit(([5, 6, 7, 8], [1, 1, 0, 0]), units=["ann", "bob", "ann", "ann"])
+    >>> dpl.cap_users(rows, examples=2, entropy=seeded(1)).x.shape  # bob has too few
+    (1, 2)
+    """
     many = whole(examples, field="examples", least=1, most=2**53 - 1)
     if not (isinstance(data, ByUnit) and isinstance(data.rows, tuple) and len(data.rows) == 2):
         raise ParameterError("data", type(data).__name__, "ByUnit((x, y), units=ids)")

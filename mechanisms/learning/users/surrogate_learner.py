@@ -69,6 +69,14 @@ class UserLevelSurrogateLearner(ByUsers):
     all levels that may come; the plans here do. Examples beyond 1/alpha^2 a user are not thrown away: gaps do not fall.
 
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_users.md, section 5.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.UserLevelSurrogateLearner(
+    ...     dpl.PointClass(2**20), epsilon=1, resolution="0.1", margin="0.1", share="0.5",
+    ...     representation=dpl.HashedPointRepresentation(dimension=20, bits=9, a="0.1", seed=1),
+    ... )
+    >>> learner.claim()
+    PureDP(epsilon=Decimal('1'), kind='pure_dp')
     """
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
@@ -146,7 +154,7 @@ class UserLevelSurrogateLearner(ByUsers):
         """How many users are enough for an error of at most alpha above the least, but with probability beta, if the
         representation has been drawn by chance. InfeasiblePlan where it is too coarse."""
         match self.concept_class, self.representation:
-            case PointClass(), HashedPointRepresentation(bits=bits, a=distance):
+            case PointClass(), HashedPointRepresentation(size=size, a=distance, b=missed):
                 return surrogate_users_for(
                     self.concept_class,
                     rows_of(self.unit),
@@ -158,8 +166,9 @@ class UserLevelSurrogateLearner(ByUsers):
                     moved=self._moved,
                     resolution=self.resolution,
                     margin=self.margin,
-                    bits=bits,
+                    hypotheses=size,
                     distance=distance,
+                    missed=missed,
                 )
             case _:
                 raise ParameterError("representation", "a matrix", "one with a and b, which say how near it is")

@@ -52,22 +52,28 @@ def matrix_scores(concepts: FiniteClass, hypotheses: FiniteClass, users: Users, 
 
 
 def hashed_user_scores(hashed: HashedPointRepresentation, found: PointMistakes, level: int) -> Ints:
-    """Q of every cell, for the class of all points.
+    """Q of every cell of every hash, for the class of all points.
 
     With E the users whom a point fails, D those with an example in the cell, U those with the point, J those with both,
     o those whose examples in the point's cell are all that point: E + D - o for a point of the cell, E + D + U - J for
     another. A point that nobody has differs from nothing but the cell. Claim: exact.
     Source: docs/proofs/learning_users.md, section 5."""
-    seen, owners, at, failed = found.seen, found.owners, found.at, found.beyond(level)
-    cells = hashed.cells(seen)
-    in_cells, which, alone = np.unique(owners * hashed.size + cells[at], return_inverse=True, return_counts=True)
-    holders, held = np.divmod(in_cells, hashed.size)
-    inside = np.bincount(held, minlength=hashed.size)
+    failed = found.beyond(level)
+    copies = (hashed.cells(found.seen, copy=copy) for copy in range(hashed.copies))
+    return np.concatenate([_of_cells(cells, hashed.cells_each, found, failed) for cells in copies])
+
+
+def _of_cells(cells: Ints, many: int, found: PointMistakes, failed: ErrorCounts) -> Ints:
+    """Q of so many cells; `cells`: those of the points that occur."""
+    seen, owners, at = found.seen, found.owners, found.at
+    in_cells, which, alone = np.unique(owners * many + cells[at], return_inverse=True, return_counts=True)
+    holders, held = np.divmod(in_cells, many)
+    inside = np.bincount(held, minlength=many)
     own = np.bincount(at[alone[which.reshape(-1)] == 1], minlength=len(seen))
     having = np.bincount(at, minlength=len(seen))
     by_point = failed.errors[: len(seen)]
     candidates = [*failed.errors[len(seen) :].tolist(), *([int((by_point + having).min())] if len(seen) else [])]
-    most = np.full(hashed.size, min(candidates), dtype=np.int64)  # Q less D, from above
+    most = np.full(many, min(candidates), dtype=np.int64)  # Q less D, from above
     if len(seen):
         np.minimum.at(most, cells, by_point - own)
         _lowered(most, by_point, having, np.flatnonzero(by_point < most.max()), (owners, at), (holders, held))

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.mechanisms.learning.error_counts import ErrorCounts
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, counted_in
 from dpledger.mechanisms.learning.samples import Words
 from dpledger.mechanisms.learning.users.reading import Users
 
@@ -84,7 +84,7 @@ class ThresholdSweep:
     def beyond(self, level: int) -> ErrorCounts:
         """As `users_above`, in segments of thresholds and how many are in each."""
         found = self.users_above(level)
-        wide = np.int64 if self.points < 2**62 else object
+        wide = counted_in(self.points + 1)
         edges = [np.array([-1], dtype=wide), found.ends.astype(wide), np.array([self.points], dtype=wide)]
         return ErrorCounts(found.counts, np.diff(np.concatenate(edges)))
 

@@ -44,12 +44,12 @@ from dpledger.mechanisms.learning.theory.threshold_sizes import (
     planned_halving,
     threshold_users,
 )
-from dpledger.mechanisms.learning.users.comparisons import least_of
+from dpledger.mechanisms.learning.users.comparisons import comparison_law, least_of
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.middles import PointsByUser
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.learning.users.sweep import ThresholdCounts, ThresholdSweep
-from dpledger.mechanisms.noise import exponent_for
+from dpledger.mechanisms.noise import ExponentialWeights, exponent_for
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -123,6 +123,11 @@ class UserLevelThresholdLearner(OneShot):
     medians cost nothing. Of the published proof: the level of the counts depends on the data through the estimate, so
     that its union bound must hold for all levels that may come out; and the medians need a known bound of the mass.
     Claim: epsilon-DP, whatever a user holds. Source: docs/proofs/learning_median.md.
+    The value is a hypothesis: its `predict(rows)` gives uint8[rows], 0 or 1.
+
+    >>> learner = dpl.UserLevelThresholdLearner(dpl.ThresholdClass(64), epsilon=1, alpha="0.2")
+    >>> learner.claim()
+    PureDP(epsilon=Decimal('1'), kind='pure_dp')
     """
 
     concept_class: Annotated[ThresholdClass, PlainValidator(_thresholds)]
@@ -144,6 +149,8 @@ class UserLevelThresholdLearner(OneShot):
             raise ParameterError("margin", self.margin, f"with 2 x {self.resolution} less than alpha = {self.alpha}")
         if not (split.estimating and split.halving and split.comparing):
             raise ParameterError("epsilon", self.epsilon, "more: each share of it is rounded down to 60 places")
+        if self.resolution is not None and self.margin is not None:
+            self._check_laws(self.halving.rounds)
 
     @property
     def user_domain(self) -> NumberedPoints:
@@ -241,6 +248,22 @@ class UserLevelThresholdLearner(OneShot):
             monotone=one_way(self.relation),
         )
 
+    def _check_laws(self, rounds: int) -> None:
+        """ParameterError, before anything is spent, where a step's share of epsilon is too small to draw by."""
+        _ = self.estimator
+        try:
+            ExponentialWeights(self._exponent(rounds))
+            comparing = each_round(self.split.comparing, rounds)
+            comparison_law(self.comparison, comparing, monotone=one_way(self.relation))
+        except ParameterError:
+            expected = f"more: its share in each of {rounds} rounds is too small to draw by"
+            raise ParameterError("epsilon", self.epsilon, expected) from None
+
+    def _exponent(self, rounds: int) -> Decimal:
+        """Of a median."""
+        epsilon = each_round(self.split.halving, rounds)
+        return exponent_for(epsilon, sensitivity=1, monotone=one_way(self.relation))
+
     @property
     def _left(self) -> Decimal:
         """What of alpha is left for the last interval."""
@@ -260,7 +283,7 @@ class UserLevelThresholdLearner(OneShot):
             learner=self,
             estimator=self.estimator,
             levels=tuple(mass_gap(users.examples, mass).level for mass in halving.bounds),
-            exponent=exponent_for(each_round(split.halving, halving.rounds), sensitivity=1, monotone=one_direction),
+            exponent=self._exponent(halving.rounds),
             comparing=each_round(split.comparing, halving.rounds),
             monotone=one_direction,
             sweep=ThresholdSweep.of(points, users),

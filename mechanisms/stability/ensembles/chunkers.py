@@ -36,7 +36,14 @@ __all__ = ["Chunker", "Hashed", "by_relation", "described", "moved", "seats"]
 
 @record
 class Hashed:
-    """Each unit's chunk by a hash of its id and of `salt`, a public text that is chosen without a look at the data."""
+    """Each unit's chunk by a hash of its id and of `salt`, a public text that is chosen without a look at the data.
+
+    >>> def majority(rows, labels):
+    ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
+    >>> rows = dpl.ByUnit((np.zeros((90, 2)), [1] * 90), units=[f"person {i}" for i in range(90)])
+    >>> dpl.Ensemble.fit(majority, rows, 3, dpl.Hashed("trial 7"))
+    Ensemble(...)
+    """
 
     salt: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     kind: Literal["hashed"] = tag(default="hashed")

@@ -95,7 +95,13 @@ class Fitted:
 
 class Ensemble:
     """The models of k chunks, as `Ensemble.fit` makes them. Shows nothing, does not pickle, and refuses in a forked
-    child. Threads may share it."""
+    child. Threads may share it.
+
+    >>> def majority(rows, labels):
+    ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
+    >>> dpl.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
+    Ensemble(...)
+    """
 
     __slots__ = ("_fitted", "_home")
 

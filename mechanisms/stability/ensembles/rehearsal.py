@@ -52,6 +52,11 @@ def try_learner(
     For public or made-up rows alone: what private rows make a learner say is a release that nobody counts. The other
     parameters are those of `Ensemble.fit`. ParameterError where they are bad, where no row has a class, or where the
     model does not answer with one number a row.
+
+    >>> def majority(rows, labels):
+    ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
+    >>> dpl.try_learner(majority, np.zeros((4, 2)), [0, 1, 1, 1]).tolist()
+    [1, 1, 1, 1]
     """
     check_learner(learner)
     if classes is not None:

@@ -65,7 +65,15 @@ _WORD_BITS = 64
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lesson:
     """What a `LabelPrivateLearner` runs on. `teachers`: the private ensemble. `rows`: public, like those that were
-    fitted, without labels. `student`: an estimator or a function fit(X, y) -> predict; None: labels alone."""
+    fitted, without labels. `student`: an estimator or a function fit(X, y) -> predict; None: labels alone.
+
+    >>> def majority(rows, labels):
+    ...     return lambda asked: np.full(len(asked), labels.mean() > 0.5, dtype=int)
+    >>> teachers = dpl.Ensemble.fit(majority, (np.zeros((9, 2)), [0] * 9), 3, "slots")
+    >>> lesson = dpl.Lesson(teachers, rows=np.zeros((4, 2)), student=majority)
+    >>> lesson.rows.shape
+    (4, 2)
+    """
 
     teachers: Ensemble
     rows: Any
@@ -81,6 +89,10 @@ class LabelPrivateLearner(Voting):
     `student`: what it is, in words, for the record; `Voting` says what the other parameters are.
 
     Data: a `Lesson`, with no more rows than `max_queries` if that is given. The value is a `Student`.
+
+    >>> teacher = dpl.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
+    >>> teacher.claim()
+    ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """
 
     student: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = given(default=None)

@@ -59,7 +59,11 @@ class Histograms:
 def bins_of_width(width: Number) -> int:
     """How many bins have this width, or the next smaller one of which a whole number fits: ceil(1/width).
 
-    ParameterError for a width that leaves fewer than two, or more than a million."""
+    ParameterError for a width that leaves fewer than two, or more than a million.
+
+    >>> dpl.bins_of_width("0.3")
+    4
+    """
     asked = read(width, field="width")
     found = math.ceil(1 / Fraction(asked)) if asked > 0 else 0
     if not FEWEST_BINS <= found <= MOST_BINS:

@@ -56,6 +56,9 @@ class SoftLabels(OverEnsemble):
     `bins`: of [0, 1], public: an answer is the middle of one, or of one of the shifted partition. `max_queries`: of
     rows, each of which is tested twice at most. A query is a row, or a `SoftQuery` with bins of its own. No mode
     gaussian. `OverEnsemble` says what the others are. Data: an `Ensemble.fit(..., classes=None)`.
+
+    >>> dpl.SoftLabels(epsilon=1, delta="1e-6", chunks=400, bins=5, failed_tests=2).claim()
+    ApproxDP(epsilon=Decimal('1'), delta=Decimal('0.000001'), kind='approx_dp')
     """
 
     failed_tests: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] | None = given(default=None)

@@ -33,7 +33,12 @@ SoftAnswer: TypeAlias = "float | Literal[Unstable.UNSTABLE]"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SoftQuery:
-    """A row with a number of bins of its own, chosen from public information or from earlier answers."""
+    """A row with a number of bins of its own, chosen from public information or from earlier answers.
+
+    >>> query = dpl.SoftQuery(row=[0.5, 2.0], bins=4)
+    >>> query.bins
+    4
+    """
 
     row: Any
     bins: int

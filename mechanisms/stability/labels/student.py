@@ -54,7 +54,18 @@ class Labels:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Student:
     """The labels that were answered, and a model that was taught by them. Everything here may be published and used
-    without limit (`LabelPrivateLearner` says what is protected). Pickles if the model does."""
+    without limit (`LabelPrivateLearner` says what is protected). Pickles if the model does.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> def halves(rows, labels):
+    ...     return lambda asked: (np.asarray(asked) > 450).astype(int).ravel()
+    >>> private = dpl.Ensemble.fit(halves, (np.arange(900.0), [0, 1] * 450), 300, "slots")
+    >>> teacher = dpl.LabelPrivateLearner(epsilon=1, delta="1e-6", cutoff=2, chunks=300)
+    >>> teacher = teacher.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
+    >>> student = teacher.release(dpl.Lesson(private, np.array([1.0, 800.0]), halves), entropy=seeded(3)).value
+    >>> student.predict([4.0, 700.0]).tolist()
+    [0, 1]
+    """
 
     labels: npt.NDArray[np.int64]
     answered: npt.NDArray[np.bool_]

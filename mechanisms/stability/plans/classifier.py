@@ -57,7 +57,12 @@ ONE = Decimal(1)
 class ClassifierPlan(PlanOfTests):
     """With `chunks` models of at least `chunk_size` records, each within `accuracy` of the best of its class, at most
     `spoilt` of `max_queries` queries are unanswered or wrong. `chosen` records, of which `needed` are used; `terms`:
-    how many spoilt queries each part of the argument allows."""
+    how many spoilt queries each part of the argument allows.
+
+    >>> plan = dpl.binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan.chunks, plan.spoilt
+    (1920, 2)
+    """
 
     max_queries: int
     chunks: int
@@ -149,7 +154,12 @@ def binclas_plan(
     or wrong. `gamma`: a bound on the least error of the class; `learner`: a sample size in place of the class's, or a
     function of (accuracy, failure). Any number of classes. Raises ParameterError naming the field, and InfeasiblePlan,
     which says how many records would do.
-    Source: docs/proofs/stability_utility.md, "Counting"."""
+    Source: docs/proofs/stability_utility.md, "Counting".
+
+    >>> plan = dpl.binclas_plan(10**8, 1, max_queries=100, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan.chunks, plan.chunk_size, plan.spoilt
+    (1920, 52083, 2)
+    """
     records = whole(n, field="n", least=1, most=MOST_RECORDS)
     task = _task(vc, max_queries, epsilon, delta, beta, regime, gamma, learner, mode, counting, dissent)
     found = _found(task, records, least=1, most=task.max_queries)
@@ -176,7 +186,12 @@ def binclas_required_n(
     """The plan with the least n, its `needed`, whose rate of unanswered or wrong queries is at most `rate`.
 
     Claim: that of `binclas_plan` for `needed` records, and no fewer do by this argument. Raises as that, InfeasiblePlan
-    where 10^18 records would not do."""
+    where 10^18 records would not do.
+
+    >>> plan = dpl.binclas_required_n("0.1", 1, max_queries=20, epsilon=1, delta="1e-6", beta="0.05", mode="kov")
+    >>> plan.needed
+    12412638
+    """
     wanted = Fraction(open_unit(rate, "rate"))
     task = _task(vc, max_queries, epsilon, delta, beta, regime, gamma, learner, mode, counting, dissent)
     found = _fewest_records(task, wanted)

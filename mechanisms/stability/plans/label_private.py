@@ -39,7 +39,11 @@ HALF = Decimal("0.5")
 class LabelPrivatePlan(PlanOfTests):
     """`public_rows` are labelled by `chunks` models of `chunk_size` private records, each within `accuracy` of the
     best; at most `spoilt` of the labels are wrong or coins. `error`: what the student's is at most. `needed`: private
-    records; `terms`: parts of that error, in millionths."""
+    records; `terms`: parts of that error, in millionths.
+
+    >>> dpl.label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6").public_rows
+    2348
+    """
 
     public_rows: int
     chunks: int
@@ -79,7 +83,12 @@ def label_private_plan(
     Claim: records and rows i.i.d. of one distribution, a student that minimises its errors on the labels it is given:
     so with probability at least 1 - beta, half of it the student's, a sixth each for noise, models and count.
     `learner`: the teacher's models, as in `binclas_plan`. Raises ParameterError naming the field, InfeasiblePlan where
-    the bound is no bound. Source: docs/proofs/stability_utility.md, "Students"."""
+    the bound is no bound. Source: docs/proofs/stability_utility.md, "Students".
+
+    >>> plan = dpl.label_private_plan(1, "0.1", "0.05", epsilon=1, delta="1e-6")
+    >>> plan.public_rows, plan.needed
+    (2348, 103997760)
+    """
     dimension = whole(vc, field="vc", least=1, most=MOST_DIMENSION)
     target, risk, best = open_unit(alpha, "alpha"), open_unit(beta, "beta"), read(gamma, field="gamma")
     budget = read_budget(epsilon, delta)

@@ -41,7 +41,12 @@ HALF = Decimal("0.5")
 class SoftPlan(PlanOfTests):
     """`chunks` models of `chunk_size` records answer `max_queries` queries to within `accuracy`, in `bins` bins.
     `failed_tests`: the cutoff; `radius`: how far a score strays from its mean; `required_gap`: the lead of a bin that
-    is answered. `chosen` records, of which `needed` are used; `terms`: the chunks that each part asks for."""
+    is answered. `chosen` records, of which `needed` are used; `terms`: the chunks that each part asks for.
+
+    >>> words = {"max_queries": 1000, "epsilon": 1, "delta": "1e-6", "beta": "0.05"}
+    >>> dpl.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words).accuracy
+    Decimal('0.125')
+    """
 
     max_queries: int
     uncertain: int
@@ -95,7 +100,13 @@ def soft_plan(
     Claim: n i.i.d. records in chunks of equal size: with probability at least 1 - beta every query is answered, within
     half a bin of the mean score where that has weak quality and within 3/4 of a bin elsewhere. Half of beta is the
     noise's, half the scores'. Raises ParameterError naming the field, InfeasiblePlan where there are too few records.
-    Source: docs/proofs/stability_utility.md, "Soft answers"."""
+    Source: docs/proofs/stability_utility.md, "Soft answers".
+
+    >>> words = {"max_queries": 1000, "epsilon": 1, "delta": "1e-6", "beta": "0.05"}
+    >>> plan = dpl.soft_plan(10**7, lambda size: 1 / size, "0.05", uncertain=20, **words)
+    >>> plan.bins, plan.accuracy
+    (6, Decimal('0.125'))
+    """
     records = whole(n, field="n", least=1, most=MOST_RECORDS)
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_TRIALS)
     spoilt = whole(uncertain, field="uncertain", least=0, most=queries)

@@ -38,7 +38,11 @@ MOST_CUTOFF = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsamplePlan(PlanOfTests):
-    """`chunks` models vote on `max_queries` queries. `dissent`: the part of the votes that may be wrong."""
+    """`chunks` models vote on `max_queries` queries. `dissent`: the part of the votes that may be wrong.
+
+    >>> dpl.subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05").chunks
+    6504
+    """
 
     max_queries: int
     dissent: Fraction
@@ -112,7 +116,12 @@ def subsample_plan(
     (gaussian, without a cutoff: however many). Half of beta is the noise's, half the votes'. `paper`: the published
     distance, and Hoeffding's k for the votes.
     Raises ParameterError naming the field, InfeasiblePlan where no k will do.
-    Source: docs/proofs/stability_utility.md, "Votes"."""
+    Source: docs/proofs/stability_utility.md, "Votes".
+
+    >>> plan = dpl.subsample_plan(1, "1e-6", cutoff=20, max_queries=1000, beta="0.05")
+    >>> plan.mode, plan.chunks
+    ('target_charging', 6504)
+    """
     budget, way = read_budget(epsilon, delta, delta_split), read_mode(mode)
     if way == "gaussian" and cutoff is not None:
         raise ParameterError("cutoff", cutoff, "nothing in mode gaussian: every test costs the same")

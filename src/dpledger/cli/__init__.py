@@ -18,25 +18,107 @@ app = typer.Typer(
     cls=Commands,
     help="Certified privacy accounting, a signed ledger of what was released, and empirical audits.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-app.command("demo")(demonstration.demo)
-app.command("compose")(composing.compose)
-app.command("calibrate")(calibrating.calibrate)
-app.command("profile")(profiling.profile)
-app.command("init")(ledgers.init)
-app.command("scopes")(ledgers.scopes)
-app.command("show")(ledgers.show)
-app.command("spent")(ledgers.spent)
-app.command("verify")(ledgers.verify)
-app.command("export")(ledgers.export)
-app.command("backup")(ledgers.backup)
-app.command("audit")(auditing.audit)
-app.command("declare")(reporting.declare)
-app.command("report")(reporting.report)
+_COMMANDS = (
+    # what it does, in one line of the list; then examples of its use
+    (
+        demonstration.demo,
+        "Walk through the main job on real data.",
+        ("dpledger demo", "dpledger demo --out /tmp/demo"),
+    ),
+    (
+        composing.compose,
+        "Bound what a composition of mechanisms costs.",
+        (
+            "dpledger compose run.json --delta 1e-5",
+            "dpledger compose run.json --epsilon 1",
+            "cat run.json | dpledger compose - --profile --json",
+        ),
+    ),
+    (
+        calibrating.calibrate,
+        "Find the least noise that meets a target.",
+        (
+            "dpledger calibrate plan.json --epsilon 2 --delta 1e-6",
+            "dpledger calibrate plan.json --rho 0.1",
+        ),
+    ),
+    (
+        profiling.profile,
+        "Print or draw the whole privacy profile.",
+        ("dpledger profile run.json", "dpledger profile run.json --plot profile.svg"),
+    ),
+    (
+        ledgers.init,
+        "Create a ledger and its keys.",
+        ("dpledger init clinic.ledger", "dpledger init clinic.ledger --name north-clinic"),
+    ),
+    (
+        ledgers.scopes,
+        "List the scopes of a ledger and what each spent.",
+        ("dpledger scopes clinic.ledger", "dpledger scopes clinic.ledger --json"),
+    ),
+    (
+        ledgers.show,
+        "List the entries of a ledger, or show one.",
+        ("dpledger show clinic.ledger", "dpledger show clinic.ledger --index 3"),
+    ),
+    (
+        ledgers.spent,
+        "Read what a scope has spent.",
+        (
+            "dpledger spent clinic.ledger --scope patients",
+            "dpledger spent clinic.ledger --scope patients --delta 1e-6",
+        ),
+    ),
+    (
+        ledgers.verify,
+        "Verify a ledger or a bundle offline.",
+        (
+            "dpledger verify clinic.ledger --key clinic.ledger.pub",
+            "dpledger verify bundle --key clinic.ledger.pub --since remembered.checkpoint",
+        ),
+    ),
+    (
+        ledgers.export,
+        "Write a bundle that anyone can verify.",
+        ("dpledger export clinic.ledger -o bundle",),
+    ),
+    (
+        ledgers.backup,
+        "Copy a ledger file, also while it is in use.",
+        ("dpledger backup clinic.ledger -o clinic-copy.ledger",),
+    ),
+    (
+        auditing.audit,
+        "Test by many runs whether code keeps its claim.",
+        (
+            "dpledger audit zoo:laplace_half_noise",
+            "dpledger audit mine:release --left 0 --right 1 --epsilon 1",
+            "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --plot a.svg",
+        ),
+    ),
+    (
+        reporting.declare,
+        "Declare in a ledger what no ledger can measure.",
+        ("dpledger declare clinic.ledger declarations.yaml",),
+    ),
+    (
+        reporting.report,
+        "Write the report of a verified ledger.",
+        (
+            "dpledger report clinic.ledger -o report.html",
+            "dpledger report clinic.ledger --summary -o page.html -o page.md",
+        ),
+    ),
+)
+
+for _command, _what, _examples in _COMMANDS:
+    _lines = "\n".join(("\b", "Examples:", *(f"  {example}" for example in _examples)))
+    app.command(_command.__name__, short_help=_what, epilog=_lines)(_command)
 
 
 def _version(is_asked: bool) -> None:

@@ -50,6 +50,7 @@ def audit(
     confidence: Annotated[str, typer.Option(help="Of the verdict and of the lower bound.")] = "0.95",
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
+    insist: Annotated[bool, typer.Option("--insist", help="Run it even if it takes over three hours.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
@@ -71,6 +72,7 @@ def audit(
             trials=trials,
             confidence=confidence,
             seed=seed,
+            insist=insist,
         )
         voice.say(str(result))
         if plot is not None:

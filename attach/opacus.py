@@ -1,0 +1,375 @@
+"""Three lines around training with Opacus: what its sampler and its optimizer do is charged, and recorded as attested.
+
+    model, optimizer, loader = engine.make_private(module=..., ...)
+    with charging(scope, engine, optimizer, loader, steps=10 * len(loader), by=..., reason=...) as run:
+        train(model, optimizer, loader)
+    print(run.epsilons("1e-6"))
+
+The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
+in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
+not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
+to, gradients of several passes in one sum, a higher rate, more steps, a generator whose state had given noise before,
+another optimizer state that is loaded, an update of gradients without noise. An accountant that was set back ends the
+run at its full charge. Hooks of others detach nothing: Opacus's own slot for one is not used. After the block the
+optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
+
+The rate is the chance with which its sampler takes a row: 24 random bits below 1 / batches, a little above that number.
+That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
+in the record as `assumes`.
+
+>>> import warnings, opacus, torch
+>>> warnings.filterwarnings("ignore", message="Secure RNG turned off|Full backward hook")
+>>> from dpledger.accounting.guarantees import ApproxDP
+>>> from dpledger.ledger.ledger import Ledger
+>>> scope = Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=ApproxDP(3, "0.000001"))
+>>> rows = torch.utils.data.TensorDataset(torch.ones(40, 2), torch.ones(40, 1))
+>>> model, engine = torch.nn.Linear(2, 1), opacus.PrivacyEngine(accountant="rdp")
+>>> model, optimizer, loader = engine.make_private(
+...     module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+...     data_loader=torch.utils.data.DataLoader(rows, batch_size=10), noise_multiplier=4.0, max_grad_norm=1.0,
+... )
+>>> with charging(scope, engine, optimizer, loader, steps=4, by="A. Smith", reason="the model of the study") as run:
+...     for x, y in loader:
+...         optimizer.zero_grad()
+...         torch.nn.functional.mse_loss(model(x), y).backward()
+...         optimizer.step()
+>>> run
+<OpacusRun: 4 of 4 steps granted>
+>>> run.receipt.entry.body.parts.done, run.epsilons("1e-6").opacus > run.epsilons("1e-6").certified.upper
+(4, True)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import opacus
+import torch
+from opacus.optimizers import DPOptimizer
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.profile import Bounds, compose
+from dpledger.attach.opacus_objects import counted, rate_of, require_flat, sampler_of, state_of
+from dpledger.decimals import Number, read, text, whole
+from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError
+from dpledger.ledger.attempts import Receipt
+from dpledger.ledger.declared_runs import DeclaredRun
+from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.scope import Scope
+from dpledger.ledger.sessions import BLOCKS
+from dpledger.mechanisms.turns import Turn
+from dpledger.process import Home
+from dpledger.relations import Relation
+
+__all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging"]
+
+ASSUMES = (
+    "each step is on one batch of the loader; the number of rows, which gives rate and batch size, is public; the "
+    "gradient of a row depends on it alone; sums and noise of floats count as real numbers, their generator as random"
+)
+"""What the charge takes from Opacus and from the caller's code, as the record says it."""
+GROUPED = "each row of the data is everything of one unit"
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+
+
+def charging(
+    scope: Scope,
+    engine: opacus.PrivacyEngine,
+    optimizer: DPOptimizer,
+    loader: torch.utils.data.DataLoader[Any],
+    *,
+    steps: int,
+    by: str,
+    reason: str,
+    noise_multiplier: Number | None = None,
+    steps_before: int = 0,
+    grouped: bool = False,
+    evidence: str | os.PathLike[str] | None = None,
+    key: str | None = None,
+    tail_delta: Number | None = None,
+) -> OpacusRun:
+    """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
+    and train inside.
+
+    `steps`: updates, not physical batches; an epoch has `len(loader)`, of the loader that `make_private` returned.
+    `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
+    how many steps the engine's accountant has counted already, which other entries charge. `grouped`: True declares
+    that each row is everything of one unit, where a unit may contribute many. `by`, `reason`, `evidence`, `key`,
+    `tail_delta`, and what comes back of steps that were never granted: as of `Scope.charging`.
+
+    Claim: if the run is as `assumes` says, it costs at most what is charged: adaptive Poisson-sampled Gaussians, at the
+    rate of the sampler and at least this noise for the largest norm that a sum was clipped to.
+    Source: Abadi et al. 2016, algorithm 1; docs/proofs/filters.md, "Runs elsewhere".
+    Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
+    flat clipping has, for one that is charged already, for a history that `steps_before` does not explain;
+    RelationError but for add_remove and zero_out; the errors of `Scope.charging`. In a step, before its noise is drawn:
+    Halted where it does not fit the plan, ForkedProcess in a fork; ContractViolation, with the run ended at its full
+    charge, where the accountant was set back."""
+    if not isinstance(scope, Scope):
+        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
+    if scope.relation not in _RELATIONS:
+        raise RelationError(
+            f"no price of Poisson samples is known under {scope.relation.value}: add_remove, or zero_out"
+        )
+    if not isinstance(engine, opacus.PrivacyEngine):
+        raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
+    if scope.unit.max_contributions > 1 and not grouped:
+        expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
+        raise ParameterError("grouped", grouped, expected)
+    require_flat(optimizer)
+    _require_free(optimizer)
+    before = counted(engine)
+    if whole(steps_before, field="steps_before") != before:
+        expected = f"{before}, what the engine's accountant has counted: steps that no entry charges were not private"
+        raise ParameterError("steps_before", steps_before, expected)
+    sampler = sampler_of(loader)
+    noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
+    if float(noise) > optimizer.noise_multiplier:
+        raise ParameterError("noise_multiplier", noise, f"at most that of the optimizer, {optimizer.noise_multiplier}")
+    plan = _Plan(rate=rate_of(sampler), noise=noise, steps=whole(steps, field="steps", least=1))
+    run = scope.charging(
+        plan.parts(plan.steps),
+        by=by,
+        reason=reason,
+        evidence=evidence,
+        steps=plan.steps,
+        key=key,
+        tail_delta=tail_delta,
+        mechanism="opacus_dp_sgd",
+        library=f"opacus {opacus.__version__}, torch {torch.__version__}",
+        parameters={
+            "rate": text(plan.rate),
+            "steps": plan.steps,
+            "noise_multiplier": text(noise),
+            "max_grad_norm": str(optimizer.max_grad_norm),
+            "clipping": "flat",
+            "accountant": engine.accountant.mechanism(),
+            "secure_mode": bool(optimizer.secure_mode),
+            "steps_before": before,
+            "assumes": f"{ASSUMES}; {GROUPED}" if grouped else ASSUMES,
+        },
+    )
+    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """`steps` Poisson-sampled Gaussians: rows are in a batch with at most this chance, `noise` is the least one."""
+
+    rate: Decimal
+    noise: Decimal
+    steps: int
+
+    def parts(self, steps: int) -> Repeated:
+        return Repeated(PoissonSampled(GaussianLaw(self.noise), rate=self.rate), times=steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epsilons:
+    """The epsilon of a run at `delta`, twice.
+
+    `certified`: bounds of the granted steps, at the sampler's rate and the noise that was planned. `opacus`: what the
+    accountant of Opacus says, `accountant` by name, of all that it has counted; None where it did not count every step,
+    or was set back."""
+
+    delta: str
+    certified: Bounds
+    opacus: float | None
+    accountant: str
+
+
+class OpacusRun:
+    """A run of Opacus whose charge is held; made by `charging`. Leaving the block commits it, also by an exception.
+
+    Threads take turns; it does not pickle, and draws nothing in a forked child."""
+
+    def __init__(
+        self, run: DeclaredRun, plan: _Plan, relation: Relation, engine: Any, optimizer: Any, sampler: Any
+    ) -> None:
+        self._run, self._plan, self._relation = run, plan, relation
+        self._engine, self._optimizer, self._sampler = engine, optimizer, sampler
+        self._grants = _grants(run)
+        self._before = self._counted = counted(engine)
+        self._taken = 0
+        self._is_over = False
+        self._clipped_to = 0.0
+        self._is_noised = False
+        self._drawn_from: set[bytes | None] = set()
+        self._home = Home("a run of Opacus")
+        self._turn = Turn("a run of Opacus")
+        self._attach()
+
+    def __repr__(self) -> str:
+        return f"<OpacusRun: {self._run.granted} of {self._run.granted + self._run.left} steps granted>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run of Opacus does not pickle: a copy would train under the steps granted to it")
+
+    @property
+    def granted(self) -> int:
+        """How many steps were granted, and count as run."""
+        return self._run.granted
+
+    @property
+    def taken(self) -> int:
+        """How many steps drew their noise."""
+        return self._taken
+
+    @property
+    def receipt(self) -> Receipt[None]:
+        """The receipt of the commit, once charged. ScopeError before, and for a charge that was given back."""
+        return self._run.receipt
+
+    def epsilons(self, delta: Number) -> Epsilons:
+        """What the granted steps come to at `delta`, certified, and beside it Opacus's own answer. ParameterError while
+        no step was granted.
+
+        Claim: the upper end of `certified` bounds the epsilon of the granted steps, if the run is as `assumes` says.
+        Source: docs/proofs/dp_sgd.md."""
+        if not self.granted:
+            raise ParameterError("run", repr(self), "a run with steps")
+        at = read(delta, field="delta")
+        counts_all = counted(self._engine) == self._before + self._taken
+        return Epsilons(
+            delta=text(at),
+            certified=compose(self._plan.parts(self.granted), relation=self._relation).epsilon(at),
+            opacus=float(self._engine.get_epsilon(float(at))) if counts_all else None,
+            accountant=self._engine.accountant.mechanism(),
+        )
+
+    def nothing_ran(self) -> Entry:
+        """Give the whole charge back, on the word of whoever declared the run. PolicyError once a step was granted."""
+        entry = self._run.nothing_ran()
+        self._is_over = True
+        return entry
+
+    def broke_off(self, why: str) -> Receipt[None]:
+        """End the run outside of its guarantee: the full charge stands, and the record says `why`."""
+        self._is_over = True
+        return self._run.broke_off(why)
+
+    def close(self) -> Receipt[None]:
+        """Commit the charge: at the steps that were granted, if any were, else at its cap."""
+        self._is_over = True
+        return self._run.close()
+
+    def __enter__(self) -> Self:
+        self._run.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over = True
+        self._run.__exit__(kind, error, trace)
+
+    # ---- in a step -------------------------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        """Between the optimizer and the two methods that its `step` calls; and before the update of the one below it,
+        and what that one loads, where torch keeps as many hooks as there are."""
+        optimizer, before = self._optimizer, _guard(self._optimizer)
+        if before is not None:
+            for handle in before._handles:
+                handle.remove()
+        kind, inner = type(optimizer), optimizer.original_optimizer
+        self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
+        self._draw_and_add = kind.add_noise.__get__(optimizer)
+        optimizer.clip_and_accumulate = self._clip
+        optimizer.add_noise = self._add_noise
+        self._handles = (
+            inner.register_step_pre_hook(self._before_update),
+            inner.register_load_state_dict_pre_hook(self._before_load),
+        )
+
+    def _clip(self) -> None:
+        """One physical batch into the sum: of one pass, at the planned rate; its clip norm is remembered."""
+        self._home.require()
+        with self._turn:
+            passes = self._optimizer.accumulated_iterations
+            if passes != 1:
+                raise Halted(f"gradients of {passes} passes in one sum, where a row may be in several: one pass a step")
+            if (rate := rate_of(self._sampler)) > self._plan.rate:
+                raise Halted(f"the sampler takes a row with probability {rate}, above the planned {self._plan.rate}")
+            self._clipped_to = max(self._clipped_to, float(self._optimizer.max_grad_norm))
+            self._clip_and_accumulate()
+
+    def _add_noise(self) -> None:
+        """The release of a step, once it is granted."""
+        self._home.require()
+        with self._turn:
+            if self._is_over:
+                raise Halted("the run is over, and this step is charged to nobody: open another one for more")
+            self._require_history()
+            self._require_noise()
+            state = self._require_new_state()
+            if next(self._grants, None) is None:
+                raise Halted(f"all {self._plan.steps} planned steps have run: a step beyond them is charged to nobody")
+            self._drawn_from.add(state)
+            self._draw_and_add()
+            self._clipped_to, self._is_noised = 0.0, True
+            self._taken += 1
+
+    def _require_history(self) -> None:
+        found = counted(self._engine)
+        if found >= self._counted:
+            return
+        why = f"the accountant of Opacus was set back from {self._counted} steps to {found}"
+        self.broke_off(why)
+        raise ContractViolation(f"{why}: the run is closed, and the full charge stands")
+
+    def _require_noise(self) -> None:
+        noise, norm = float(self._optimizer.noise_multiplier), float(self._optimizer.max_grad_norm)
+        if not noise * norm >= float(self._plan.noise) * self._clipped_to:
+            raise Halted(
+                f"noise of {noise} times {norm}, for gradients clipped to {self._clipped_to}: the plan has at least "
+                f"{self._plan.noise} times that"
+            )
+
+    def _require_new_state(self) -> bytes | None:
+        state = state_of(self._optimizer)
+        if state is not None and state in self._drawn_from:
+            raise Halted(
+                "the generator of the noise is in a state that gave noise before: seed it once, before the run"
+            )
+        return state
+
+    def _before_update(self, *_: object) -> None:
+        self._home.require()
+        if not self._is_noised:
+            raise Halted("an update of gradients to which no noise was added: call the step of the private optimizer")
+        self._is_noised = False
+        self._counted = max(self._counted, counted(self._engine))
+
+    def _before_load(self, *_: object) -> None:
+        if not self._is_over:
+            raise Halted("the state of an optimizer is loaded before its run is charged, not in the middle of it")
+
+
+def _grants(run: DeclaredRun) -> Iterator[int]:
+    """One item for each step, granted in blocks before the first of them runs."""
+    block = max(1, -(-run.left // BLOCKS))
+    while run.left:
+        count = min(block, run.left)
+        run.grant(count)
+        yield from range(count)
+
+
+def _require_free(optimizer: Any) -> None:
+    """ParameterError while a run of the optimizer is open, and where its noise or its clipping was replaced."""
+    before = _guard(optimizer)
+    if before is not None and not before._is_over:
+        raise ParameterError("optimizer", repr(before), "one whose run is over: two runs would share its steps")
+    if before is None and {"add_noise", "clip_and_accumulate"} & set(vars(optimizer)):
+        raise ParameterError("optimizer", "one whose noise or clipping was replaced", "the one of make_private")
+
+
+def _guard(optimizer: Any) -> OpacusRun | None:
+    """The run that an optimizer was charged in last."""
+    owner = getattr(vars(optimizer).get("add_noise"), "__self__", None)
+    return owner if isinstance(owner, OpacusRun) else None

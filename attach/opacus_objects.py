@@ -1,0 +1,91 @@
+"""What Opacus is about to do, read off its own objects: how rows are sampled, how gradients are clipped, what its
+accountant has counted, what its noise will be drawn from. Nothing here is changed.
+
+>>> rate_of(UniformWithReplacementSampler(num_samples=60, sample_rate=1 / 6))
+Decimal('0.166666686535')
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
+from opacus.utils.batch_memory_manager import BatchSplittingSampler
+from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+
+from dpledger.decimals import round_up
+from dpledger.errors import ParameterError
+
+__all__ = ["counted", "rate_of", "require_flat", "sampler_of", "state_of"]
+
+_BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
+_SAMPLED_IN = (torch.float32, torch.float64)
+_FLAT = "flat clipping by hooks: make_private(clipping='flat', grad_sample_mode='hooks') in one process"
+_REFUSED = {
+    AdaClipDPOptimizer: "adaptive clipping, which divides by the size of the batch, to which no noise is added",
+    DPOptimizerFastGradientClipping: "ghost clipping, of which nobody sees how many passes a sum is of",
+}
+
+
+def require_flat(optimizer: Any) -> None:
+    """ParameterError for an optimizer whose steps are not seen as they are charged."""
+    for kind, why in _REFUSED.items():
+        if isinstance(optimizer, kind):
+            raise ParameterError("optimizer", why, _FLAT)
+    if type(optimizer) is not DPOptimizer:
+        raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_FLAT}")
+
+
+def sampler_of(loader: Any) -> Any:
+    """What draws the batches of `loader`: ParameterError unless they are Poisson samples of one process."""
+    drawn_by = getattr(loader, "batch_sampler", None)
+    if isinstance(drawn_by, BatchSplittingSampler):
+        drawn_by = drawn_by.sampler
+    if isinstance(drawn_by, DistributedUniformWithReplacementSampler):
+        raise ParameterError("loader", "one of several processes", "one process: each would hold a run of its own")
+    if not isinstance(drawn_by, UniformWithReplacementSampler):
+        expected = (
+            "the loader of make_private(poisson_sampling=True): shuffled batches hide nobody as Poisson samples do, "
+            "and a row more or less moves others to other batches, so that no price is proven for them here"
+        )
+        raise ParameterError("loader", type(drawn_by).__name__, expected)
+    return drawn_by
+
+
+def rate_of(sampler: Any) -> Decimal:
+    """The probability with which a row is drawn, or above: that a uniform multiple of 2^-24 is below the sample rate,
+    which the comparison may have rounded to a float32."""
+    if torch.get_default_dtype() not in _SAMPLED_IN:
+        raise ParameterError("torch.get_default_dtype()", str(torch.get_default_dtype()), "float32 or float64")
+    asked = float(sampler.sample_rate)
+    if not 0 < asked <= 1:
+        raise ParameterError("loader", f"a sample rate of {asked}", "one in (0, 1]")
+    least = max(asked, float(np.float32(asked)))
+    return min(Decimal(1), round_up(Fraction(math.ceil(Fraction(least) * 2**_BITS), 2**_BITS)))
+
+
+def counted(engine: Any) -> int:
+    """How many steps its accountant has counted."""
+    return sum(int(steps) for *_, steps in engine.accountant.history)
+
+
+def state_of(optimizer: Any) -> bytes | None:
+    """A digest of what the noise of the next step will be drawn from; None of a generator that keeps no state."""
+    if optimizer.generator is not None:
+        if optimizer.secure_mode:
+            return None
+        states = [optimizer.generator.get_state()]
+    else:
+        devices = sorted({one.device for one in optimizer.params}, key=str)
+        states = [_of_default_generator(device) for device in devices]
+    return hashlib.blake2b(b"".join(one.numpy().tobytes() for one in states), digest_size=16).digest()
+
+
+def _of_default_generator(device: Any) -> Any:
+    return torch.get_rng_state() if device.type == "cpu" else torch.get_device_module(device).get_rng_state(device)

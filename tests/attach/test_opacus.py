@@ -1,0 +1,622 @@
+"""Training with Opacus in a ledger: what is charged, what is refused before it is out, and what cannot take the guard
+away. Against the library itself, on a model of ten weights."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import opacus
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from opacus.optimizers import DPOptimizer
+from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
+from opacus.schedulers import ExponentialGradClip, ExponentialNoise
+from opacus.utils.batch_memory_manager import BatchMemoryManager, wrap_data_loader
+from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler
+from torch.utils.data import DataLoader, TensorDataset
+
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.attach.opacus import OpacusRun, charging
+from dpledger.attach.opacus_objects import rate_of
+from dpledger.errors import (
+    BudgetRefused,
+    ContractViolation,
+    Halted,
+    ParameterError,
+    PolicyError,
+    RelationError,
+    ScopeError,
+)
+from dpledger.ledger.entries.bodies import Committed, Progress
+from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.scope import Scope
+from dpledger.mechanisms.entropy import seeded
+from dpledger.relations import Unit
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Secure RNG turned off"),
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
+    pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha"),
+]
+ROWS, BATCH = 60, 10
+WHO = {"by": "A. Smith", "reason": "the model of the study"}
+DELTA = "0.000001"
+OPENED = 2  # entries of a ledger with a scope: nothing was charged
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small tensors, and a seed for batches and noise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(14)
+    yield
+    torch.set_num_threads(before)
+
+
+def scope_of(relation: str = "add_remove", epsilon: int = 8, unit: Unit | str = "record") -> tuple[Ledger, Scope]:
+    book = Ledger.in_memory(entropy=seeded(51))
+    return book, book.scope("rows", unit=unit, relation=relation, budget=ApproxDP(epsilon, DELTA))
+
+
+class Study:
+    """A model, an optimizer and a loader as `make_private` returns them, and a loop over them."""
+
+    def __init__(self, accountant: str = "rdp", **options: Any) -> None:
+        rows = torch.randn(ROWS, 4)
+        labels = (rows[:, 0] > 0).long()
+        module = torch.nn.Linear(4, 2)
+        self.engine = opacus.PrivacyEngine(accountant=accountant)
+        given = {"noise_multiplier": 2.0, "max_grad_norm": 1.0} | options
+        make = self.engine.make_private_with_epsilon if "target_epsilon" in given else self.engine.make_private
+        if "target_epsilon" in given:
+            del given["noise_multiplier"]
+        self.model, self.optimizer, *_, self.loader = make(
+            module=module,
+            optimizer=torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.5),
+            data_loader=DataLoader(TensorDataset(rows, labels), batch_size=BATCH),
+            **given,
+        )
+
+    def charging(self, scope: Scope, steps: int = 12, **options: Any) -> OpacusRun:
+        return charging(scope, self.engine, self.optimizer, self.loader, steps=steps, **WHO, **options)
+
+    def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while True:
+            yield from self.loader
+
+    def backward(self, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+        rows, labels = batch
+        torch.nn.functional.cross_entropy(self.model(rows), labels).backward()
+
+    def train(self, steps: int) -> None:
+        for _, batch in zip(range(steps), self.batches(), strict=False):
+            self.optimizer.zero_grad()
+            self.backward(batch)
+            self.optimizer.step()
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([one.detach().reshape(-1).clone() for one in self.model.parameters()])
+
+    def keeps_its_weights_when(self, act: Callable[[], object], error: type[Exception], match: str) -> None:
+        before = self.weights()
+        with pytest.raises(error, match=match):
+            act()
+        assert torch.equal(self.weights(), before)
+
+
+# ---- what is charged ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_charged_at_the_rate_of_the_sampler_and_the_noise_of_the_optimizer_and_is_attested() -> None:
+    book, scope = scope_of()
+    study = Study()
+    before = study.weights()
+    with study.charging(scope, evidence="commit 7") as run:
+        study.train(12)
+    assert not torch.equal(study.weights(), before)
+    body = run.receipt.entry.body
+    assert isinstance(body, Committed)
+    step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
+    assert body.parts == Repeated(step, times=12, done=12)
+    [one] = scope.releases()
+    assert (one.mechanism.kind, one.attested.by, one.attested.evidence) == ("opacus_dp_sgd", "A. Smith", "commit 7")
+    book.verify()
+
+
+def test_the_record_says_what_the_run_was_and_what_is_taken_on_trust() -> None:
+    book, scope = scope_of()
+    with Study(accountant="prv").charging(scope, grouped=True) as run:
+        pass
+    note = next(entry.body.mechanism for entry in book.entries() if hasattr(entry.body, "mechanism"))
+    assert note.library == f"opacus {opacus.__version__}, torch {torch.__version__}"
+    assert note.parameters["noise_multiplier"] == "2"
+    assert note.parameters["accountant"] == "prv"
+    assert note.parameters["secure_mode"] is False
+    assert "number of rows" in note.parameters["assumes"]
+    assert "everything of one unit" in note.parameters["assumes"]
+    assert run.receipt.entry.body.rule == "cap"  # no step was seen, and nobody said that nothing ran
+
+
+def test_secure_mode_is_said() -> None:
+    book, scope = scope_of()
+    study = Study(noise_generator=torch.Generator().manual_seed(3))
+    study.optimizer.secure_mode = True
+    with study.charging(scope):
+        study.train(12)
+    note = next(entry.body.mechanism for entry in book.entries() if hasattr(entry.body, "mechanism"))
+    assert note.parameters["secure_mode"] is True
+
+
+def test_steps_are_granted_in_blocks_before_their_noise_is_drawn() -> None:
+    book, scope = scope_of()
+    study = Study()
+
+    def granted() -> list[int]:
+        return [entry.body.upto for entry in book.entries() if isinstance(entry.body, Progress)]
+
+    with study.charging(scope, steps=60) as run:
+        draw, seen = run._draw_and_add, []
+        run._draw_and_add = lambda: (seen.append(granted()[-1]), draw())  # type: ignore[assignment]
+        study.train(60)
+    assert all(upto >= taken for taken, upto in enumerate(seen, start=1))
+    assert granted() == list(range(3, 61, 3))
+
+
+def test_stopping_early_gives_back_the_steps_that_were_never_granted() -> None:
+    """Of a run that is priced step by step; also by an exception."""
+    _, scope = scope_of()
+    study = Study()
+
+    def loop() -> None:
+        with study.charging(scope, steps=100, tail_delta=0):
+            study.train(7)
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        loop()
+    [one] = scope.releases()
+    assert (one.rule, one.granted) == ("steps", 10)
+
+
+def test_a_run_of_which_nothing_ran_is_given_back_on_somebodys_word() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        run.nothing_ran()
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "charged to nobody")
+    with study.charging(scope) as run:
+        study.train(1)
+        with pytest.raises(PolicyError, match="started"):
+            run.nothing_ran()
+    assert run.receipt.entry.body.rule in {"cap", "steps"}
+
+
+def test_virtual_steps_of_a_batch_memory_manager_cost_nothing() -> None:
+    """Physical batches of 2 rows: one noise, and one granted step, for each logical batch."""
+    _, scope = scope_of()
+    study, physical = Study(), 0
+    with study.charging(scope, steps=6) as run:
+        manager = BatchMemoryManager(data_loader=study.loader, max_physical_batch_size=2, optimizer=study.optimizer)
+        with manager as loader:
+            for batch in loader:
+                study.optimizer.zero_grad()
+                study.backward(batch)
+                study.optimizer.step()
+                physical += 1
+    assert physical > 6
+    assert run.taken == 6 == sum(steps for *_, steps in study.engine.accountant.history)
+    assert run.receipt.entry.body.parts.done == 6
+
+
+def test_the_loader_of_a_batch_memory_manager_is_known_by_its_sampler() -> None:
+    _, scope = scope_of()
+    study = Study()
+    study.loader = wrap_data_loader(data_loader=study.loader, max_batch_size=4, optimizer=study.optimizer)
+    with study.charging(scope) as run:
+        assert run._plan.rate == rate_of(study.loader.batch_sampler.sampler)
+
+
+def test_noise_for_a_target_epsilon_is_charged_as_what_it_is() -> None:
+    """Two epochs for epsilon 6: Opacus's calibration holds by its own accountant, and ours is not above it."""
+    _, scope = scope_of()
+    study = Study(target_epsilon=6.0, target_delta=1e-6, epochs=2)
+    with study.charging(scope, steps=2 * len(study.loader)) as run:
+        study.train(12)
+    both = run.epsilons(DELTA)
+    assert both.opacus is not None
+    assert both.opacus <= 6
+    assert both.certified.upper <= 6
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "prv"])
+def test_our_epsilon_stands_beside_that_of_opacus(accountant: str) -> None:
+    """Renyi orders are loose; PRV is an upper estimate, whose error it keeps below 0.01."""
+    _, scope = scope_of()
+    study = Study(accountant=accountant)
+    with study.charging(scope) as run:
+        with pytest.raises(ParameterError, match="a run with steps"):
+            run.epsilons(DELTA)
+        study.train(12)
+    both = run.epsilons(DELTA)
+    assert (both.accountant, both.delta) == (accountant, DELTA)
+    assert both.opacus is not None
+    assert float(both.certified.lower) < both.opacus
+    assert float(both.certified.upper) > both.opacus - (0.02 if accountant == "prv" else math.inf)
+
+
+@given(batches=st.integers(1, 5000))
+@settings(max_examples=200)
+def test_the_rate_is_the_chance_that_24_random_bits_are_below_the_sample_rate(batches: int) -> None:
+    """Counted where torch compares them: the first number that is not below it."""
+    rate = rate_of(SimpleNamespace(sample_rate=1 / batches))
+    guess = 2**24 // batches
+    near = torch.arange(max(0, guess - 2), min(2**24, guess + 3), dtype=torch.float64)
+    below = ((near / 2**24).to(torch.float32) < 1 / batches).sum().item()
+    chance = Fraction(max(0, guess - 2) + below, 2**24)
+    assert chance <= Fraction(rate) <= chance + Fraction(1, 2**23)
+
+
+# ---- what is refused before anything is charged ---------------------------------------------------------------------
+
+
+def test_batches_that_are_no_poisson_samples_are_refused() -> None:
+    book, scope = scope_of()
+    with pytest.raises(ParameterError, match="Poisson samples"):
+        Study(poisson_sampling=False).charging(scope)
+    study = Study()
+    with pytest.raises(ParameterError, match="loader"):
+        charging(scope, study.engine, study.optimizer, "no loader", steps=1, **WHO)  # type: ignore[arg-type]
+    assert len(book.entries()) == OPENED
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"grad_sample_mode": "ghost"}, "ghost clipping"),
+        ({"clipping": "per_layer", "max_grad_norm": [1.0, 1.0]}, "DPPerLayerOptimizer"),
+        (
+            {
+                "clipping": "adaptive",
+                "target_unclipped_quantile": 0.5,
+                "clipbound_learning_rate": 0.2,
+                "max_clipbound": 2.0,
+                "min_clipbound": 0.5,
+                "unclipped_num_std": 5.0,
+            },
+            "size of the batch",
+        ),
+    ],
+    ids=["ghost", "per_layer", "adaptive"],
+)
+def test_other_clipping_is_refused(options: dict[str, Any], reason: str) -> None:
+    _, scope = scope_of()
+    with pytest.raises(ParameterError, match=reason):
+        Study(**options).charging(scope)
+
+
+def test_several_processes_are_refused() -> None:
+    _, scope = scope_of()
+    study = Study()
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        study.loader = DataLoader(
+            study.loader.dataset,
+            batch_sampler=DistributedUniformWithReplacementSampler(total_size=ROWS, sample_rate=0.1),
+        )
+        with pytest.raises(ParameterError, match="several processes"):
+            study.charging(scope)
+        study.optimizer = DistributedDPOptimizer(
+            study.optimizer.original_optimizer, noise_multiplier=2.0, max_grad_norm=1.0, expected_batch_size=10
+        )
+        with pytest.raises(ParameterError, match="one process"):
+            study.charging(scope)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_wrong_parameters_are_named_with_nothing_charged() -> None:
+    book, scope = scope_of()
+    study = Study()
+    with pytest.raises(ParameterError, match="steps"):
+        study.charging(scope, steps=0)
+    with pytest.raises(ParameterError, match="noise_multiplier"):
+        study.charging(scope, noise_multiplier=3)
+    with pytest.raises(ParameterError, match="scope"):
+        study.charging("rows")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="engine"):
+        charging(scope, "no engine", study.optimizer, study.loader, steps=1, **WHO)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="DPOptimizer"):
+        charging(scope, study.engine, study.optimizer.original_optimizer, study.loader, steps=1, **WHO)
+    study.loader.batch_sampler.sample_rate = 2.0
+    with pytest.raises(ParameterError, match="sample rate"):
+        study.charging(scope)
+    assert len(book.entries()) == OPENED
+
+
+def test_a_budget_that_is_too_small_and_a_relation_without_a_price_leave_the_optimizer_alone() -> None:
+    study = Study(noise_multiplier=0.5)
+    with pytest.raises(BudgetRefused):
+        study.charging(scope_of(epsilon=1)[1], steps=1000)
+    with pytest.raises(RelationError):
+        study.charging(scope_of(relation="replace_one")[1])
+    assert "add_noise" not in vars(study.optimizer)
+
+
+def test_a_unit_of_many_rows_wants_rows_that_are_units() -> None:
+    _, scope = scope_of(unit=Unit("patient", 5))
+    with pytest.raises(ParameterError, match="everything of one patient"):
+        Study().charging(scope)
+    with Study().charging(scope, grouped=True) as run:
+        run.nothing_ran()
+
+
+def test_one_run_at_a_time_and_noise_of_opacus_alone() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        with pytest.raises(ParameterError, match="share its steps"):
+            study.charging(scope)
+        run.nothing_ran()
+    other = Study()
+    other.optimizer.add_noise = lambda: None
+    with pytest.raises(ParameterError, match="replaced"):
+        other.charging(scope)
+
+
+# ---- what is refused in a step, before its noise is drawn -----------------------------------------------------------
+
+
+def test_a_step_beyond_the_plan_or_after_the_block_changes_nothing() -> None:
+    """Also none of an optimizer that nobody charges any more; another run of it is charged by itself."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope, steps=5) as run:
+        study.train(5)
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "all 5 planned steps")
+    study.keeps_its_weights_when(lambda: study.train(1), Halted, "charged to nobody")
+    assert run.taken == 5
+    with study.charging(scope, steps=3, steps_before=5) as second:
+        study.train(3)
+    assert (second.granted, second.taken, run.taken) == (3, 3, 5)
+    assert len(scope.releases()) == 2
+
+
+def test_steps_that_no_entry_charges_are_asked_about() -> None:
+    _, scope = scope_of()
+    study = Study()
+    study.train(4)
+    with pytest.raises(ParameterError, match="steps_before"):
+        study.charging(scope)
+    with study.charging(scope, steps_before=4) as run:
+        study.train(12)
+    assert run.epsilons(DELTA).opacus is not None
+
+
+def test_less_noise_than_planned_is_refused_and_more_is_not() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        schedule = ExponentialNoise(study.optimizer, gamma=0.5)
+        study.train(1)
+        schedule.step()
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "noise of 1.0 times 1.0")
+        study.optimizer.noise_multiplier = 9.0
+        study.train(1)
+    assert run.taken == 2
+
+
+def test_a_schedule_is_charged_at_the_least_noise_that_was_declared() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope, noise_multiplier=1) as run:
+        schedule = ExponentialNoise(study.optimizer, gamma=0.5)
+        study.train(1)
+        schedule.step()
+        study.train(1)
+        schedule.step()
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "noise of 0.5")
+    assert run.receipt.entry.body.parts.of.of == GaussianLaw(1)
+
+
+def test_a_clip_norm_may_change_between_steps_and_not_within_one() -> None:
+    """Noise is a multiple of the norm as it is then: too little for a row that was clipped to a larger one."""
+    _, scope = scope_of()
+    study = Study()
+    batches = study.batches()
+    with study.charging(scope) as run:
+        schedule = ExponentialGradClip(study.optimizer, gamma=0.5)
+        study.train(1)
+        schedule.step()
+        study.train(1)
+        study.optimizer.zero_grad()
+        study.backward(next(batches))
+        study.optimizer.signal_skip_step()
+        study.optimizer.step()
+        study.optimizer.zero_grad()
+        study.backward(next(batches))
+        schedule.step()
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "clipped to 0.5")
+    assert run.taken == 2
+
+
+def test_gradients_of_several_passes_in_one_sum_are_refused() -> None:
+    _, scope = scope_of()
+    study = Study()
+    study.model.allow_grad_accumulation()
+    batches = study.batches()
+    with study.charging(scope) as run:
+        study.backward(next(batches))
+        study.backward(next(batches))
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "gradients of 2 passes")
+        study.optimizer.zero_grad()
+        study.train(1)
+    assert run.taken == 1
+
+
+def test_a_step_that_is_skipped_is_not_granted() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.optimizer.signal_skip_step()
+        study.train(1)
+        assert (run.granted, run.taken) == (0, 0)
+        run.nothing_ran()
+
+
+def test_a_higher_rate_is_refused_and_a_lower_one_is_not() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.loader.batch_sampler.sample_rate = 0.01
+        study.train(1)
+        study.loader.batch_sampler.sample_rate = 0.2
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "above the planned")
+    assert run.taken == 1
+
+
+@pytest.mark.parametrize("own_generator", [False, True], ids=["default", "own"])
+def test_noise_from_a_state_that_gave_noise_before_is_refused(own_generator: bool) -> None:
+    """A loop that seeds at each epoch draws the same noise twice, and the difference of the two has none."""
+    _, scope = scope_of()
+    generator = torch.Generator().manual_seed(3) if own_generator else torch.default_generator
+    study = Study(noise_generator=generator) if own_generator else Study()
+    with study.charging(scope) as run:
+        generator.manual_seed(5)
+        study.train(1)
+        generator.manual_seed(5)
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
+        generator.manual_seed(6)
+        study.train(1)
+    assert run.granted == run.taken == 2
+
+
+def test_an_update_without_noise_is_refused() -> None:
+    """By the optimizer below, which holds raw gradients after a backward pass."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope):
+        study.train(1)
+        study.optimizer.zero_grad()
+        study.backward(next(iter(study.loader)))
+        study.keeps_its_weights_when(study.optimizer.original_optimizer.step, Halted, "no noise")
+
+
+def test_noise_that_is_drawn_without_an_update_is_a_step() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.backward(next(iter(study.loader)))
+        study.optimizer.pre_step()
+    assert (run.taken, run.granted) == (1, 1)
+
+
+# ---- what is taken back, and who else hooks on ----------------------------------------------------------------------
+
+
+def test_another_hook_detaches_nothing() -> None:
+    """Opacus has one slot for a hook: who takes it stops Opacus's accountant, and ours counts on."""
+    _, scope = scope_of()
+    study, seen = Study(), []
+    with study.charging(scope) as run:
+        study.train(2)
+        study.optimizer.attach_step_hook(seen.append)
+        study.train(3)
+    assert (run.taken, len(seen)) == (5, 3)
+    assert run.epsilons(DELTA).opacus is None
+
+
+def test_an_accountant_that_was_set_back_ends_the_run_at_its_full_charge() -> None:
+    book, scope = scope_of()
+    study = Study()
+    with study.charging(scope, steps=100, tail_delta=0) as run:
+        study.train(2)
+        older = study.engine.accountant.state_dict()
+        study.train(1)
+        study.engine.accountant.load_state_dict(older)
+        study.keeps_its_weights_when(lambda: study.train(1), ContractViolation, "from 3 steps to 2")
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "over")
+    body = run.receipt.entry.body
+    assert isinstance(body, Committed)
+    assert (body.rule, body.outside_guarantee) == ("cap", True)
+    assert body.warnings == ("the accountant of Opacus was set back from 3 steps to 2",)
+    assert run.epsilons(DELTA).opacus is None
+    book.verify()
+
+
+def test_an_older_state_of_the_optimizer_is_not_loaded_in_the_middle() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        older = study.optimizer.state_dict()
+        study.train(2)
+        with pytest.raises(Halted, match="loaded before its run"):
+            study.optimizer.load_state_dict(older)
+        study.train(1)
+    study.optimizer.load_state_dict(older)
+    assert run.taken == 3
+
+
+def test_a_run_can_be_said_to_have_broken_off() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        study.train(1)
+        run.broke_off("the rows were those of another study")
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "over")
+    assert run.receipt.entry.body.outside_guarantee
+    assert run.receipt.entry.body.rule == "cap"
+
+
+def test_it_stays_in_its_process_and_is_short() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        assert repr(run) == "<OpacusRun: 0 of 12 steps granted>"
+        with pytest.raises(TypeError, match="pickle"):
+            pickle.dumps(run)
+        with pytest.raises(ScopeError, match="not charged yet"):
+            _ = run.receipt
+        run.close()
+    assert run.receipt.entry.body.rule == "cap"
+
+
+def test_threads_take_turns() -> None:
+    """Steps of two optimizers cannot mix, but calls of one can: each noise has a granted step of its own."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope, steps=40) as run:
+        study.backward(next(iter(study.loader)))
+        study.optimizer.clip_and_accumulate()
+
+        def draw() -> None:
+            for _ in range(10):
+                for one in study.optimizer.params:
+                    one.summed_grad = one.summed_grad.clone()
+                study.optimizer.add_noise()
+
+        threads = [threading.Thread(target=draw) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert run.taken <= run.granted <= 40
+
+
+def test_opacus_calls_what_is_guarded() -> None:
+    """The shape of the library that the guard rests on: `step` calls both methods of the object that it is given."""
+    called: list[str] = []
+    study = Study()
+    for name in ("clip_and_accumulate", "add_noise"):
+        real = getattr(DPOptimizer, name).__get__(study.optimizer)
+        setattr(study.optimizer, name, lambda name=name, real=real: (called.append(name), real()))
+    study.train(1)
+    assert called == ["clip_and_accumulate", "add_noise"]
