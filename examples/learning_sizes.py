@@ -188,7 +188,7 @@ class Extent:
 
 
 EXTENT = {
-    False: Extent((4, 16, 64), (4, 16), 40),
+    False: Extent((4, 16, 64), (4, 16), 20),
     True: Extent((2, 4, 8, 12, 16, 24, 32, 48, 64), (4, 16, 64), 200),
 }
 AT = 16  # bits, where epsilon varies
