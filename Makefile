@@ -19,9 +19,9 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	rm -rf demo
 	$(PY) -m dpledger demo --out demo
 
-test: .venv/.dev lint types  ## linters, type checkers, layers, every test, the coverage reached (under 10 minutes on two cores)
+test: .venv/.dev lint types  ## linters, type checkers, layers, every test, the coverage reached (under 25 minutes on two cores)
 	$(PY) -m coverage erase
-	$(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
+	OPENBLAS_NUM_THREADS=1 $(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --format=total
 

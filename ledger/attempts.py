@@ -111,10 +111,17 @@ class Attempt:
         )
 
     def commit(
-        self, release: Release[Value], keep: Keep, *, handed_out: int, levels: tuple[ChainLaw, ...] | None = None
+        self,
+        release: Release[Value],
+        keep: Keep,
+        *,
+        handed_out: int,
+        plain: object = None,
+        levels: tuple[ChainLaw, ...] | None = None,
     ) -> Receipt[Value]:
         """Settle the charge with the outcome of `release`; the value is handed out once that is durable. `handed_out`:
-        how many answers were counted, this value among them where it is the only one. `levels`: the finest levels of
+        how many answers were counted, this value among them where it is the only one. `plain`: the value as it is kept,
+        where values are. `levels`: the finest levels of
         chains among them; None where nobody looked.
 
         ContractViolation, and the full charge, if the parts of the release are not those that were reserved, or tell
@@ -122,7 +129,7 @@ class Attempt:
         salt = self._book.draw(values.SALT_BYTES) if keep == "digest" else None
         digest = None if salt is None else values.digest(release.value, salt)
         warnings = release.warnings if salt is None or digest is not None else (*release.warnings, NO_DIGEST)
-        stored = values.kept(release.value) if keep == "value" and not release.outside_guarantee else None
+        stored = values.kept(plain) if keep == "value" and not release.outside_guarantee else None
         try:
             entry = self._settle(
                 release.parts,

@@ -274,7 +274,7 @@ class Ledger(Handle):
         if existing is not None:
             rules.require_same(existing)
             return Scope(self, name)
-        body = rules.opening(tuple(sorted(self.state.scopes)))
+        body = rules.opening(self.state.scopes)
         warn_where_unrelated(self.state, body)
 
         def open_scope(state: State, _: Transaction) -> Sequence[Body]:

@@ -37,7 +37,17 @@ from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
 from dpledger.mechanisms.noise import unrecorded
-from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Refines, Release, inspect, reads
+from dpledger.mechanisms.protocol import (
+    Described,
+    Interactive,
+    Mechanism,
+    Refines,
+    Release,
+    inspect,
+    plain_of,
+    reads,
+    value_of,
+)
 from dpledger.mechanisms.training.planning import TrainingPlan, training_plan
 from dpledger.relations import Relation, Unit
 
@@ -217,7 +227,7 @@ class Scope(TakesDeclaredRuns):
         redeem = self._redeem()
         decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds)
         if isinstance(decision, Replayed):
-            return replace(self._replay(request, decision), reads=reads(ready))
+            return replace(self._replay(ready, request, decision), reads=reads(ready))
         return self._run(ready, data, Attempt(self._ledger, request.charge, redeem, ready.kind))
 
     @unrecorded()
@@ -308,13 +318,14 @@ class Scope(TakesDeclaredRuns):
             release = ready.release(data, entropy=self._ledger.entropy)
             if not isinstance(release, Release):
                 raise TypeError("release() returned no Release")
+            plain = plain_of(ready, release.value)
         except BaseException as error:
             failure: BaseException = error
         else:
-            return replace(attempt.commit(release, self._scope.keep, handed_out=1), reads=told)
+            return replace(attempt.commit(release, self._scope.keep, handed_out=1, plain=plain), reads=told)
         raise attempt.give_up(failure)
 
-    def _replay(self, request: Request, replayed: Replayed) -> Receipt[Value]:
+    def _replay(self, mechanism: Mechanism[Any, Value], request: Request, replayed: Replayed) -> Receipt[Value]:
         """What was kept of the first run, and the entry of its commit: what the ledger signed, or nothing."""
         origin = values.Origin(
             ledger=self._ledger.id,
@@ -326,8 +337,11 @@ class Scope(TakesDeclaredRuns):
         )
         kept = self._ledger.kept(origin)
         if kept is None:
-            raise AlreadySpent("the key was used, and its result was not kept: use a new key to release anew")
-        value: Any = values.restored(kept)
+            raise AlreadySpent(
+                "the key was used, and its result was not kept (a ledger keeps small plain values, a scope may keep "
+                "none): save what is released, or use a new key to pay for another release"
+            )
+        value: Any = value_of(mechanism, values.restored(kept))
         return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:

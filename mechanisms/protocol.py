@@ -30,6 +30,7 @@ __all__ = [
     "Described",
     "Inspects",
     "Interactive",
+    "Keeps",
     "Mechanism",
     "Reads",
     "Refines",
@@ -39,7 +40,9 @@ __all__ = [
     "check_declared",
     "fixed",
     "inspect",
+    "plain_of",
     "reads",
+    "value_of",
 ]
 
 UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
@@ -48,6 +51,7 @@ UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity
 Data_contra = TypeVar("Data_contra", contravariant=True)
 Query_contra = TypeVar("Query_contra", contravariant=True)
 Answer_co = TypeVar("Answer_co", covariant=True)
+Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
 
 
@@ -135,6 +139,29 @@ class Reads(Protocol):
 def reads(mechanism: Described) -> tuple[str, ...]:
     """What the mechanism says of such values, if it says anything (`Reads`)."""
     return tuple(map(str, mechanism.values_read_as())) if isinstance(mechanism, Reads) else ()
+
+
+@runtime_checkable
+class Keeps(Protocol[Value]):
+    """A mechanism whose value is more than numbers and texts, and that can say it in them: so it can be kept."""
+
+    def plain_of(self, value: Value) -> object:
+        """Numbers, texts, and tuples of them, from which `value_of` makes an equal value."""
+        ...
+
+    def value_of(self, plain: Any) -> Value:
+        """The value that `plain_of` said, of a mechanism with the same parameters."""
+        ...
+
+
+def plain_of(mechanism: object, value: Any) -> object:
+    """The value as it is kept: in the mechanism's own words, if it has some (`Keeps`)."""
+    return mechanism.plain_of(value) if isinstance(mechanism, Keeps) else value
+
+
+def value_of(mechanism: object, plain: Any) -> Any:
+    """The inverse of `plain_of`."""
+    return mechanism.value_of(plain) if isinstance(mechanism, Keeps) else plain
 
 
 def inspect(mechanism: Described, data: object) -> None:

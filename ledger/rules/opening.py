@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,12 +119,13 @@ class Rules:
         if allowance is not None and not is_same(allowance, existing.budget, existing.relation, existing.filter):
             raise ScopeError(f"scope {self.name!r} was opened with another allowance: {existing.filter}")
 
-    def opening(self, others: Sequence[str] = ()) -> ScopeOpened:
+    def opening(self, others: Collection[str] = ()) -> ScopeOpened:
         """The body that opens the scope. ScopeError if unit, relation or budget was not said: it names the `others`, of
         which one may have been meant."""
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(
-                f"no scope {self.name!r} in this ledger, {_those(others)}; to open it, give unit, relation and budget"
+                f"no scope {self.name!r} in this ledger, {_those(sorted(others))}; "
+                "to open it, give unit, relation and budget"
             )
         rule, promise = _rule_and_promise(self.budget, self.relation, self.orders, self.allowance)
         require_certified(rule, self.relation)

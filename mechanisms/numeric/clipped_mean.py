@@ -160,16 +160,24 @@ class ClippedMean(OneShot):
         count = len(steps)
         if count_law is not None:
             count = draw(count_law, count, sensitivity=count_sensitivity(self.unit), entropy=entropy)
-        estimate = MeanEstimate(
-            mean=values.mean(total, count),
+        return Release(value=self.value_of((total, count)), parts=self.parts())
+
+    def plain_of(self, value: MeanEstimate) -> tuple[int, int]:
+        """The two numbers that noise was added to: the rest follows from the parameters."""
+        return value.total, value.count
+
+    def value_of(self, plain: tuple[int, int]) -> MeanEstimate:
+        """The estimate of a noisy total and a count, as `plain_of` says them."""
+        total, count = plain
+        return MeanEstimate(
+            mean=self._values.mean(total, count),
             count=count,
             total=total,
             sum_law=self._sum_law(),
-            count_law=count_law,
+            count_law=self._count_law(),
             lower=self.lower,
             upper=self.upper,
         )
-        return Release(value=estimate, parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.float64]:
         """The means of `size` independent releases of the same data."""

@@ -252,7 +252,15 @@ class Histogram(OneShot):
         """The noisy counts of the rows of `data`."""
         self.inspect(data)
         noisy = draw(self.noise, self._counts(data), sensitivity=self._declared, entropy=entropy)
-        return Release(value=Counts(labels=self.labels(), counts=tuple(noisy.tolist())), parts=self.parts())
+        return Release(value=self.value_of(tuple(noisy.tolist())), parts=self.parts())
+
+    def plain_of(self, value: Counts) -> tuple[int, ...]:
+        """The counts: their labels follow from the parameters."""
+        return value.counts
+
+    def value_of(self, plain: tuple[int, ...]) -> Counts:
+        """The histogram with these counts, as `plain_of` says them."""
+        return Counts(labels=self.labels(), counts=plain)
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`size` independent releases of the same data: whole numbers [size, labels]."""

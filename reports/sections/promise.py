@@ -39,7 +39,7 @@ MOST_PLANS = 3  # planned runs whose own odds are told
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
 
 KEEP = {
-    "value": "kept in the store, so that a repeated request is answered and not run again; never exported",
+    "value": "plain values are kept in the store, and answer a repeated request; never exported",
     "digest": "not kept; a salted digest is recorded",
     "none": "not kept",
 }

@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import dpledger as dpl
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import AlreadySpent, VerificationError
 from dpledger.ledger.entries.bodies import Committed
@@ -86,6 +88,30 @@ def test_what_was_kept_is_answered_after_the_ledger_was_opened_again(scope: Scop
         assert receipt.entry.index == ended(scope, key)
         assert isinstance(receipt.entry.body, Committed)
         assert receipt.entry.body.charge == charge_of(scope, key)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        dpl.Count(epsilon="0.1"),
+        dpl.ClippedMean(epsilon="0.1", lower=0, upper=90),
+        dpl.Histogram(epsilon="0.1", edges=(0, 40, 90)),
+        dpl.Laplace(sensitivity=1, epsilon="0.1", dimension=2),
+    ],
+    ids=lambda mechanism: mechanism.kind,
+)
+def test_statistics_are_kept_as_they_were_released(mechanism: Any, path: Path) -> None:
+    """A script with a mean in it runs twice: the second time it gets the first one's numbers, and pays nothing."""
+    data = [30.0, 60.0]
+    with Ledger.open(path) as book:
+        first = book.scope("s").release(mechanism, data, key="mean")
+        spent = book.scope("s").spent(delta=0)
+    with Ledger.open(path) as book:
+        again = book.scope("s").release(mechanism, [1.0, 2.0], key="mean")
+        assert again.replayed
+        assert np.array_equal(again.value, first.value)
+        assert type(again.value) is type(first.value)
+        assert book.scope("s").spent(delta=0) == spent
 
 
 def test_a_backup_answers_too(scope: Scope, path: Path, tmp_path: Path) -> None:

@@ -36,8 +36,9 @@ from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check
 from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
+from dpledger.ledger.signed.values import kept, restored
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Refines, Release, Sampled, Steps
+from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Keeps, Refines, Release, Sampled, Steps
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 from dpledger.strict_json import read_json
@@ -165,6 +166,15 @@ class MechanismConformance(ABC):
             assert first.parts == second.parts
             others = [self.run(mechanism, data, _SEED + i) for i in range(1, 30)]
             assert any(not same_value(first.value, other.value) for other in others)
+
+    def test_a_value_that_is_kept_comes_back(self) -> None:
+        """What a mechanism says of its value in numbers, in the bytes of a store, is the value again."""
+        for mechanism in self.placed():
+            if isinstance(mechanism, Keeps):
+                value = self.run(mechanism, self.data_of(mechanism), _SEED).value
+                data = kept(mechanism.plain_of(value))
+                assert data is not None
+                assert mechanism.value_of(restored(data)) == value
 
     def test_data_never_raise(self) -> None:
         for mechanism in self.placed():
