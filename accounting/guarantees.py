@@ -164,7 +164,7 @@ class BoundedRange:
     Dong-Durfee-Rogers 2020 (the exponential mechanism).
 
     >>> round(dpl.compose((dpl.BoundedRange(eta="0.1"), 20)).epsilon("1e-6").upper, 4)
-    0.9326
+    0.9325
     """
 
     eta: Exact
