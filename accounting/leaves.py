@@ -129,7 +129,7 @@ class ExponentialLaw:
     eta = epsilon. McSherry-Talwar 2007; Durfee-Rogers 2019, Lemma 3.2.
 
     >>> round(dpl.compose((dpl.ExponentialLaw("0.1"), 20)).epsilon("1e-6").upper, 4)
-    0.9326
+    0.9325
     """
 
     epsilon: Exact
