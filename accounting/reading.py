@@ -51,7 +51,7 @@ from dpledger.accounting.pricing.drawn import (
     mirrors_itself,
     ranges_above,
     ranges_below,
-    tilt_of_ranges,
+    tilts_of_ranges,
 )
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
@@ -369,10 +369,13 @@ def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, readi
     joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
     if above == below:
         return (Ingredients((*above, *joint), tuple(curves), failure),)
-    tilt = tilt_of_ranges((drawn, count) for drawn, count, _ in ranges)
-    for drawn, count, _ in ranges:
-        below.extend(ranges_below(drawn, count, tilt, direction, is_alone=is_alone))
+    lists: list[list[tuple[Loss, int]]] = []
+    for tilt in tilts_of_ranges((drawn, count) for drawn, count, _ in ranges):
+        shown = [ranges_below(drawn, count, tilt, direction, is_alone=is_alone) for drawn, count, _ in ranges]
+        each = [*below, *itertools.chain.from_iterable(shown)]
+        if each not in lists:
+            lists.append(each)
     return (
         Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
-        Ingredients((*below, *joint), (), failure_below, covers=False),
+        *(Ingredients((*each, *joint), (), failure_below, covers=False) for each in lists or [below]),
     )

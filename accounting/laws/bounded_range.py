@@ -18,11 +18,11 @@ from dpledger.accounting.laws.exponential_atoms import atoms_of, few_turns, node
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from dpledger.accounting.laws.law import Cumulants, Nodes, decay_of_bounded, excess, prices
 
-__all__ = ["BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
+__all__ = ["USUALLY_RARE", "BoundedRangeLoss", "far_tilt", "range_pair", "worst_position"]
 
 SLIGHT, NEAR = 0.02, 1.9  # the largest c eta and eta for which K is summed from 1
 TERMS = 14
-_RARE = 10.0  # -log of how rare the losses are that are asked for, as a rule
+USUALLY_RARE = 10.0  # -log of how rare the losses are that are asked for, as a rule
 _TILTS = 1e-4, 1e12
 _RAREST = -700.0  # products with a mass of its exponential are not yet below the normal floats
 
@@ -56,14 +56,14 @@ def worst_position(eta: float, tilt: float) -> float:
     return min(max(1 + math.log(tilt / (1 + tilt) * whole) / eta, 0.01), 0.99)
 
 
-def far_tilt(runs: Iterable[tuple[float, int]]) -> float:
-    """The tilt at which the loss of these runs, each an eta with a count, is about as rare as what delta is asked
-    for. A guess: nothing that is certified rests on it."""
+def far_tilt(runs: Iterable[tuple[float, int]], rare: float = USUALLY_RARE) -> float:
+    """The tilt at which the loss of these runs, each an eta with a count, is as rare as e^-rare, about. A guess:
+    nothing that is certified rests on it."""
     each, (low, high) = tuple(runs), _TILTS
     while high > low * 1.01:
         tilt = math.sqrt(low * high)
-        rare = sum(count * _rate(eta, tilt) for eta, count in each) > _RARE
-        low, high = (low, tilt) if rare else (tilt, high)
+        is_far = sum(count * _rate(eta, tilt) for eta, count in each) > rare
+        low, high = (low, tilt) if is_far else (tilt, high)
     return low
 
 

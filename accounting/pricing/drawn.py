@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.kinds import AnyLeaf, rules_of
-from dpledger.accounting.laws.bounded_range import far_tilt, range_pair, worst_position
+from dpledger.accounting.laws.bounded_range import USUALLY_RARE, far_tilt, range_pair, worst_position
 from dpledger.accounting.laws.cells import Bracket
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
 from dpledger.accounting.laws.envelope import mirrored
@@ -32,9 +32,10 @@ from dpledger.accounting.laws.subsampled import Direction
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Drawn", "Losses", "losses_of", "mirrors_itself", "ranges_above", "ranges_below", "tilt_of_ranges"]
+__all__ = ["Drawn", "Losses", "losses_of", "mirrors_itself", "ranges_above", "ranges_below", "tilts_of_ranges"]
 
 NEVER = Fraction(0)
+_OTHERS_RARE = 1.0, 40.0  # -log of how rare losses are for which positions are chosen as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,15 @@ def ranges_above(drawn: Drawn, count: int, envelope: Loss, *, is_alone: bool) ->
     return worst_of_runs(float(_range_of(drawn)), count, is_alone=is_alone)
 
 
-def tilt_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> float:
-    """The tilt at which the loss of all these runs is far out, about."""
+def tilts_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> tuple[float, ...]:
+    """The tilts at which the loss of all these runs is far out, at the middle of what is asked for, nearer, farther."""
     each: dict[float, int] = {}
     for drawn, count in ranges:
         eta = float(_range_of(drawn))
         steps = drawn.how.steps if isinstance(drawn.how, Allocation) else 1
         if eta:
             each[eta] = each.get(eta, 0) + count * steps
-    return far_tilt(each.items())
+    return tuple(far_tilt(each.items(), rare) for rare in (USUALLY_RARE, *_OTHERS_RARE)) if each else ()
 
 
 def ranges_below(
