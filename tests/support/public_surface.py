@@ -855,3 +855,33 @@ def parameters(name: str) -> set[str]:
     if dataclasses.is_dataclass(thing):
         return {part.name for part in dataclasses.fields(thing) if part.init}
     return set(inspect.signature(thing).parameters) - {"self", "clock", "entropy", "advance"}
+
+
+TRIED = "tried in the tests of its module"
+_BINS = dpl.Binning({"a": [1]}, source="made up")
+_CLASSES: dict[str, Any] = {
+    "FiniteClass": dpl.FiniteClass([[0, 1], [1, 0]]),
+    "PointClass": dpl.PointClass(3),
+    "ThresholdClass": dpl.ThresholdClass(3),
+    "ParityClass": dpl.ParityClass(3),
+    "StumpClass": dpl.StumpClass(_BINS),
+}
+_MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
+_COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+DOORS |= {
+    **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
+    "Laplace.for_error": Door(
+        dpl.Laplace.for_error,
+        {"error": 1, "confidence": "0.9", "sensitivity": 1},
+        left=dict.fromkeys(("error", "confidence", "sensitivity", "fields"), TRIED),
+    ),
+    "Geometric.for_error": Door(
+        dpl.Geometric.for_error,
+        {"error": 9, "confidence": "0.9", "sensitivity": 1},
+        left=dict.fromkeys(("error", "confidence", "sensitivity", "fields"), TRIED),
+    ),
+    "ClippedMean.plain_of": Door(_MEAN.plain_of, {"value": _MEAN.value_of((1, 1))}, left={"value": TRIED}),
+    "ClippedMean.value_of": Door(_MEAN.value_of, {"plain": (1, 1)}, left={"plain": TRIED}),
+    "Histogram.plain_of": Door(_COUNTS.plain_of, {"value": _COUNTS.value_of((1,))}, left={"value": TRIED}),
+    "Histogram.value_of": Door(_COUNTS.value_of, {"plain": (1,)}, left={"plain": TRIED}),
+}
