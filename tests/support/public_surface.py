@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -871,14 +871,14 @@ _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
     "Laplace.for_error": Door(
-        dpl.Laplace.for_error,
-        {"error": 1, "confidence": "0.9", "sensitivity": 1},
-        left=dict.fromkeys(("error", "confidence", "sensitivity", "fields"), TRIED),
+        partial(dpl.Laplace.for_error, sensitivity=1),
+        {"error": 1, "confidence": "0.9"},
+        left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
     ),
     "Geometric.for_error": Door(
-        dpl.Geometric.for_error,
-        {"error": 9, "confidence": "0.9", "sensitivity": 1},
-        left=dict.fromkeys(("error", "confidence", "sensitivity", "fields"), TRIED),
+        partial(dpl.Geometric.for_error, sensitivity=1),
+        {"error": 9, "confidence": "0.9"},
+        left=dict.fromkeys(("error", "confidence", "fields"), TRIED),
     ),
     "ClippedMean.plain_of": Door(_MEAN.plain_of, {"value": _MEAN.value_of((1, 1))}, left={"value": TRIED}),
     "ClippedMean.value_of": Door(_MEAN.value_of, {"plain": (1, 1)}, left={"plain": TRIED}),
