@@ -450,8 +450,9 @@ def test_noise_of_an_earlier_run_is_not_drawn_again() -> None:
     with study.charging(scope):
         study.train(1)
     study.optimizer.generator.manual_seed(3)
-    with study.charging(scope, steps_before=1):
+    with study.charging(scope, steps_before=1) as second:
         study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
+    assert second.taken == 0
 
 
 def test_a_step_that_opacus_itself_refuses_draws_nothing_and_can_be_made_up_for() -> None:
@@ -586,11 +587,12 @@ def test_an_update_without_noise_is_refused() -> None:
     """By the optimizer below, which holds raw gradients after a backward pass."""
     _, scope = scope_of()
     study = Study()
-    with study.charging(scope):
+    with study.charging(scope) as run:
         study.train(1)
         study.optimizer.zero_grad()
         study.backward(next(iter(study.loader)))
         study.keeps_its_weights_when(study.optimizer.original_optimizer.step, Halted, "no noise")
+    assert run.taken == 1
 
 
 def test_noise_that_is_drawn_without_an_update_is_a_step() -> None:
