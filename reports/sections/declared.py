@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dpledger.ledger.entries.bodies import Declared
+from dpledger.ledger.entries.declared_files import is_sample
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, indices

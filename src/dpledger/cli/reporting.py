@@ -54,14 +54,19 @@ def declare(
 ) -> None:
     """Declare what a file says: what no ledger can measure, and a report asks for."""
     with speaking(as_json) as voice:
+        from dpledger.ledger.entries import declared_files
         from dpledger.ledger.ledger import Ledger
         from dpledger.reports.sections.declared import Declarations
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
             missing = Declarations(book.entries()).missing
+        copied = [one.item for one in declared_files.read(file) if declared_files.is_sample(one.item, one.text)]
         voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
+        if copied:
+            voice.say(f"  word for word the sample's, which is about nobody: {', '.join(copied)}")
+            voice.say("  the report says so beside them; write your own words and declare the file again")
         voice.say(
             f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
         )
-        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing)})
+        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing), "of_the_sample": copied})
