@@ -52,8 +52,8 @@ def _since(entries: Sequence[Entry]) -> tuple[str, ...]:
 def _seen(size: int, seen: int) -> str:
     if not seen:
         return (
-            "No checkpoint kept elsewhere was given: that nobody cut off its end, or began again, cannot be seen. (A "
-            "checkpoint is a ledger's count and fingerprint at one moment, signed.)"
+            "No checkpoint kept elsewhere was given: a cut-off end, or a new beginning, cannot be seen. (A checkpoint "
+            "is a ledger's count and fingerprint, signed.)"
         )
     rest = size - seen
     after = f"; {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten unseen" if rest else ""

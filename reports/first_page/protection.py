@@ -22,7 +22,7 @@ from dpledger.reports.sections.spending import upper
 __all__ = ["meaning", "promised", "protected", "share", "used"]
 
 MOST = 2  # units, datasets and promises in one answer, beside the first promise
-LONG = 90  # characters of a text that somebody typed
+LONG = 80  # characters of a text that somebody typed
 HALF = Decimal("0.5")
 
 
@@ -46,7 +46,7 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
         lines=(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
-            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 60)})" for one in people),
+            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 40)})" for one in people),
             "The words are those of whoever opened the budget.",
         ),
         status="declared",
@@ -112,7 +112,7 @@ def _trust(declarations: Declarations) -> str:
     word, by = trust_model(declarations)
     if not word:
         return "Trust model: unknown, nobody has said central, local or shuffled."
-    return f"Trust model: {word} (declared by {visible(by, 60)})."
+    return f"Trust model: {word} (declared by {visible(by, 40)})."
 
 
 # ---- how much -------------------------------------------------------------------------------------------------------

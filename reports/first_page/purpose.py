@@ -10,8 +10,9 @@ from dpledger.reports.sections.declared import Declaration, Declarations, label
 
 __all__ = ["decided", "unprotected"]
 
-LONG = 150  # characters of a text that somebody typed
-SHORT = 60  # characters of one that is an answer by itself, and of a name
+LONG = 110  # characters of a text that somebody typed
+SHORT = 60  # characters of one that is an answer by itself
+NAME = 40  # characters of whose words they are
 
 
 def decided(declarations: Declarations) -> Answer:
@@ -37,7 +38,7 @@ def unprotected(declarations: Declarations) -> Answer:
     return Answer(
         id="first_page/unprotected",
         question="What is published without this protection?",
-        text=f"In the words of {visible(found[0].body.by, SHORT)}" if found else "nobody has said",
+        text=f"In the words of {visible(found[0].body.by, NAME)}" if found else "nobody has said",
         lines=(
             *(_line(word, item, declarations) for word, item in asked),
             "No promise of this page covers it, nor what never went through the record.",
@@ -56,7 +57,7 @@ def _line(word: str, item: str, declarations: Declarations) -> str:
 
 
 def _by(found: Sequence[Declaration]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(visible(one.body.by, SHORT) for one in found))
+    names = tuple(dict.fromkeys(visible(one.body.by, NAME) for one in found))
     return (f"Declared by {', '.join(names)}.",) if names else ()
 
 

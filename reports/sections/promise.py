@@ -262,4 +262,4 @@ def warnings_of(epsilon: Decimal) -> tuple[str, ...]:
         if passed[-1] == WARN_AT[-1]
         else "look at the odds before relying on it"
     )
-    return (f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are defaults of this report, not a rule of law.)",)
+    return (f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are this report's own, no law.)",)
