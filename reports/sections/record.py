@@ -38,7 +38,7 @@ TRUST = (
     "The key is worth as much as the way it reached you: take it from its owner, not from the bundle and not from this "
     "page. Give the command the bundle, and the key or its file.",
     "A checkpoint is what a ledger had come to at one moment: how many entries, and one fingerprint of them all (the "
-    "root), signed. Each bundle has one, as the file `checkpoint`. Who keeps it, and gives it with --since the next "
+    "root), signed. Each bundle has one, as the file “checkpoint”. Who keeps it, and gives it with --since the next "
     "time, sees that nothing before it was cut off or changed.",
 )
 POLICIES = {

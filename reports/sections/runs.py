@@ -297,7 +297,11 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
     found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
     rows = (
         (
-            Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
+            Cell(
+                group.times(words.tag(group.first.mechanism.kind)),
+                group.first.mechanism.kind,
+                note=keys(member.key for member in group.members),
+            ),
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
             Cell(words.account(group.first.account), group.first.account),
