@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Counted, Ran
-from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
+from dpledger.accounting.composition import Composition, Repeated, is_pair
+from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds

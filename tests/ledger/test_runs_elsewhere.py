@@ -22,8 +22,6 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.asking.claiming import promise
 from dpledger.accounting.composition import (
     Composition,
-    Document,
-    Entry,
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
@@ -32,6 +30,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.errors import (

@@ -30,7 +30,8 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.chains import is_within
-from dpledger.accounting.composition import Chain, Composition, children, parse_tree
+from dpledger.accounting.composition import Chain, Composition, children
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
-from dpledger.accounting.composition import Entry
+from dpledger.accounting.documents import Entry
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
