@@ -29,6 +29,7 @@ from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints, are_all_inside
 from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, Words, check_users, labels_of, points_of
+from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
@@ -111,7 +112,7 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
     sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
     rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     owners = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((entropy.words(len(rows)), owners))
+    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy), owners))
     ranks = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = rows[order[(ranks < many) & (sizes >= many)[owners]]].reshape(-1, many)
     x, y = (_column(column)[kept] for column in data.rows)
