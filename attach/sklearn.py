@@ -72,10 +72,10 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
     first. `scope`: where each `fit` is released and paid for.
 
-    After `fit`: `hypothesis_` (what was learned; or `dpl.FAIL` where the learner says so, and the first class is predicted),
-    `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with nothing spent:
-    ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused and
-    RelationError as `Scope.release` does."""
+    After `fit`: `hypothesis_` (what was learned; or `dpl.FAIL` where the learner says so, and the first class is
+    predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
+    nothing spent: ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused
+    and RelationError as `Scope.release` does."""
 
     def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any) -> None:
         self.learner = learner
