@@ -39,7 +39,17 @@ from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.signed.values import kept, restored
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording, replaying
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Keeps, Refines, Release, Sampled, Steps
+from dpledger.mechanisms.protocol import (
+    Described,
+    Inspects,
+    Interactive,
+    Keeps,
+    Reads,
+    Refines,
+    Release,
+    Sampled,
+    Steps,
+)
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 from dpledger.strict_json import read_json
@@ -152,6 +162,15 @@ class MechanismConformance(ABC):
                     assert fine is not None
                     assert is_within(coarse, fine)
                 assert all(any(is_within(level, chain.of) for chain in chains) for level in levels if level is not None)
+
+    def test_it_says_what_values_count_as_that_are_no_ordinary_ones(self) -> None:
+        """Receipts say it, whatever the data hold: a mechanism that reads data and is silent spends on a surprise."""
+        for mechanism in (self.make(), *self.placed()):
+            assert isinstance(mechanism, Reads)
+            said = mechanism.values_read_as()
+            assert said == mechanism.values_read_as()
+            assert all(type(sentence) is str and sentence.isprintable() for sentence in said)
+            assert any("NaN" in sentence or "missing" in sentence for sentence in said), said
 
     def test_a_run_adds_outcomes_only(self) -> None:
         for mechanism in self.placed():
