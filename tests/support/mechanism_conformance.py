@@ -193,7 +193,7 @@ class MechanismConformance(ABC):
             data = self.data_of(mechanism)
             with recording() as draws:
                 first = self.run(mechanism, data, _SEED)
-            for other in range(1, 4):
+            for other in (1, 2):
                 with replaying(draws) as again:
                     assert same_value(first.value, self.run(mechanism, data, _SEED + other).value)
                 assert len(again) == len(draws)
