@@ -253,11 +253,13 @@ class Scope(TakesDeclaredRuns):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
+            told = reads(ready)
             conversation = ready.open(data, entropy=self._ledger.entropy)
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, requests.steps(ready), ready if isinstance(ready, Refines) else None)
+            refines = ready if isinstance(ready, Refines) else None
+            return Session(attempt, conversation, requests.steps(ready), refines, told)
         raise attempt.give_up(failure)
 
     def reserve(

@@ -791,6 +791,7 @@ DOORS: dict[str, Door] = {
 
 WORDS: dict[str, str] = {
     "__version__": "text",
+    "FAIL": "an answer",
     "UNSTABLE": "an answer",
     "Composition": "a union of types, for annotations",
 }
