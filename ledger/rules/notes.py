@@ -16,7 +16,7 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Note
-from dpledger.ledger.rules.standing import State, next_steps
+from dpledger.ledger.rules.standing import State, next_steps, those
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 
@@ -41,7 +41,9 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
         return note
     names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
     for name in names:
-        if name not in state.scopes or state.scopes[name].closed:
+        if name not in state.scopes:
+            raise ScopeError(f"no scope {name!r} in this ledger, {those(state.scopes)}")
+        if state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is not open in this ledger")
     if isinstance(note, Audited):
         try:
