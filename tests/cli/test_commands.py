@@ -65,6 +65,17 @@ def ledger(tmp_path: Path) -> Path:
     return path
 
 
+# ---- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_each_row_whole(run: Run) -> None:
+    """What reads a pipe looks for a name; nothing there is as wide as a screen."""
+    name = "patients-of-" + "all-the-hospitals-" * 6 + "2026"
+    with dpl.Ledger.create("wide.ledger") as book:
+        book.scope(name, unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    assert any(name in row for row in run("show", "wide.ledger").stdout.splitlines())
+
+
 # ---- compose --------------------------------------------------------------------------------------------------------
 
 
