@@ -121,7 +121,7 @@ def _sensitivity(group: Admitted) -> Cell:
     if len(found) > 1:
         return Cell("differs: see the entries", status="declared")
     ((value, why),) = (pair for pair in found if pair is not None)
-    return Cell(value, value, status="unknown" if why == UNSAID else "declared", note=why)
+    return Cell(value, value, status="unknown" if why.startswith(UNSAID) else "declared", note=why)
 
 
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:

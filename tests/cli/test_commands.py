@@ -66,6 +66,17 @@ def ledger(tmp_path: Path) -> Path:
     return path
 
 
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_each_row_whole(run: Run) -> None:
+    """What reads a pipe looks for a name; nothing there is as wide as a screen."""
+    name = "patients-of-" + "all-the-hospitals-" * 6 + "2026"
+    with dpl.Ledger.create("wide.ledger") as book:
+        book.scope(name, unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    assert any(name in row for row in run("show", "wide.ledger").stdout.splitlines())
+
+
 # ---- compose --------------------------------------------------------------------------------------------------------
 
 
@@ -161,10 +172,19 @@ def test_looking_at_a_ledger(run: Run, ledger: Path) -> None:
     assert [(scope["scope"], scope["admitted"], scope["refused"]) for scope in scopes] == [("patients", 1, 1)]
     spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
     assert 0.2499 < spent["epsilon"]["lower"] <= spent["epsilon"]["upper"] == 0.25
+    assert spent["left"] == {"epsilon": 0.75}
+    assert "left: 0.75, the most epsilon" in run("spent", str(ledger), "--scope", "patients").stdout
     shown = json.loads(run("show", str(ledger), "--json").stdout)["entries"]
     assert [entry["kind"] for entry in shown] == ["ledger_opened", "scope_opened", "reserved", "committed", "refused"]
     assert json.loads(run("show", str(ledger), "--index", "4", "--json").stdout)["asked"] == {"pure": "2"}
     assert "refused" in run("show", str(ledger)).stdout
+
+
+def test_of_a_closed_scope_nothing_is_left(run: Run, ledger: Path) -> None:
+    with dpl.Ledger.open_or_create(ledger) as book:
+        book.scope("patients").end("done")
+    spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
+    assert spent["left"] == {"epsilon": 0}
 
 
 def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:

@@ -493,7 +493,7 @@ def items_of(record: Record) -> dict[str, Item]:
 def test_the_readings_stand_in_their_order() -> None:
     """At the caps at least as much as realised; as one plan at most as much as adaptive, for these pure runs."""
     record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
-    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     items = items_of(record)
     found = [items[f"scope:patients/spent_{name}"].value for name in ("lower", "upper", "cap", "planned")]
     lower, upper, cap, plan = (value for value in found if isinstance(value, Decimal))
@@ -542,7 +542,7 @@ def test_half_of_the_laplace_mass_is_where_the_closed_form_says() -> None:
 
 def test_where_none_is_known_a_declaration_may_say_how_exact_it_is() -> None:
     record = one_scope(budget=ApproxDP(3, "1e-6"))
-    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     assert intervals(record)["sparse_vector"].status == "unknown"
     record.declare("accuracy", "Within 30 of the threshold, in nine of ten runs", "A. Lindqvist")
     assert intervals(record)["sparse_vector"].status == "declared"

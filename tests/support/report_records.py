@@ -244,7 +244,7 @@ def sample() -> Record:
     for _ in range(5):
         record.release("patients-2026", Laplace(sensitivity=1, epsilon="0.05", justification="one patient is one row"))
     record.release("patients-2026", Gaussian(sensitivity=1, noise_multiplier=20))
-    record.watch("patients-2026", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients-2026", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     record.train("patients-2026", TRAINING, done=80)
     record.abort("patients-2026", Laplace(sensitivity=1, epsilon="0.05"))
     record.add(audit("laplace", PureDP("0.5"), "0.4127", "not_refuted"))

@@ -15,10 +15,12 @@ from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
+    from dpledger.decimals import RoundsDown
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.entries.members import Attestation
+    from dpledger.ledger.scope import Scope
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
@@ -92,7 +94,13 @@ def spent(
             account = opened.account()
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
+            left = _left(opened)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        if lower < upper:
+            voice.say(
+                "  the first is what the costliest run costs by itself at least, the second what all were charged"
+            )
+        voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
             voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {_names(words)}")
@@ -100,6 +108,7 @@ def spent(
             "scope": scope,
             "delta": decimals.text(at),
             "epsilon": {"lower": number(lower), "upper": number(upper)},
+            "left": {"epsilon": float(decimals.text(left))},
             "attested": {"charges": len(words), "by": sorted(set(words))},
         }
         shown = account.odometer()
@@ -255,6 +264,15 @@ def _guarantee(guarantee: Guarantee) -> str:
     from dpledger.accounting.guarantees import words_of
 
     return words_of(guarantee)
+
+
+def _left(scope: Scope) -> RoundsDown:
+    from dpledger import decimals, errors
+
+    try:
+        return scope.left()
+    except errors.ScopeError:  # closed: nothing is admitted
+        return decimals.RoundsDown(0)
 
 
 def _spent(account: ScopeAccount) -> str:

@@ -48,6 +48,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for
 
 REFUSED = 1
 BAD_INPUT = 2
+WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
@@ -93,7 +94,7 @@ class Voice:
             table.add_column(head, overflow="fold")
         for row in rows:
             table.add_row(*(inert(cell) for cell in row))
-        width = None if sys.stdout.isatty() else 132
+        width = None if sys.stdout.isatty() else WHOLE_ROWS
         Console(width=width, highlight=False, markup=False).print(table)
 
     def give(self, answer: Mapping[str, Any]) -> None:
