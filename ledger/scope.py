@@ -31,6 +31,7 @@ from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
 from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.notes import Noted
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
@@ -280,8 +281,15 @@ class Scope(TakesDeclaredRuns):
         """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
-    def record(self, note: Declared | Audited) -> Entry:
-        """Append a note that is about this scope; it charges nothing."""
+    def record(self, note: Declared | Audited | Noted) -> Entry:
+        """Append a note that is about this scope, like what an audit returned; it charges nothing. See `Ledger.record`.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1)
+        >>> scope.record(result).body.verdict
+        'not_refuted'
+        """
         return self._ledger.record(note, about=(self.name,))
 
     def note_lost(self, charge: str, note: str) -> Entry:

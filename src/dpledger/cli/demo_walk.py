@@ -307,7 +307,7 @@ class Walk:
         self.result["audits"] = {}
         for name, result in (("the count of step 2", own), ("a planted twin with half the noise", twin)):
             self._audited(name, result)
-            self.book.record(result.body())
+            self.book.record(result)
         twin.plot(self.out / "audit.png")
 
     def _audited(self, name: str, result: AuditResult) -> None:
@@ -326,7 +326,7 @@ class Walk:
         report = dpl.report(self.book)
         for suffix in ("html", "json", "md"):
             report.save(self.out / f"report.{suffix}")
-        self.book.record(report.body())
+        self.book.record(report)
         self.voice.say(f"   {self.out / 'report.html'}    open it in a browser; it needs no network")
         self.voice.say(f"   {self.out / 'report.json'}    the same, for programs")
         self.voice.say(f"   {self.out / 'report.md'}      the same, as text")
