@@ -17,7 +17,7 @@ from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, read, whole
-from dpledger.errors import AlreadySpent, ParameterError
+from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import Table, releases_table
@@ -349,7 +349,18 @@ class Scope(TakesDeclaredRuns):
                 "the key was used, and its result was not kept (a ledger keeps small plain values, a scope may keep "
                 "none): save what is released, or use a new key to pay for another release"
             )
-        value: Any = value_of(mechanism, values.restored(kept))
+        plain = values.restored(kept)
+        try:
+            value: Any = value_of(mechanism, plain)
+        except Exception:  # what it says may hold the value
+            is_value = False
+        else:
+            is_value = True
+        if not is_value:
+            raise ContractViolation(
+                f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
+                "stands as it was"
+            )
         return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:

@@ -647,6 +647,40 @@ def test_a_forked_child_does_nothing_and_what_it_may_have_run_counts_as_run() ->
     verified(scope)
 
 
+@pytest.mark.parametrize("interrupted", range(1, 5))
+def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_block(
+    interrupted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys that stop a program are mostly noticed when a write to the disk returns: it is durable then."""
+    scope = opened()
+    run = stepped(scope)
+    attempt, left = run._attempt._book, interrupted
+
+    def transact(make: Any, real: Any = attempt.transact) -> Any:
+        nonlocal left
+        left -= 1
+        entries = real(make)
+        if left == 0:
+            raise KeyboardInterrupt
+        return entries
+
+    monkeypatch.setattr(attempt, "transact", transact)
+
+    def grants() -> None:
+        with run:
+            for _ in range(4):
+                run.grant()
+
+    with pytest.raises(KeyboardInterrupt):
+        grants()
+    monkeypatch.undo()
+    (one,) = scope.releases()
+    assert one.status == "committed"
+    assert kinds(scope).count("started") == 1
+    assert one.granted == interrupted - 1
+    verified(scope)
+
+
 def test_a_run_does_not_pickle(scope: Scope) -> None:
     import pickle
 
