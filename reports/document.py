@@ -70,7 +70,7 @@ class Report:
         return jsonform.digest(self.model)
 
     def body(self) -> Reported:
-        """What a ledger records of this report: `book.record(report.body())`."""
+        """What a ledger records of this report: `book.record(report)`."""
         return Reported(digest=self.digest, schema=SCHEMA)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -286,7 +286,7 @@ class Walk:
         self.result["audits"] = {}
         for name, result in (("the count of step 2", own), ("a planted twin with half the noise", twin)):
             self._audited(name, result)
-            self.book.record(result.body())
+            self.book.record(result)
         twin.plot(self.out / "audit.png")
 
     def _audited(self, name: str, result: AuditResult) -> None:
@@ -331,7 +331,7 @@ class Walk:
         except VerificationError as error:
             self.voice.say(f"   one bit flipped in a copy: {error}")
             self.result["tampered"] = {"index": error.index, "reason": error.reason}
-        recorded = self.book.record(self.report.body())
+        recorded = self.book.record(self.report)
         self.voice.say(f"   entry {recorded.index}, which comes after both, records the report by its SHA-256")
         self.voice.say("\nNext:")
         ledger = self.out / "clinic.ledger"
