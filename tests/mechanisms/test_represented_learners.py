@@ -33,6 +33,7 @@ from dpledger.mechanisms.learning.represented.scores import (
 from dpledger.mechanisms.learning.represented.sizes import boosted_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass
+from dpledger.mechanisms.learning.theory.planning import pairs_uc, uc_one
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from mechanism_conformance import MechanismConformance
@@ -331,6 +332,8 @@ def test_a_sample_at_which_all_of_epsilon_is_lost() -> None:
     laws = [np.exp(-0.25 * (scores - scores.min())) for scores in (before, after)]
     logs = [np.log(law / law.sum()) for law in laws]
     assert float(np.abs(logs[0] - logs[1]).max()) == pytest.approx(1, abs=1e-6)
+    twice = [np.log(law**2 / (law**2).sum()) for law in laws]  # the weights of scores that move by one
+    assert float(np.abs(twice[0] - twice[1]).max()) == pytest.approx(2, abs=1e-6)
 
 
 # ---- representations and sizes --------------------------------------------------------------------------------------
@@ -342,6 +345,7 @@ def test_how_often_no_hypothesis_is_near() -> None:
     hashes = [HashedPointRepresentation(dimension=8, bits=4, a="0.24", seed=seed) for seed in range(trials)]
     missed = sum(bool((cells[1:] == cells[0]).any()) for cells in (h.cells([target, *others]) for h in hashes))
     assert binomial_p_value(missed, trials, 1 - (15 / 16) ** 4) > SIGNIFICANCE
+    assert pytest.approx(0.227524, abs=1e-6) == 1 - (15 / 16) ** 4
     assert 1 - (15 / 16) ** 4 < float(hashes[0].b) == pytest.approx(0.2604, abs=1e-4)
 
 
@@ -356,6 +360,7 @@ def test_how_often_no_hypothesis_is_near() -> None:
 )
 def test_published_sizes(alpha: str, beta: str, epsilon: object, part: int, bits: int, known: int) -> None:
     near = str(float(alpha) / part)
+    assert 2 ** (bits - 1) < 2 / (float(near) * float(beta)) <= 2**bits  # the next power of two
     for dimension in (20, 64):
         hashed = HashedPointRepresentation(dimension=dimension, bits=bits, a=near, seed=1)
         learner = RealizableRepresentationLearner(representation=hashed, epsilon=epsilon)  # type: ignore[arg-type]
@@ -373,6 +378,34 @@ def test_published_sizes_of_any_data(dimension: int, known: int) -> None:
     assert "deviation" in plan.words()
     with pytest.raises(InfeasiblePlan):
         learner.plan("0.09", "0.05")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "known", "binding"),
+    [
+        (10, 11544, "deviation of the best"),
+        (20, 11544, "deviation of the best"),
+        (40, 13627, "differences of pairs"),
+        (64, 18825, "differences of pairs"),
+        (256, 59916, "differences of pairs"),
+    ],
+)
+def test_published_sizes_of_any_data_term_by_term(dimension: int, known: int, binding: str) -> None:
+    """By the events of the proof, also where no class has so many points (256 bits) or the hash is as wide as a point
+    (10). At 256 bits the bound of the VC dimension is the lesser one: from there on more bits ask for no more."""
+    card, hypotheses, sixth = dimension * math.log(2), 16 * math.log(2), 0.05 / 6
+    rest = 0.9 / 1.25 * 0.1
+    terms = {
+        "deviation of all concepts": uc_one(str(0.6 * rest), str(sixth), ln_card=Decimal(card), vc=1),
+        "deviation of the best": math.ceil(math.log(6 / 0.05) / (2 * (0.2 * rest) ** 2)),
+        "distance of the representation": math.ceil(3 / (0.05 * rest) * math.log(6 / 0.05)),
+        "choice": math.ceil(4 / (0.1 * rest) * (hypotheses + math.log(6 / 0.05))),
+        "differences of pairs": pairs_uc(
+            "0.25", "0.01", str(sixth), ln_hypotheses=Decimal(hypotheses), ln_card=Decimal(card), vc=1
+        ),
+    }
+    assert max(terms.values()) == pytest.approx(known, abs=1)
+    assert max(terms, key=terms.__getitem__) == binding
 
 
 def test_sizes_of_matrices() -> None:
@@ -394,7 +427,9 @@ def test_sizes_of_matrices() -> None:
 
 @pytest.mark.parametrize(("a", "b", "known"), [("0.1", "0.05", (17, 5, 74.494)), ("0.01", "0.01", (33, 6, 150.623))])
 def test_published_sizes_of_what_is_boosted(a: str, b: str, known: tuple[int, int, float]) -> None:
-    found = boosted_size(HashedPointRepresentation(dimension=20, bits=4, a="0.25", seed=1).log_size, a, b)
+    quarter = HashedPointRepresentation(dimension=20, bits=4, a="0.25", seed=1)
+    assert (float(quarter.b), float(quarter.log_size)) == pytest.approx((0.25, 2.7726), abs=5e-5)
+    found = boosted_size(quarter.log_size, a, b)
     assert (found.rounds, found.copies) == known[:2]
     assert float(found.log_size) == pytest.approx(known[2], abs=1e-3)
 
