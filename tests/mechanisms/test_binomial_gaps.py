@@ -174,8 +174,8 @@ def least_on_a_grid(m: int, difference: float, cells: int) -> float:
     low = np.linspace(0, 1 - difference, cells + 1)[: cells // 2 + 1]  # the rest is its mirror image
     least = math.inf
     for part in np.array_split(low, max(1, m * len(low) // 2**21)):
-        tells = binom.sf(np.arange(m)[:, None], m, np.minimum(part + difference, 1)[None, :])
-        tells -= binom.sf(np.arange(m)[:, None], m, part[None, :])
+        errors = np.stack([part, np.minimum(part + difference, 1)])
+        tells = np.diff(binom.sf(np.arange(m)[:, None], m, errors[:, None, :]), axis=0)[0]
         least = min(least, float(tells.max(axis=0).min()))
     return least
 

@@ -231,7 +231,7 @@ def test_whole_noise_needs_hardly_more_than_continuous_noise(
     """The published sizes of continuous noise, whose threshold is no whole number; ours is the next one."""
     twice = math.floor(4 * variables * math.log(4 * variables / beta))
     sizes = np.arange(known - 1, known + 1)
-    failure = 2 * variables * binom.cdf(twice, sizes, alpha / (2 * variables))
+    failure = 2 * variables * np.asarray(binom.cdf(twice, sizes, alpha / (2 * variables)))
     assert failure[1] <= beta / 2 < failure[0]
     ours = conjunction_size(variables, str(alpha), str(beta), scale=2 * variables).needed
     assert known <= ours <= 1.008 * known
