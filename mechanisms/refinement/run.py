@@ -102,8 +102,16 @@ class GradualStatistic(Gradual, Vouched):
         else:
             check_vector(data, self.dimension)
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
+
     def _steps(self, data: object) -> npt.NDArray[Any]:
-        how = TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
+        how = self._map
         return np.array([to_steps(data, how)]) if self.dimension == 1 else vector_to_steps(data, how, self.dimension)
 
 

@@ -223,7 +223,13 @@ def test_the_tests_are_those_of_a_sparse_vector_on_the_distances(mode: Any) -> N
     for seed in range(20):
         stable = mechanism.open(None, entropy=seeded(seed)).ask_many(SideBySide(np.arange(200), distances))
         run = SparseVector(
-            epsilon=1, cutoff=5, threshold=law.stable_at, delta=law.delta, grid=1, mode="single_threshold"
+            epsilon=1,
+            cutoff=5,
+            threshold=law.stable_at,
+            delta=law.delta,
+            grid=1,
+            mode="single_threshold",
+            sensitivity=1,
         ).open(None, entropy=seeded(seed))
         run._tests = epochs.Epochs(_plan(mechanism), seeded(seed))
         pattern = run.ask_many(distances)
