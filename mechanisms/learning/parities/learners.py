@@ -174,7 +174,8 @@ class PrivateParityLearner(_Parity):
     9367
     >>> from dpledger.mechanisms.entropy import seeded
     >>> none_fits = dpl.LabeledSample([5] * 100, [0, 1] * 50)
-    >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
+    >>> often = dpl.PrivateParityLearner(dimension=20, sampling_rate="0.9")
+    >>> often.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
     True
     """
 
