@@ -47,6 +47,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.evidence import Evidence, shown, words
 from dpledger.ledger.entries.members import Attestation, MechanismNote
 from dpledger.ledger.handle import Handle
+from dpledger.ledger.requests import DECLARED, ELSEWHERE
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
@@ -63,8 +64,6 @@ __all__ = ["DeclaredRun", "TakesDeclaredRuns"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DECLARED = "declared_run"
-ELSEWHERE = "elsewhere"
 MOST_STEPS = 10**12  # of a plan
 
 
@@ -83,13 +82,15 @@ class TakesDeclaredRuns:
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
         key: str | None = None,
+        wait: Number = 0.0,
         tail_delta: Number | None = None,
         mechanism: str = DECLARED,
         library: str = ELSEWHERE,
         parameters: Mapping[str, Plain] | None = None,
     ) -> Receipt[None]:
         """Admit, charge and record a run that happened elsewhere, in one durable step; once for ever under `key`
-        (default: a fresh one): under a key that was used for the same, the receipt of that first time.
+        (default: a fresh one): under a key that was used for the same, the receipt of that first time. `wait`: how many
+        seconds to wait for a run with the key that is under way (`charging`).
 
         `parts`: what was run, as `compose` takes it: a tree, a mechanism, a guarantee, pairs with a count, a list.
         `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the pathlib.Path of a file, whose
@@ -104,6 +105,7 @@ class TakesDeclaredRuns:
         Raises, with nothing charged: BudgetRefused, which covers no run that happens all the same; ParameterError,
         RelationError, ClaimTooSmall, CannotCertify, ScopeError, ScopeBusy, KeyReused or ChargeInProgress as `release`
         does."""
+        seconds = requests.seconds(wait)
         request = self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
         redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
 
@@ -111,7 +113,7 @@ class TakesDeclaredRuns:
             after = step(state, reserved)
             return [gate.settle(after, after.charge(reserved.charge), reserved.parts, redeem=redeem)]
 
-        decision = enter(self._ledger, replace(request, redeem=redeem.digest), then=settle)
+        decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds, then=settle)
         if isinstance(decision, Replayed):
             return Receipt(None, self._ledger.entry(decision.ended), replayed=True)
         return Receipt(None, decision.entries[-1])
@@ -153,6 +155,7 @@ class TakesDeclaredRuns:
         reason: str,
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
+        key: str | None = None,
         tail_delta: Number | None = None,
         mechanism: str = DECLARED,
         library: str = ELSEWHERE,
@@ -160,7 +163,8 @@ class TakesDeclaredRuns:
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """A decorator: each call of the function is a run elsewhere, charged before the function is called; what it
         returns is handed out once the commit is durable. A call with other arguments than the function takes charges
-        nothing; once it was called, the full charge stands, whatever it raises.
+        nothing; once it was called, the full charge stands, whatever it raises. Under a `key` it is one call for ever:
+        a second one is AlreadySpent, and the function is not called.
 
         Arguments and errors are as of `charging`; parameters raise here, before anything is called. ParameterError for
         what only begins to run when it is called, a coroutine or generator function, and for a builtin that does not
@@ -180,6 +184,7 @@ class TakesDeclaredRuns:
                     reason=reason,
                     evidence=evidence,
                     claim=claim,
+                    key=key,
                     tail_delta=tail_delta,
                     mechanism=mechanism,
                     library=library,

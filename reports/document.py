@@ -60,7 +60,7 @@ class Report:
         >>> import dpledger as dpl
         >>> page = report(dpl.Ledger.in_memory()).summary()
         >>> len(page.model.answers), page.model.sections
-        (8, ())
+        (10, ())
         """
         return self if self.model.of else Report(replace(self.model, sections=(), of=self.digest))
 

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Note
-from dpledger.ledger.rules.standing import State, next_steps
+from dpledger.ledger.rules.standing import State, next_steps, those
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 
@@ -68,7 +68,9 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
 def require_open(state: State, names: Sequence[str]) -> None:
     """ScopeError unless something may be noted about these scopes."""
     for name in names:
-        if name not in state.scopes or state.scopes[name].closed:
+        if name not in state.scopes:
+            raise ScopeError(f"no scope {name!r} in this ledger, {those(state.scopes)}")
+        if state.scopes[name].closed:
             raise ScopeError(f"scope {name!r} is not open in this ledger")
 
 

@@ -66,6 +66,17 @@ def ledger(tmp_path: Path) -> Path:
     return path
 
 
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_each_row_whole(run: Run) -> None:
+    """What reads a pipe looks for a name; nothing there is as wide as a screen."""
+    name = "patients-of-" + "all-the-hospitals-" * 6 + "2026"
+    with dpl.Ledger.create("wide.ledger") as book:
+        book.scope(name, unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    assert any(name in row for row in run("show", "wide.ledger").stdout.splitlines())
+
+
 # ---- compose --------------------------------------------------------------------------------------------------------
 
 
@@ -161,10 +172,19 @@ def test_looking_at_a_ledger(run: Run, ledger: Path) -> None:
     assert [(scope["scope"], scope["admitted"], scope["refused"]) for scope in scopes] == [("patients", 1, 1)]
     spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
     assert 0.2499 < spent["epsilon"]["lower"] <= spent["epsilon"]["upper"] == 0.25
+    assert spent["left"] == {"epsilon": 0.75}
+    assert "left: 0.75, the most epsilon" in run("spent", str(ledger), "--scope", "patients").stdout
     shown = json.loads(run("show", str(ledger), "--json").stdout)["entries"]
     assert [entry["kind"] for entry in shown] == ["ledger_opened", "scope_opened", "reserved", "committed", "refused"]
     assert json.loads(run("show", str(ledger), "--index", "4", "--json").stdout)["asked"] == {"pure": "2"}
     assert "refused" in run("show", str(ledger)).stdout
+
+
+def test_of_a_closed_scope_nothing_is_left(run: Run, ledger: Path) -> None:
+    with dpl.Ledger.open_or_create(ledger) as book:
+        book.scope("patients").end("done")
+    spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
+    assert spent["left"] == {"epsilon": 0}
 
 
 def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
@@ -219,9 +239,11 @@ def test_a_changed_bundle_does_not_verify_and_the_entry_is_named(run: Run, ledge
     lines = entries.read_bytes().split(b"\n")
     lines[2] = lines[2].replace(b"a", b"b", 1)
     entries.write_bytes(b"\n".join(lines))
-    done = run("verify", "bundle", "--key", f"{ledger}.pub")
-    assert done.exit_code == 1
-    assert "entry 2" in done.stderr
+    for words in (("verify",), ("report", "-o", "report.html")):
+        done = run(words[0], "bundle", "--key", f"{ledger}.pub", *words[1:])
+        assert done.exit_code == 1
+        assert done.stderr.startswith("dpledger: DOES NOT VERIFY: entry 2")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_remembered_head_shows_that_the_record_goes_on(run: Run, ledger: Path, tmp_path: Path) -> None:
@@ -300,9 +322,47 @@ def test_the_first_page_is_written_alone(run: Run, ledger: Path, tmp_path: Path)
     done = run("report", str(ledger), "--summary", "-o", "page.html", "-o", "page.md", "-o", "page.json")
     assert done.exit_code == 0
     page = json.loads((tmp_path / "page.json").read_text())
-    assert (len(page["answers"]), page["sections"]) == (8, [])
+    assert (len(page["answers"]), page["sections"]) == (10, [])
     assert page["of"] in (tmp_path / "page.html").read_text()
     assert run("report", str(ledger), "--summary", "-o", "entry.yaml").exit_code == 2
+
+
+def test_a_report_on_a_bundle_asks_for_the_key(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("export", str(ledger), "-o", "bundle").exit_code == 0
+    done = run("report", "bundle", "-o", "report.md")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("dpledger: key: expected --key with the public key that you trust")
+    assert run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md").exit_code == 0
+
+
+def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("export", str(ledger), "-o", "before").exit_code == 0
+    with dpl.Ledger.open(ledger) as book:
+        size = len(book)
+        book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.125"), 10)
+    assert run("report", str(ledger), "--since", "before/checkpoint", "-o", "report.md").exit_code == 0
+    text = (tmp_path / "report.md").read_text()
+    assert f"nothing was changed up to entry {size - 1}; 2 entries after it" in text
+    assert f"{size} entries then, as they are now; since: 1 charge, 1 settled charge, " in text
+    (tmp_path / "no.checkpoint").write_text("hello")
+    done = run("report", str(ledger), "--since", "no.checkpoint", "-o", "report.md")
+    assert done.exit_code == 2
+    assert "no.checkpoint" in done.stderr
+
+
+def test_a_file_for_a_scope_that_is_not_there_names_those_that_are(run: Run, ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "said.yaml").write_text("by: A\nscopes: {patient: {region: Europe}}\n")
+    done = run("declare", str(ledger), "said.yaml")
+    assert done.exit_code == 2
+    assert "no scope 'patient' in this ledger, which has 'patients'" in done.stderr
+
+
+def test_declaring_the_words_of_the_sample_is_told(run: Run, ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "said.yaml").write_text("by: A\nledger: {intended_use: Planning of screening capacity, region: Here}\n")
+    done = run("declare", str(ledger), "said.yaml")
+    assert done.exit_code == 0
+    assert "word for word the sample's, which is about nobody: intended_use" in done.stdout
+    assert json.loads(run("declare", str(ledger), "said.yaml", "--json").stdout)["of_the_sample"] == ["intended_use"]
 
 
 def test_a_registrys_entry_is_written(run: Run, ledger: Path, tmp_path: Path) -> None:

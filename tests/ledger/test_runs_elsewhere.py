@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence as Listed
 from dataclasses import replace
 from decimal import Decimal
@@ -22,8 +23,6 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.asking.claiming import promise
 from dpledger.accounting.composition import (
     Composition,
-    Document,
-    Entry,
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
@@ -32,6 +31,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.errors import (
@@ -416,6 +416,76 @@ def test_a_run_whose_key_was_used_is_not_held_again(scope: Scope) -> None:
     scope.charging(PureDP("0.5"), key="run-2", **WORD).nothing_ran()
     with pytest.raises(AlreadySpent, match="aborted"):
         scope.charging(PureDP("0.5"), key="run-2", **WORD)
+
+
+@pytest.fixture
+def filed(tmp_path: Path) -> Iterator[Scope]:
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        yield book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+
+
+def test_a_charge_may_wait_for_a_run_with_its_key(filed: Scope) -> None:
+    """It gets the receipt of that run, once it is charged."""
+    held = filed.charging(PureDP("0.5"), key="run-1", **WORD)
+    later = threading.Timer(0.2, held.close)
+    later.start()
+    receipt = filed.charge(PureDP("0.5"), key="run-1", wait=60, **WORD)
+    later.join()
+    assert receipt.replayed
+    assert receipt.entry == held.receipt.entry
+    assert filed.spent(0).upper == 0.5
+
+
+def test_a_charge_waits_no_longer_than_it_was_told(filed: Scope) -> None:
+    with filed.charging(PureDP("0.5"), key="run-1", **WORD):
+        begun_at = time.monotonic()
+        with pytest.raises(ChargeInProgress):
+            filed.charge(PureDP("0.5"), key="run-1", wait="0.1", **WORD)
+        assert time.monotonic() - begun_at >= 0.1
+    with pytest.raises(ParameterError, match="wait"):
+        filed.charge(PureDP("0.5"), key="run-2", wait=-1, **WORD)
+
+
+def test_a_function_with_a_key_is_called_once_for_ever(filed: Scope) -> None:
+    calls: Listed[int] = []
+
+    @filed.charges(PureDP("0.5"), key="run-1", **WORD)
+    def count(number: int) -> int:
+        calls.append(number)
+        return number
+
+    assert count(7) == 7
+    with pytest.raises(AlreadySpent, match="charged already"):
+        count(8)
+    assert calls == [7]
+    assert filed.spent(0).upper == 0.5
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_quote_of_a_run_elsewhere_is_what_a_charge_would_be_answered(name: str, budget: str) -> None:
+    scope = opened(BUDGETS[budget])
+    quote = scope.quote(PARTS[name])
+    assert kinds(scope) == []
+    if quote.admitted:
+        scope.charge(PARTS[name], **WORD)
+        account = scope.account()
+        held = filters.spent(account.filter, account.sums)
+        assert {own: one.after for own, one in quote.accounts.items()} == held
+    else:
+        assert budget == "pure"  # noise has no price in it
+        with pytest.raises(BudgetRefused):
+            scope.charge(PARTS[name], **WORD)
+
+
+def test_a_quote_takes_whatever_a_charge_takes(scope: Scope) -> None:
+    for parts in ([PureDP(3), (LaplaceLaw("0.5"), 3)], (PureDP("1.5"), 3), {PureDP("1.5"): 3}):
+        assert scope.quote(parts).admitted
+        assert scope.quote([parts, PureDP(1)] if isinstance(parts, tuple) else PureDP(6)).admitted is False
+    assert "runs elsewhere" not in str(scope.quote(PureDP(6)))
+    for bad in (3, PureDP, "PureDP(1)", None, [], PrivacyCurve):
+        with pytest.raises(ParameterError):
+            scope.quote(bad)
 
 
 SCRIPT = """
