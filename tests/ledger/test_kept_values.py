@@ -217,6 +217,14 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
             scope.release(other, data, key="k")
 
 
+def test_what_was_reserved_first_is_kept_as_well(scope: Scope) -> None:
+    mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
+    with scope.reserve(mechanism, key="mean") as held:
+        first = held.release([30.0])
+    again = scope.release(mechanism, [60.0], key="mean")
+    assert (again.replayed, again.value) == (True, first.value)
+
+
 def test_a_statistic_has_a_digest_as_well() -> None:
     mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
     receipt = Ledger.in_memory().scope("s", keep="digest", **RULES).release(mechanism, [30.0, 60.0])
