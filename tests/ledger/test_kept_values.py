@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,27 @@ def test_what_is_kept_comes_back_as_it_was(value: Any) -> None:
     data = values.kept(value)
     assert data is not None
     assert same(values.restored(data), value)
+
+
+ODD = st.sampled_from(
+    ["<f8", "|b1", "O", "f8,,", "(", "1" * 5000, "0x1p9999", "AAAAAAAA8D8=", "!", 7, None, [2, -1], [10**30]]
+)
+BROKEN = st.recursive(
+    ODD,
+    lambda one: (
+        st.tuples(st.sampled_from(["is", "float", "int", "tuple", "array", "scalar"]), one, one, one).map(
+            lambda parts: list(parts[: {"array": 4, "scalar": 3}.get(parts[0], 2)])
+        )
+        | st.lists(one, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(BROKEN)
+def test_what_cannot_be_read_says_so_and_nothing_else(document: Any) -> None:
+    with suppress(VerificationError):
+        values.restored(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize(
