@@ -752,6 +752,22 @@ def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_blo
     verified(scope)
 
 
+def test_a_run_that_was_not_started_before_its_scope_was_closed_is_held_or_given_back(scope: Scope) -> None:
+    """Nothing begins in a closed scope, so that nothing of it can be charged; what is held counts at its cap."""
+    held, given_back = (scope.charging(PureDP("0.5"), **WORD) for _ in range(2))
+    started = scope.charging(PureDP("0.25"), **WORD)
+    started.start()
+    scope.end("the study is over")
+    for end in (held.close, held.start, lambda: held.broke_off("why")):
+        with pytest.raises(ScopeError, match="closed before this was started"):
+            end()
+    given_back.nothing_ran()
+    started.close()
+    assert [one.status for one in scope.releases()] == ["reserved", "aborted", "committed"]
+    assert scope.account().sums["pure"][0] == Decimal("0.75")
+    verified(scope)
+
+
 def test_a_run_does_not_pickle(scope: Scope) -> None:
     import pickle
 
