@@ -133,7 +133,7 @@ class Walk:
         histogram = dpl.Histogram(epsilon="0.2", edges=(5, 15, 20, 25, 40))
         texture = self.scope.release(histogram, self.private.raw[:, TEXTURE], key="texture").value
         within = histogram.interval("0.95")
-        cells = ", ".join(f"{label} {cell}" for label, cell in texture)
+        cells = ", ".join(f"{label} {cell}" for label, cell in texture.items())
         self.voice.say(f"   texture: {cells}; each within {within} (95 %)")
         self.result["statistics"] = {"malignant": malignant, "mean_radius": float(radius), "texture": dict(texture)}
 
