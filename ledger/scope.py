@@ -126,7 +126,7 @@ class Scope(TakesDeclaredRuns):
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
         >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
-        >>> scope.left(), scope.left() / 2.0
+        >>> scope.left(), round(scope.left() / 2.0, 6)
         (Decimal('2.7'), 1.35)
         """
         state = self._ledger.refresh()
