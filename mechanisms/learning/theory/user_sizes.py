@@ -23,6 +23,7 @@ from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
     feasible,
+    largest_of,
     natural_log,
     pairs_uc,
     uc_one,
@@ -338,11 +339,8 @@ def _bits(distance: Decimal, beta: Decimal) -> int:
 def _plan(
     target: _Target, terms: tuple[tuple[str, int], ...], bound: str, inside: tuple[tuple[str, Decimal], ...]
 ) -> SampleSize:
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="certified",
         target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
         f"{text(target.beta)}",
