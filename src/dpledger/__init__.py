@@ -122,6 +122,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.queries.conjunctions import (
         PrivateConjunctionLearner as PrivateConjunctionLearner,
     )
+    from dpledger.mechanisms.learning.queries.domain_queries import (
+        DomainQuery as DomainQuery,
+    )
     from dpledger.mechanisms.learning.queries.oracle import (
         StatisticalQueryOracle as StatisticalQueryOracle,
     )
@@ -438,6 +441,7 @@ _HOME = {
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
     "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.domain_queries": ("DomainQuery",),
     "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),

@@ -78,6 +78,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
@@ -434,7 +435,8 @@ def _queried() -> dict[str, Answer]:
             for values in ("real", "whole"):
                 one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
                 run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
-                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+                on_cells = run.ask(DomainQuery([[1e300, -0.3, 0.7, 2], [0.1, 1, -1e-300, 1]]))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several), on_cells))
         return found
 
     def learners() -> object:
