@@ -29,7 +29,7 @@ import numpy.typing as npt
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.represented.learners import OneRepresentation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.represented.kinds import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, class_from
