@@ -47,10 +47,11 @@ HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanEstimate(AsNumber):
-    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`).
+    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`); JSON takes
+    `float(estimate)`.
 
     `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the values' distances from
-    the centre of the range, in steps of the sum's grid."""
+    the centre of the range, in steps of the sum's grid. `lower`, `upper`: the range."""
 
     mean: float
     count: int
@@ -59,6 +60,10 @@ class MeanEstimate(AsNumber):
     count_law: DiscreteLaplace | None
     lower: Decimal
     upper: Decimal
+
+    def __repr__(self) -> str:
+        """The mean and the number of rows; what `interval` needs beside them has names of its own."""
+        return f"MeanEstimate(mean={self.mean!r}, count={self.count})"
 
     def __float__(self) -> float:
         return self.mean

@@ -129,6 +129,11 @@ class GradualRun(Generic[Answer_co]):
         self._home = Home("a gradual release")
         self._turn = Turn("a gradual release")
 
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        reached = "nothing asked" if self._level is None else f"at {self._mechanism.measure} {text(self._level)}"
+        return f"<{type(self).__name__}: {reached}{ended}>"
+
     def __reduce__(self) -> str:
         raise TypeError("a gradual release does not pickle: a copy would repeat its noise")
 

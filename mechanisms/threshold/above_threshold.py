@@ -12,7 +12,7 @@ Ligett-Neel-Roth-Waggoner-Wu 2017, Algorithm 2; what a run costs: docs/proofs/sp
 
 >>> from dpledger.accounting.pricing.costs import cost
 >>> from dpledger.mechanisms.entropy import seeded
->>> first = AboveThreshold(epsilon=22, threshold=10)
+>>> first = AboveThreshold(epsilon=22, threshold=10, sensitivity=1)
 >>> run = first.open([1] * 30, entropy=seeded(3))
 >>> run.ask(lambda rows: len(rows) / 30), run.ask(len)
 (<Outcome.BELOW: 'below'>, <Outcome.ABOVE: 'above'>)
@@ -68,8 +68,8 @@ class AboveThreshold:
 
     epsilon: Positive
     threshold: Signed
+    sensitivity: Positive
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
-    sensitivity: Positive = given(default=1)
     share: Positive = given(default=Decimal("0.5"))
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     grid: OptionalPositive = given(default=None)

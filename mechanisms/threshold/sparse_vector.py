@@ -12,7 +12,7 @@ is discrete Laplace in whole steps of a public grid; queries are rounded to it. 
 (target_charging).
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> tests = SparseVector(epsilon=20, cutoff=1, threshold=10)
+>>> tests = SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1)
 >>> run = tests.open([1] * 30, entropy=seeded(3))
 >>> run.ask(len), run.ask(lambda rows: len(rows) / 30)
 (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
@@ -85,8 +85,8 @@ class SparseVector:
     epsilon: Positive
     cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
     threshold: Signed
+    sensitivity: Positive
     delta: Probability = given(default=0)
-    sensitivity: Positive = given(default=1)
     mode: SparseVectorMode | Literal["auto"] = given(default="auto")
     grid: OptionalPositive = given(default=None)
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)

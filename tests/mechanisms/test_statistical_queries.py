@@ -258,7 +258,8 @@ def test_after_the_last_query_and_after_its_end_a_run_draws_nothing() -> None:
     with recording() as draws, pytest.raises(Halted, match="closed"):
         run.ask(same)
     assert not draws
-    assert "0" not in repr(ROWS)
+    assert repr(run) == str(run) == "<QueryRun: 2 of 2 asked, closed>"
+    assert repr(ROWS) == "LabeledSample(...)"
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(run)
 
