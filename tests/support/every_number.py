@@ -89,16 +89,7 @@ from dpledger.mechanisms.learning.represented.sizes import boosted_size, realiza
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.gap import (
-    BinomialGap,
-    gap_at_least,
-    gap_at_most,
-    gap_worst,
-    mass_gap_at_least,
-)
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
@@ -111,8 +102,17 @@ from dpledger.mechanisms.learning.theory.sizes import (
     private_occam,
     vc_plan,
 )
-from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.theory.users.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator

@@ -34,7 +34,7 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.user_sizes import (
+from dpledger.mechanisms.learning.theory.users.user_sizes import (
     surrogate_users,
     surrogate_users_for,
 )

@@ -33,10 +33,10 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
-from dpledger.mechanisms.learning.theory.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.threshold_sizes import (
+from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     Comparison,
     Halving,
     Split,

@@ -16,8 +16,8 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
-from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, users_of_examples
+from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["mass_gap", "median_size", "shrinking"]

@@ -18,7 +18,6 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
-from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
 from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
@@ -29,6 +28,7 @@ from dpledger.mechanisms.learning.theory.planning import (
     uc_one,
     users_of_examples,
 )
+from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, gap_worst
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
