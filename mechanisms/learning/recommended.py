@@ -289,6 +289,7 @@ class _Asked:
         )
 
     def _hashed(self) -> SampleSize:
+        assert isinstance(self.concepts, PointClass)
         dimension = (self.concepts.size - 1).bit_length()
         exponent = exponent_for(self.epsilon, sensitivity=1, monotone=one_way(self.relation))
         if self.realizable:

@@ -18,7 +18,7 @@ from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery, Rec
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery
-from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
+from dpledger.mechanisms.learning.samples import LabeledSample, Points, labels_of, points_of
 from dpledger.relations import Relation, Unit
 
 POINTS = 4
@@ -113,8 +113,13 @@ def test_joint_queries_may_be_of_both_kinds() -> None:
 
 
 def test_the_records_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
-    monkeypatch.setattr(domain_queries, "points_of", lambda x, points: looks.append(points) or points_of(x, points))
+    looks = list[int]()
+
+    def looked(x: object, points: int) -> Points:
+        looks.append(points)
+        return points_of(x, points)
+
+    monkeypatch.setattr(domain_queries, "points_of", looked)
     oracle = StatisticalQueryOracle(epsilon=9, queries=9, values="whole")
     run = oracle.open(LabeledSample([0, 1], [0, 1]), entropy=seeded(1))
     for query in ([[1, 0], [0, 0]], [[0, 1], [0, 0]], [[1, 1, 0], [0, 0, 0]], [[0, 1], [1, 0]]):

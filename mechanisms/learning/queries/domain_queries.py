@@ -140,7 +140,7 @@ class _Cells:
 
 
 def _two_rows(given: object) -> Floats:
-    rows = np.zeros(0)
+    rows: npt.NDArray[Any] = np.zeros(0)
     if isinstance(given, np.ndarray | list | tuple):
         with suppress(ValueError, TypeError, OverflowError):  # ragged, or numbers beyond every type
             rows = np.asarray(given)

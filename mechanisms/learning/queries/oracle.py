@@ -227,7 +227,8 @@ class StatisticalQueryOracle:
 
         def of_block(number: int) -> Records:
             places = np.flatnonzero(block == number).astype(np.int64)
-            return Records(*units.take(places), len(places))
+            x, y = units.take(places)
+            return Records(x, y, len(places))
 
         return QueryRun(self, of_block, entropy)
 

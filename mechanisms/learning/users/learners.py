@@ -88,26 +88,18 @@ class LearnedFromUsers:
         return self.hypothesis.output_in_class
 
 
-@record
 class ByUsers(ReadsUsers):
-    """What the learners have in common that estimate the least error, then choose. `_why` says how far one user moves a
-    score."""
+    """Base of records with the fields below: estimates the least error, then chooses. `_why` says how far one user
+    moves a score."""
+
+    __slots__ = ()
 
     _why: ClassVar[str]
     concept_class: OneClass
     epsilon: Positive
     resolution: OpenProbability
     margin: OpenProbability
-    share: OpenProbability = given(default=HALF)
-    strict: Annotated[bool, Field(strict=True)] = given(default=False)
-    relation: Relation | None = given(default=None)
-    unit: Unit | None = given(default=None)
-
-    def __post_init__(self) -> None:
-        for_users(self.concept_class)
-        if not add(self.resolution, self.resolution, self.margin) < 1:
-            raise ParameterError("margin", self.margin, "a number with which 2 resolution + margin is below 1")
-        _ = self.estimator, self.exponent
+    share: OpenProbability
 
     @property
     def user_domain(self) -> NumberedPoints:
@@ -162,6 +154,12 @@ class ByUsers(ReadsUsers):
     def _sensitivity(self) -> Sensitivity:
         return Sensitivity(self._moved, "linf", self._why)
 
+    def _check(self) -> None:
+        for_users(self.concept_class)
+        if not add(self.resolution, self.resolution, self.margin) < 1:
+            raise ParameterError("margin", self.margin, "a number with which 2 resolution + margin is below 1")
+        _ = self.estimator, self.exponent
+
     def _parameters(self, **more: object) -> Mapping[str, Plain]:
         values = {
             "concept_class": described(self.concept_class),
@@ -210,7 +208,18 @@ class UserLevelProperLearner(ByUsers):
     """
 
     _why: ClassVar[str] = "one user changes the number of users whom a concept fails often by at most one"
+    concept_class: OneClass
+    epsilon: Positive
+    resolution: OpenProbability
+    margin: OpenProbability
+    share: OpenProbability = given(default=HALF)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
     kind: Literal["user_level_proper_learner"] = tag(default="user_level_proper_learner")
+
+    def __post_init__(self) -> None:
+        self._check()
 
     @classmethod
     def planned(

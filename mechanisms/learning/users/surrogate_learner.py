@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
@@ -32,7 +32,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.represented.kinds import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, class_from
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.user_sizes import (
     surrogate_users,
@@ -45,8 +45,9 @@ from dpledger.mechanisms.learning.users.surrogates import hashed_user_scores, ma
 from dpledger.mechanisms.noise import ExponentialWeights, choose
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
-from dpledger.relations import Relation, one_way
-from dpledger.schema import Plain, record, tag
+from dpledger.number_fields import OpenProbability, Positive
+from dpledger.relations import Relation, Unit, one_way
+from dpledger.schema import Plain, given, record, tag
 
 __all__ = ["UserLevelSurrogateLearner"]
 
@@ -80,12 +81,20 @@ class UserLevelSurrogateLearner(ByUsers):
     """
 
     _why: ClassVar[str] = "one user changes each sum of users failed and users in between by at most two; labels by one"
-    representation: OneRepresentation = field(kw_only=True)
+    concept_class: OneClass
+    representation: OneRepresentation
+    epsilon: Positive
+    resolution: OpenProbability
+    margin: OpenProbability
+    share: OpenProbability = given(default=HALF)
+    strict: Annotated[bool, Field(strict=True)] = given(default=False)
+    relation: Relation | None = given(default=None)
+    unit: Unit | None = given(default=None)
     kind: Literal["user_level_surrogate_learner"] = tag(default="user_level_surrogate_learner")
 
     def __post_init__(self) -> None:
         require_fit(self.concept_class, self.representation)
-        ByUsers.__post_init__(self)
+        self._check()
 
     @classmethod
     def planned(
