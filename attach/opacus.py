@@ -128,7 +128,10 @@ def charging(
     _require_free(optimizer)
     before = counted(engine)
     if whole(steps_before, field="steps_before") != before:
-        expected = f"{before}: so many the engine's accountant has counted, and other entries must charge them"
+        expected = (
+            f"{before}, as many as the engine's accountant has counted (give steps_before={before} where other charges, "
+            "by `scope.charge`, cover them; else begin with a fresh PrivacyEngine)"
+        )
         raise ParameterError("steps_before", steps_before, expected)
     sampler = sampler_of(loader)
     noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
