@@ -129,8 +129,8 @@ def charging(
     before = counted(engine)
     if whole(steps_before, field="steps_before") != before:
         expected = (
-            f"{before}, as many as the engine's accountant has counted (give steps_before={before} where other charges, "
-            "by `scope.charge`, cover them; else begin with a fresh PrivacyEngine)"
+            f"{before}, as many as the engine's accountant has counted (give steps_before={before} where other "
+            "charges, by `scope.charge`, cover them; else begin with a fresh PrivacyEngine)"
         )
         raise ParameterError("steps_before", steps_before, expected)
     sampler = sampler_of(loader)

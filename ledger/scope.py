@@ -359,9 +359,9 @@ class Scope(TakesDeclaredRuns):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means and "
-                "histograms, but no learned rule or model; a scope may keep none): save what is released, or use a new "
-                "key to pay for another release"
+                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
+                "histograms and a few learned rules; a scope may keep none): save what is released, or "
+                "use a new key to pay for another release"
             )
         value: Any = value_of(mechanism, values.restored(kept))
         return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
