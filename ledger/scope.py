@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from dpledger.accounting.composable import Composable, Counted, Ran
-from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
+from dpledger.accounting.composition import Composition, Repeated, is_pair
+from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
 from dpledger.decimals import Number, RoundsDown, whole
-from dpledger.errors import AlreadySpent, ParameterError
+from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import Table, releases_table
@@ -31,6 +32,7 @@ from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
 from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.notes import Noted
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
@@ -273,11 +275,13 @@ class Scope(TakesDeclaredRuns):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
+            told = reads(ready)
             conversation = ready.open(data, entropy=self._ledger.entropy)
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, requests.steps(ready), ready if isinstance(ready, Refines) else None)
+            refines = ready if isinstance(ready, Refines) else None
+            return Session(attempt, conversation, requests.steps(ready), refines, told)
         raise attempt.give_up(failure)
 
     def reserve(
@@ -301,8 +305,15 @@ class Scope(TakesDeclaredRuns):
         """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
-    def record(self, note: Declared | Audited) -> Entry:
-        """Append a note that is about this scope; it charges nothing."""
+    def record(self, note: Declared | Audited | Noted) -> Entry:
+        """Append a note that is about this scope, like what an audit returned; it charges nothing. See `Ledger.record`.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1)
+        >>> scope.record(result).body.verdict
+        'not_refuted'
+        """
         return self._ledger.record(note, about=(self.name,))
 
     def note_lost(self, charge: str, note: str) -> Entry:
@@ -363,7 +374,18 @@ class Scope(TakesDeclaredRuns):
                 "histograms and a few learned rules; a scope may keep none): save what is released, or "
                 "use a new key to pay for another release"
             )
-        value: Any = value_of(mechanism, values.restored(kept))
+        plain = values.restored(kept)
+        try:
+            value: Any = value_of(mechanism, plain)
+        except Exception:  # what it says may hold the value
+            is_value = False
+        else:
+            is_value = True
+        if not is_value:
+            raise ContractViolation(
+                f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
+                "stands as it was"
+            )
         return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:

@@ -64,6 +64,7 @@ from dpledger.accounting.filters.charges import (
     with_charge,
     without_charge,
 )
+from dpledger.accounting.filters.coordinates import mixed_names, names, orders
 from dpledger.accounting.filters.kinds import (
     KINDS,
     AdvancedFilter,
@@ -78,9 +79,6 @@ from dpledger.accounting.filters.kinds import (
     RDPFilter,
     ZCDPFilter,
     budget_guarantee,
-    mixed_names,
-    names,
-    orders,
     tail_budget,
 )
 from dpledger.accounting.filters.openings import Orders, advanced, opened_by

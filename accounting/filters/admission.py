@@ -10,6 +10,7 @@ from typing import assert_never
 from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
 from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters.coordinates import mixed_names, renyi_names
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
@@ -23,8 +24,6 @@ from dpledger.accounting.filters.kinds import (
     RDPFilter,
     ZCDPFilter,
     delta_boundaries,
-    mixed_names,
-    renyi_names,
 )
 from dpledger.accounting.filters.mixture import best_alone, mixture_epsilon, shares
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text

@@ -301,7 +301,8 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
-                f"key {request.key!r}: an attempt is under way, or its process died; its charge stands either way"
+                f"key {request.key!r}: an attempt is under way (`release` waits for it with wait=), or its process "
+                "died; its charge stands either way. What runs under a new key is paid for anew"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")

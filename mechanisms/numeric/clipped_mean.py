@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply, read, round_up, subtract, text
+from dpledger.decimals import Number, add, multiply, read, round_up, subtract
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.as_numbers import AsNumber
@@ -147,10 +147,7 @@ class ClippedMean(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (
-            f"NaN, and what is no number, counts as {text(self._missing)}",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], infinity too, counts as the nearer end",
-        )
+        return self._values.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

@@ -98,7 +98,7 @@ class Count(OneShot):
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         return (
-            ("every row counts, whatever it holds",)
+            ("every row counts, whatever it holds, NaN and a missing one too",)
             if self.of == "rows"
             else ('a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one',)
         )
@@ -288,8 +288,8 @@ class Histogram(OneShot):
         """What happens to a row that falls nowhere."""
         told = "is ignored" if self.others == "ignored" else 'counts as "other"'
         if self.edges is not None:
-            return f"a row in no interval {told}: NaN, and what is no number, is in none"
-        return f"a row in none of the categories {told}"
+            return f"a row in no interval {told}: NaN, and what is no number, is in none; text is what it says"
+        return f'a row in none of the categories {told}; NaN and a missing one are the word "nan"'
 
     @property
     def _edges(self) -> tuple[float, ...]:

@@ -34,7 +34,7 @@ from dpledger.accounting.guarantees import Failure, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide
+from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide, queries_read_as
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -111,6 +111,10 @@ class AboveThreshold:
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the scales and the grid that are used."""
         return {name: value for name, value in self._vector().parameters().items() if name not in _FIXED}
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of queries count as that are no ordinary numbers: of the parameters, never of the data."""
+        return queries_read_as(self.missing)
 
     def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

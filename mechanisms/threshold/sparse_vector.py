@@ -48,7 +48,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, steps_of
+from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, queries_read_as, steps_of
 from dpledger.number_fields import OptionalPositive, Positive, Probability, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -153,6 +153,10 @@ class SparseVector:
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of queries count as that are no ordinary numbers: of the parameters, never of the data."""
+        return queries_read_as(self.missing)
 
     def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Converted as Converted,
         DiscreteGaussianLaw as DiscreteGaussianLaw,
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
-        Document as Document,
         ExponentialLaw as ExponentialLaw,
         ExPostDP as ExPostDP,
         ExPostOutcome as ExPostOutcome,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.documents import Document as Document
     from dpledger.accounting.ex_post.boundaries import (
         LinearBoundary as LinearBoundary,
         MixtureBoundary as MixtureBoundary,
@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
     from dpledger.mechanisms.learning.parities.learners import (
+        FAIL as FAIL,
         PrivateParityLearner as PrivateParityLearner,
         RepeatedParity as RepeatedParity,
     )
@@ -359,7 +360,6 @@ _HOME = {
         "Converted",
         "DiscreteGaussianLaw",
         "DiscreteLaplaceLaw",
-        "Document",
         "ExPostDP",
         "ExPostOutcome",
         "ExponentialLaw",
@@ -378,6 +378,7 @@ _HOME = {
         "Shuffled",
         "SparseVectorLaw",
     ),
+    "dpledger.accounting.documents": ("Document",),
     "dpledger.accounting.accountant": ("Accountant",),
     "dpledger.accounting.ex_post.boundaries": (
         "LinearBoundary",
@@ -463,6 +464,7 @@ _HOME = {
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.learning.parities.learners": (
+        "FAIL",
         "PrivateParityLearner",
         "RepeatedParity",
     ),

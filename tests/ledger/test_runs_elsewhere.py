@@ -23,8 +23,6 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.asking.claiming import promise
 from dpledger.accounting.composition import (
     Composition,
-    Document,
-    Entry,
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
@@ -33,6 +31,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.errors import (
@@ -313,6 +312,54 @@ def test_a_file_stands_as_its_digest_and_words_as_they_are(scope: Scope, tmp_pat
     for unreadable in (tmp_path / "not there", tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ParameterError, match="evidence"):
             scope.charge(PureDP("0.1"), evidence=unreadable, **WORD)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "letter.pdf",
+        "letters/march.txt",
+        "/srv/letter",
+        "./letter",
+        "../letter",
+        "~/letter",
+        "C:\\letters\\march",
+        "run.log",
+    ],
+)
+def test_text_that_names_a_file_is_not_taken_for_words(scope: Scope, named: str) -> None:
+    """Whether it is there or not: whoever means the file gives its path, whoever means words says more than a name."""
+    for ask in (scope.charge, scope.charging, scope.charges):
+        with pytest.raises(ParameterError, match=r"evidence: expected the pathlib\.Path of a file"):
+            ask(PureDP("0.1"), evidence=named, **WORD)
+    assert kinds(scope) == []
+
+
+def test_text_that_is_the_name_of_a_file_that_is_there_is_not_taken_for_words(
+    scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("their letter").write_text("private")
+    with pytest.raises(ParameterError, match="evidence"):
+        scope.charge(PureDP("0.1"), evidence="their letter", **WORD)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "commit 7",
+        "ticket-42",
+        "https://clinic.example/letter.pdf",
+        "10.1145/12345",
+        "dpo@clinic.example",
+        "see letter.pdf",
+        "e.g.",
+        "sha256:" + "cd" * 32,
+    ],
+)
+def test_words_stand_as_they_are(scope: Scope, said: str) -> None:
+    scope.charge(PureDP("0.1"), evidence=said, **WORD)
+    assert [one.attested.evidence for one in scope.releases() if one.attested is not None] == [said]
 
 
 def test_the_name_of_the_run_and_of_where_it_ran_stand_in_the_entry(scope: Scope) -> None:
@@ -667,6 +714,40 @@ def test_a_forked_child_does_nothing_and_what_it_may_have_run_counts_as_run() ->
     assert rho(scope) == whole
     (one,) = scope.releases()
     assert "forked" in one.warnings[0]
+    verified(scope)
+
+
+@pytest.mark.parametrize("interrupted", range(1, 5))
+def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_block(
+    interrupted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys that stop a program are mostly noticed when a write to the disk returns: it is durable then."""
+    scope = opened()
+    run = stepped(scope)
+    attempt, left = run._attempt._book, interrupted
+
+    def transact(make: Any, real: Any = attempt.transact) -> Any:
+        nonlocal left
+        left -= 1
+        entries = real(make)
+        if left == 0:
+            raise KeyboardInterrupt
+        return entries
+
+    monkeypatch.setattr(attempt, "transact", transact)
+
+    def grants() -> None:
+        with run:
+            for _ in range(4):
+                run.grant()
+
+    with pytest.raises(KeyboardInterrupt):
+        grants()
+    monkeypatch.undo()
+    (one,) = scope.releases()
+    assert one.status == "committed"
+    assert kinds(scope).count("started") == 1
+    assert one.granted == interrupted - 1
     verified(scope)
 
 

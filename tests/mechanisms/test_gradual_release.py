@@ -235,7 +235,10 @@ def test_a_run_does_not_pickle_and_shows_nothing(mechanism: Any) -> None:
     run = opened(mechanism, 987654321)
     with pytest.raises(TypeError):
         pickle.dumps(run)
-    assert "987654321" not in repr(run) + str(run)
+    assert repr(run) == str(run) == "<GradualRun: nothing asked>"
+    run.ask("0.50")
+    run.close()
+    assert repr(run) == f"<GradualRun: at {mechanism.measure} 0.5, closed>"
 
 
 @ignores_fork_warnings

@@ -87,6 +87,7 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.gap import (
@@ -356,13 +357,6 @@ def _learned_classes() -> dict[str, Answer]:
         points = recommend("0.1", "0.05", THIRD, 3, PointClass(2**20))
         return agnostic, points.rows, points.words(), recommend(THIRD, THIRD, 1, 1, PointClass(2**20), realizable=True)
 
-    def clipped() -> object:
-        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
-            Relation.REPLACE_ONE, Unit("user", 7)
-        )
-        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
-        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
-
     def learners() -> object:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
@@ -372,8 +366,21 @@ def _learned_classes() -> dict[str, Answer]:
         one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
         placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
-        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+        advice = recommend(THIRD, "0.1", THIRD, 3, StumpClass(bins)).rows
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist(), advice
 
+    return {
+        "tables": tables,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+        "least bounds": least,
+        **_learned_of_users(),
+        **_queried(),
+    }
+
+
+def _learned_of_users() -> dict[str, Answer]:
     def of_users() -> object:
         gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
         more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
@@ -390,6 +397,13 @@ def _learned_classes() -> dict[str, Answer]:
         found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
         return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
 
+    def clipped() -> object:
+        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
+            Relation.REPLACE_ONE, Unit("user", 7)
+        )
+        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
+        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
+
     def halving() -> object:
         plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
         plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
@@ -402,17 +416,11 @@ def _learned_classes() -> dict[str, Answer]:
         return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
 
     return {
-        "tables": tables,
         "users": of_users,
         "hashed users": of_hashed_users,
         "least errors": estimates,
-        "sizes of learners": sizes,
-        "deviations": helpers,
-        "learners of classes": learners,
-        "least bounds": least,
         "clipped pairs": clipped,
         "halving by users": halving,
-        **_queried(),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
-from dpledger.accounting.composition import Entry
+from dpledger.accounting.documents import Entry
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
@@ -808,6 +808,7 @@ DOORS: dict[str, Door] = {
 
 WORDS: dict[str, str] = {
     "__version__": "text",
+    "FAIL": "an answer",
     "UNSTABLE": "an answer",
     "Composition": "a union of types, for annotations",
 }

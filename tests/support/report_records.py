@@ -302,7 +302,10 @@ def crowded() -> Record:
     record = Record()
     long = "every visit to one of the nineteen outpatient clinics of the region between 2019 and 2026, " * 3
     record.declare("product_name", long, long)
-    record.declare("people", long, long)
+    for item in ("people", "intended_use", "not_intended_for", "justification", "decision_owner"):
+        record.declare(item, long, long)
+    record.declare("non_dp_releases", long, long)
+    record.declare("invariants", long, long)
     record.declare("trust_model", f"central: {long}", long)
     for number in range(25):
         name, unit = f"scope-with-a-long-name-{number:02d}", Unit(f"person-of-kind-{number}", 12)

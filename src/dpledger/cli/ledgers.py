@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, speaking
 from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.entries.members import Attestation
     from dpledger.ledger.scope import Scope
-    from dpledger.ledger.signed.checkpoint import Checkpoint
-    from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
@@ -156,7 +154,7 @@ def show(
 def verify(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
     key: Annotated[str, typer.Option(help="The public key you trust: its text, or a file that holds it.")],
-    since: Annotated[Path | None, typer.Option(help="A checkpoint you remember from before.")] = None,
+    since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -168,7 +166,7 @@ def verify(
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
-        remembered = [] if since is None else [_remembered(since, trusted)]
+        remembered = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
             size = checkpoint.verify(record.head, trusted).size
             with bar("verifying", size) as advance:
@@ -232,32 +230,19 @@ def backup(
         voice.give({"backup": str(output), "size": size})
 
 
-def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
-    from dpledger import bounded
-    from dpledger.errors import ParameterError, VerificationError
-    from dpledger.ledger.signed import checkpoint
-
-    try:
-        return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
-    except OSError as error:
-        raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
-    except VerificationError as error:
-        raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
-
-
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _seen(found: Verified) -> str:
-    """What a remembered head shows, and what it does not."""
+    """What a checkpoint from before shows, and what it does not."""
     if not found.witnessed:
         return (
-            "you gave no remembered head (--since): that none of the last entries was cut off cannot be seen from the "
-            "record alone"
+            "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
+            "from the record alone"
         )
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed or 'no'} entries follow"
-    return f"{follow} the head that you remember; that none was cut off after it cannot be seen from the record alone"
+    return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"
 
 
 def _elsewhere(count: int) -> str:
