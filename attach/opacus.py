@@ -159,10 +159,7 @@ def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_befor
     _require_free(optimizer)
     before = counted(engine)
     if whole(steps_before, field="steps_before") != before:
-        expected = (
-            f"{before}, as many as the engine's accountant has counted (give steps_before={before} where other "
-            "charges, by `scope.charge`, cover them; else begin with a fresh PrivacyEngine)"
-        )
+        expected = f"{before}, as its accountant counted: say so if other charges cover them, or take a fresh engine"
         raise ParameterError("steps_before", steps_before, expected)
     return before
 
