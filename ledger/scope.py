@@ -126,8 +126,8 @@ class Scope(TakesDeclaredRuns):
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
         >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
-        >>> scope.left(), round(scope.left() / 2.0, 6)
-        (Decimal('2.7'), 1.35)
+        >>> scope.left(), scope.left() < 3, f"{scope.left() / 2.0:.3f}"
+        (Decimal('2.7'), True, '1.350')
         """
         state = self._ledger.refresh()
         return RoundsDown(quotes.left(state, state.scope(self.name)))
@@ -371,8 +371,9 @@ class Scope(TakesDeclaredRuns):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps small plain values, a scope may keep "
-                "none): save what is released, or use a new key to pay for another release"
+                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
+                "histograms and a few learned rules; a scope may keep none): save what is released, or "
+                "use a new key to pay for another release"
             )
         plain = values.restored(kept)
         made = came_to(lambda: value_of(mechanism, plain))

@@ -119,6 +119,30 @@ def test_statistics_are_kept_as_they_were_released(mechanism: Any, path: Path) -
         assert book.scope("s").spent(delta=0) == spent
 
 
+SAMPLE = dpl.LabeledSample([1, 2, 5, 6] * 40, [0, 0, 1, 1] * 40)
+AGES = dpl.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sample"),
+    [
+        (dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), SAMPLE),
+        (dpl.PrivateStumpBooster(binning=dpl.Binning({"age": [18, 65]}, source="the form"), epsilon=1), AGES),
+        (dpl.PrivateParityLearner(dimension=3, epsilon=1), SAMPLE),
+    ],
+    ids=lambda value: getattr(value, "kind", "sample"),
+)
+def test_learned_rules_are_kept_as_they_were_released(mechanism: Any, sample: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rules.ledger"
+    with Ledger.create(path) as book:
+        scope = book.scope("s", unit="record", relation="replace_one", budget=dpl.PureDP(5))
+        found = [scope.release(mechanism, sample, key=f"rule-{number}").value for number in range(4)]
+    with Ledger.open(path) as book:
+        again = [book.scope("s").release(mechanism, sample, key=f"rule-{number}") for number in range(4)]
+    assert all(receipt.replayed for receipt in again)
+    assert [receipt.value for receipt in again] == found
+
+
 NUMBERS = st.one_of(
     st.none(),
     st.booleans(),

@@ -448,7 +448,7 @@ def test_a_charge_waits_no_longer_than_it_was_told(filed: Scope) -> None:
 
 
 def test_a_function_with_a_key_is_called_once_for_ever(filed: Scope) -> None:
-    calls: Listed[int] = []
+    calls: list[int] = []
 
     @filed.charges(PureDP("0.5"), key="run-1", **WORD)
     def count(number: int) -> int:
@@ -480,10 +480,11 @@ def test_a_quote_of_a_run_elsewhere_is_what_a_charge_would_be_answered(name: str
 
 
 def test_a_quote_takes_whatever_a_charge_takes(scope: Scope) -> None:
-    for parts in ([PureDP(3), (LaplaceLaw("0.5"), 3)], (PureDP("1.5"), 3), {PureDP("1.5"): 3}):
+    asked: Listed[Any] = ([PureDP(3), (LaplaceLaw("0.5"), 3)], (PureDP("1.5"), 3), {PureDP("1.5"): 3})
+    for parts in asked:
         assert scope.quote(parts).admitted
-        assert scope.quote([parts, PureDP(1)] if isinstance(parts, tuple) else PureDP(6)).admitted is False
-    assert "runs elsewhere" not in str(scope.quote(PureDP(6)))
+    assert not scope.quote([(PureDP("1.5"), 3), PureDP(1)]).admitted
+    bad: Any
     for bad in (3, PureDP, "PureDP(1)", None, [], PrivacyCurve):
         with pytest.raises(ParameterError):
             scope.quote(bad)
