@@ -5,13 +5,10 @@ What could take the machine along runs in a process of its own, with a limit on 
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ledger_golden
+import warm_process
 from dpledger import bounded
 from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
@@ -37,58 +35,26 @@ KEY = ledger_golden.KEY.public
 SECONDS = 30
 
 CONFINED = """
-import json, os, resource, signal, sys
-import dpledger.ledger.verifying.verification, dpledger.ledger.verifying.sources
-import dpledger.reports, dpledger.accounting.profile
+import json, resource, sys
 from typer.testing import CliRunner
 from dpledger.cli import app
-for line in sys.stdin:
-    seconds, mebibytes, commands = json.loads(line)
-    if child := os.fork():
-        os.waitpid(child, 0)
-        print("over", flush=True)
-        continue
-    signal.alarm(seconds)
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    limit = used + mebibytes * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    for words in commands:
-        done = CliRunner().invoke(app, words)
-        print(json.dumps([done.exit_code, done.stderr, repr(done.exception)]), flush=True)
-    os._exit(0)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limit = used + int(sys.argv[1]) * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for words in json.loads(sys.argv[2]):
+    done = CliRunner().invoke(app, words)
+    print(json.dumps([done.exit_code, done.stderr, repr(done.exception)]), flush=True)
 """
-"""A process that has loaded the library, and forks a child for each list of commands."""
-
-
-@functools.cache
-def forking() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", CONFINED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_process_is_left() -> Iterator[None]:
-    yield
-    if forking.cache_info().currsize:
-        forking().communicate(timeout=SECONDS)
-        forking.cache_clear()
 
 
 def confined(*commands: Sequence[object], mebibytes: int = 64) -> list[tuple[int, str]]:
     """The status of each command and what it says of errors, one after another in one process that may take so much
     memory more than it has when it starts; a command that waits fails the test."""
-    told = [[str(word) for word in words] for words in commands]
-    process = forking()
-    assert process.stdin is not None
-    assert process.stdout is not None
-    print(json.dumps([SECONDS, mebibytes, told]), file=process.stdin, flush=True)
-    answers = [json.loads(line) for line in iter(process.stdout.readline, "over\n")]
-    assert len(answers) == len(commands)
+    told = json.dumps([[str(word) for word in words] for words in commands])
+    done = warm_process.run(CONFINED, ["-c", str(mebibytes), told], seconds=SECONDS)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(commands), done.stderr
     for words, (_, _, exception) in zip(commands, answers, strict=True):
         assert exception == "None" or exception.startswith("SystemExit"), (words, exception)
     return [(status, error) for status, error, _ in answers]
