@@ -40,7 +40,17 @@ False
 
 from __future__ import annotations
 
-from dpledger.accounting.filters.admission import admits, asked, fits, fullest, leading, left, reading, spent
+from dpledger.accounting.filters.admission import (
+    admits,
+    asked,
+    delta_for_claims,
+    fits,
+    fullest,
+    leading,
+    left,
+    reading,
+    spent,
+)
 from dpledger.accounting.filters.charges import (
     TOO_LARGE,
     Account,
@@ -98,6 +108,7 @@ __all__ = [
     "budget_guarantee",
     "charge",
     "currencies",
+    "delta_for_claims",
     "fits",
     "fullest",
     "leading",

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
     from dpledger.mechanisms.learning.parities.learners import (
+        FAIL as FAIL,
         PrivateParityLearner as PrivateParityLearner,
         RepeatedParity as RepeatedParity,
     )
@@ -463,6 +464,7 @@ _HOME = {
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.learning.parities.learners": (
+        "FAIL",
         "PrivateParityLearner",
         "RepeatedParity",
     ),

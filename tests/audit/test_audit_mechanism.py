@@ -264,7 +264,7 @@ def test_bad_input_is_refused_and_named(changes: dict[str, Any], field: str) -> 
 
 def test_an_interactive_mechanism_is_refused_with_the_way_to_audit_it() -> None:
     with pytest.raises(ParameterError, match="opens the interaction, asks"):
-        audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0), 0, 1, trials=200)  # type: ignore[arg-type]
+        audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0, sensitivity=1), 0, 1, trials=200)  # type: ignore[arg-type]
 
 
 def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:

@@ -131,7 +131,7 @@ def test_thresholds() -> None:
 
 
 def test_what_the_correct_threshold_claims_is_what_its_record_settles() -> None:
-    run = AboveThreshold(epsilon=1, threshold=0, max_queries=6)
+    run = AboveThreshold(epsilon=1, threshold=0, max_queries=6, sensitivity=1)
     for place, values in ((1, [9e9]), (3, [-9e9, -9e9, 9e9]), (6, [-9e9] * 6)):
         conversation = run.open(values, entropy=seeded(1))
         for at in range(place):
@@ -185,7 +185,7 @@ def test_accuracy_first(name: str, how: dict[str, Any], claimed: tuple[str, str]
 
 def test_what_accuracy_first_claims_is_what_its_parts_settle() -> None:
     """A check of 4 that halts at the first of two, on a chain that reached 0.2."""
-    check = AboveThreshold(epsilon=4, threshold=0, max_queries=2)
+    check = AboveThreshold(epsilon=4, threshold=0, max_queries=2, sensitivity=1)
 
     conversation = check.open([9e9], entropy=seeded(1))
     conversation.ask(itemgetter(0))

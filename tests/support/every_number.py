@@ -87,6 +87,7 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.gap import (
@@ -365,7 +366,8 @@ def _learned_classes() -> dict[str, Answer]:
         one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
         placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
-        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+        advice = recommend(THIRD, "0.1", THIRD, 3, StumpClass(bins)).rows
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist(), advice
 
     return {
         "tables": tables,

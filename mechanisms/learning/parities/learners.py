@@ -78,7 +78,7 @@ class Failed(StrEnum):
 
 
 FAIL: Final = Failed.FAIL
-"""The answer in place of a hypothesis."""
+"""The answer in place of a hypothesis. A value that was kept is a text again: compare by `==`."""
 
 ParityAnswer: TypeAlias = Concept | Literal[Failed.FAIL]
 
@@ -166,12 +166,16 @@ class PrivateParityLearner(_Parity):
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
     nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
-    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1, or FAIL.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan("0.1", "0.1").needed
     9367
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> none_fits = dpl.LabeledSample([5] * 100, [0, 1] * 50)
+    >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
+    True
     """
 
     dimension: Dimension
@@ -212,6 +216,7 @@ class RepeatedParity(_Parity):
     `max_runs` it stops there at the latest, which costs a delta. `first_success` has `runs` at most. `basic` pays for
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
     said, and how long it takes depends on the examples: do not show the time.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> rows = dpl.LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, [1, 0, 1] * 20)

@@ -198,6 +198,10 @@ class StatisticalQueryOracle:
             sharp=sharp,
         )
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of a query count as that are no ordinary numbers: of the parameters, never of the data."""
+        return ("a query is handed rows and labels as they are", *self.range.read_as())
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block."""

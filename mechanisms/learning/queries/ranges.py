@@ -15,7 +15,7 @@ from typing import assert_never
 
 import numpy as np
 
-from dpledger.decimals import float_down, float_up
+from dpledger.decimals import float_down, float_up, text
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.numeric.grid import nearest_whole
 from dpledger.mechanisms.numeric.rows import check_column, numbers, tally
@@ -53,6 +53,14 @@ class QueryRange:
     def highest(self) -> int:
         """`high` in steps."""
         return math.floor(Fraction(self.high) / Fraction(self.grid) + _HALF)
+
+    def read_as(self) -> tuple[str, ...]:
+        """What values count as that are outside, or no number, a sentence each: for receipts."""
+        low, high = text(self.low), text(self.high)
+        return (
+            f"a value of a query that is no number, NaN and a missing one too, counts as {low}",
+            f"a value outside [{low}, {high}], infinity too, counts as the nearer end",
+        )
 
     def moved(self, relation: Relation) -> int:
         """By how many steps a record that changes moves the sum of its values; one that is nulled counts as replaced,

@@ -113,6 +113,10 @@ class QueryRun:
         self._home = Home("a run of statistical queries")
         self._turn = Turn("a run of statistical queries")  # while something is counted or drawn, never in a query
 
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        return f"<{type(self).__name__}: {self._asked} of {self._plan.queries} asked{ended}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a run of statistical queries does not pickle: a copy would repeat its noise")
 

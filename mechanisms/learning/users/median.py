@@ -133,6 +133,10 @@ class UserLevelMedian(ReadsUsers):
     def _points(self) -> int:
         return self.points
 
+    @property
+    def _reads_labels(self) -> bool:
+        return False
+
     def _are_inside(self, data: UserSample) -> bool:
         return are_points(data.x.reshape(-1), self.points)
 
