@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.gap import (
+from dpledger.mechanisms.learning.theory.users.gap import (
     BinomialGap,
     gap_at_least,
     gap_at_most,

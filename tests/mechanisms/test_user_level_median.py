@@ -18,7 +18,7 @@ from dpledger.ledger.entries.bodies import Reserved
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.users.median import UserLevelMedian
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value

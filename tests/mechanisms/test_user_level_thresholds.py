@@ -21,7 +21,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.threshold_sizes import Comparison, threshold_users
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import Comparison, threshold_users
 from dpledger.mechanisms.learning.users.comparisons import least_of
 from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLearner
 from dpledger.relations import Relation, Unit

@@ -35,9 +35,9 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
