@@ -60,7 +60,7 @@ def test_a_choice_among_segments() -> None:
         halves = (wide / 2, wide * (0.5 - 2.0**-30), wide * 2.0**-30)
         return dict(enumerate((first, *halves, last)))
 
-    mechanism = ExponentialMechanism(candidates=sum(counts), epsilon=1)
+    mechanism = ExponentialMechanism(candidates=sum(counts), epsilon=1, sensitivity=1)
     drawn = mechanism.sample(Segments(scores, counts), MILLION, seeded(62))
     assert follows(np.searchsorted(edges, drawn, side="right"), law_of("0.5"), law_of("0.51"))
 
