@@ -12,6 +12,7 @@ from hypothesis import example, given, strategies as st
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_plan, parity_size, stays_failed
+from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.relations import Relation
 
 MODES: tuple[RepetitionMode, ...] = ("basic", "first_success", "until_success")
@@ -31,6 +32,13 @@ def test_published_sizes_of_the_slides_and_of_rows_that_come_and_go() -> None:
     assert parity_size(10, round(slides, 15), "0.025", *TARGET).needed == pytest.approx(2544, abs=1)
     added = [parity_plan(d, *TARGET, epsilon=1, relation=Relation.ADD_REMOVE).needed for d in (20, 10)]
     assert added == [371, 225]
+
+
+@pytest.mark.parametrize(("dimension", "known"), [(20, 169), (10, 100)])
+def test_published_sizes_without_privacy(dimension: int, known: int) -> None:
+    """(ln |C| + ln(1/beta))/alpha; the sharper logarithm needs a few less."""
+    assert math.ceil((dimension * math.log(2) + math.log(1 / 0.05)) / 0.1) == known
+    assert 0.9 * known < occam(2**dimension, *TARGET).needed <= known
 
 
 @given(beta=st.decimals("0.001", "0.9", places=3))

@@ -102,22 +102,22 @@ class _ByScores(RowLearner):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        place = self._drawn(self._scores(self._taken(data)), entropy)
+        (place,) = self._drawn(self._scores(self._taken(data)), 1, entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
-        scores = self._scores(self._taken(data))
-        found = [self._drawn(scores, entropy) for _ in range(size)]
+        found = self._drawn(self._scores(self._taken(data)), size, entropy)
         return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
 
-    def _drawn(self, scores: Scores, entropy: Entropy) -> int:
-        moved = Sensitivity(self._moved, "linf", self._why)
-        law = ExponentialWeights(self.exponent)
+    def _drawn(self, scores: Scores, size: int, entropy: Entropy) -> list[int]:
+        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", self._why)
         if isinstance(scores, ErrorCounts):
-            counts = scores.counts
-            return scores.place(choose(law, -scores.errors, counts=counts, sensitivity=moved, entropy=entropy))
-        return choose(law, -scores, sensitivity=moved, entropy=entropy)
+            steps, counts = -scores.errors, scores.counts
+            drawn = [choose(law, steps, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
+            return [scores.place(number) for number in drawn]
+        steps = -scores
+        return [choose(law, steps, sensitivity=moved, entropy=entropy) for _ in range(size)]
 
     def _hypothesis(self, place: int) -> Hypothesis:
         return hypothesis_at(self.representation, place, self._concepts)
