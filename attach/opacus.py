@@ -159,7 +159,7 @@ def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_befor
     _require_free(optimizer)
     before = counted(engine)
     if whole(steps_before, field="steps_before") != before:
-        expected = f"{before}: so many the engine's accountant has counted, and other entries must charge them"
+        expected = f"{before}, as its accountant counted: say so if other charges cover them, or take a fresh engine"
         raise ParameterError("steps_before", steps_before, expected)
     return before
 

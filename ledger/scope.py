@@ -38,6 +38,7 @@ from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
     Described,
@@ -125,8 +126,8 @@ class Scope(TakesDeclaredRuns):
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
         >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
-        >>> scope.left(), scope.left() / 2.0
-        (Decimal('2.7'), 1.35)
+        >>> scope.left(), scope.left() < 3, f"{scope.left() / 2.0:.3f}"
+        (Decimal('2.7'), True, '1.350')
         """
         state = self._ledger.refresh()
         return RoundsDown(quotes.left(state, state.scope(self.name)))
@@ -370,22 +371,18 @@ class Scope(TakesDeclaredRuns):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps small plain values, a scope may keep "
-                "none): save what is released, or use a new key to pay for another release"
+                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
+                "histograms and a few learned rules; a scope may keep none): save what is released, or "
+                "use a new key to pay for another release"
             )
         plain = values.restored(kept)
-        try:
-            value: Any = value_of(mechanism, plain)
-        except Exception:  # what it says may hold the value
-            is_value = False
-        else:
-            is_value = True
-        if not is_value:
+        made = came_to(lambda: value_of(mechanism, plain))
+        if made is None:  # what was said may hold the value
             raise ContractViolation(
                 f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
                 "stands as it was"
             )
-        return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
+        return Receipt(made[0], self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:
         return Redeem(self._ledger.draw(REDEEM_BYTES))

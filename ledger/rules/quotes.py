@@ -159,10 +159,10 @@ def left(state: State, scope: ScopeState) -> Decimal:
     asking.after(levels, PureDP(PLACE), ZERO)
 
     def fits(places: int) -> bool:
-        return asking.admits(levels, PureDP(multiply(places, PLACE)), ZERO)
+        return asking.admits(levels, PureDP(multiply(Decimal(places), PLACE)), ZERO)
 
     most = min(MOST_PLACES, *(_places_left(level) for level in levels))
-    return read(text(multiply(most_that(fits, most=most), PLACE)))
+    return read(text(multiply(Decimal(most_that(fits, most=most)), PLACE)))
 
 
 def _places_left(level: Level) -> int:

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting.filters import advanced
+from dpledger.decimals import ZERO, add
 from dpledger.errors import BudgetRefused, ScopeError
 
 WORD: dict[str, Any] = {"by": "A. Smith", "reason": "the study of 2025"}
@@ -49,8 +50,8 @@ def test_what_is_left_is_admitted_and_no_more_than_spent_leaves(budget: str, run
         assert scope.quote(dpl.PureDP(left.exact)).admitted
     kept = scope.budget
     if isinstance(kept, (dpl.PureDP, dpl.ApproxDP)):
-        delta = kept.delta if isinstance(kept, dpl.ApproxDP) else 0
-        assert left.exact <= max(0, kept.epsilon - scope.account().reading(delta))
+        delta = kept.delta if isinstance(kept, dpl.ApproxDP) else ZERO
+        assert not left or add(left.exact, scope.account().reading(delta)) <= kept.epsilon
     else:
         assert not scope.quote(dpl.PureDP(left.exact + PLACE)).admitted
 

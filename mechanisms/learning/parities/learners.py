@@ -105,6 +105,14 @@ class _Parity(RowLearner):
         places[~found.fits] = -1
         return places
 
+    def plain_of(self, value: ParityAnswer) -> int | None:
+        """The place of the parity; None of FAIL."""
+        return None if value is FAIL else value.place
+
+    def value_of(self, plain: int | None) -> ParityAnswer:
+        """The parity at a place, or FAIL, as `plain_of` says it."""
+        return FAIL if plain is None else Concept(ParityClass(self.dimension), plain)
+
     def _on(self, data: LabeledSample) -> ParityRuns:
         return ParityRuns.on(self._taken(data), self.dimension, self._rate, self.fail_probability)
 
@@ -173,7 +181,7 @@ class PrivateParityLearner(_Parity):
     >>> learner.plan("0.1", "0.1").needed
     9367
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> none_fits = dpl.LabeledSample([5] * 100, [0, 1] * 50)
+    >>> none_fits = dpl.LabeledSample([5] * 10**4, [0, 1] * (10**4 // 2))
     >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
     True
     """
@@ -205,7 +213,7 @@ class PrivateParityLearner(_Parity):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[ParityAnswer]:
         """A parity, or FAIL."""
-        return Release(value=_answer(self._on(data).one(entropy), self.dimension), parts=self.parts())
+        return Release(value=self.value_of(self._on(data).one(entropy)), parts=self.parts())
 
 
 @record
@@ -288,7 +296,7 @@ class RepeatedParity(_Parity):
         while True:
             answer, done = found.one(entropy), done + 1
             if answer is not None or done == self._most_runs or self._stops(None, entropy)[0]:
-                return Release(value=_answer(answer, self.dimension), parts=self.parts())
+                return Release(value=self.value_of(answer), parts=self.parts())
 
     def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
         fits, numbers, going, done = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=object), np.arange(size), 0
@@ -319,10 +327,6 @@ class RepeatedParity(_Parity):
     @property
     def _failed(self) -> Decimal:
         return stays_failed(self.fail_probability, runs=self.runs, stop=self.stop_probability, most=self.max_runs)
-
-
-def _answer(number: int | None, dimension: int) -> ParityAnswer:
-    return FAIL if number is None else Concept(ParityClass(dimension), number)
 
 
 @lru_cache(maxsize=512)

@@ -96,7 +96,7 @@ def spent(
             lower, upper = opened.spent(at).lower, account.reading(at)
             left = _left(opened)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
-        if lower < upper:
+        if lower < decimals.float_up(upper):
             voice.say(
                 "  the first is what the costliest run costs by itself at least, the second what all were charged"
             )
