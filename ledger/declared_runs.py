@@ -26,9 +26,7 @@ while nothing was started, to nothing, where somebody says that nothing ran.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, ParamSpec, Self, TypeVar
@@ -38,7 +36,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import Number, whole
-from dpledger.errors import AlreadySpent, Halted, ParameterError, PolicyError, ScopeError
+from dpledger.errors import AlreadySpent, ContractViolation, Halted, PolicyError, ScopeError
 from dpledger.ledger import requests
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.entering import enter
@@ -54,6 +52,7 @@ from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import State
 from dpledger.ledger.rules.state import step
 from dpledger.ledger.signed import wire
+from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
@@ -65,6 +64,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_STEPS = 10**12  # of a plan
+LATE = "the function returned before it had run, with a coroutine or a generator"
 
 
 class TakesDeclaredRuns:
@@ -168,12 +168,11 @@ class TakesDeclaredRuns:
 
         Arguments and errors are as of `charging`; parameters raise here, before anything is called. ParameterError for
         what only begins to run when it is called, a coroutine or generator function, and for a builtin that does not
-        say what it takes."""
-
-        self._declared(parts, by, reason, evidence, claim, None, tail_delta, mechanism, library, parameters)
+        say what it takes; ContractViolation, once it is charged, for a function that returns one of the former."""
+        self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
 
         def wrap(function: Callable[P, T]) -> Callable[P, T]:
-            signature = _require_plain(function)
+            signature = signature_of(function)
 
             @functools.wraps(function)
             def charged(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -191,7 +190,11 @@ class TakesDeclaredRuns:
                     parameters=parameters,
                 ) as run:
                     run.start()
-                    return function(*args, **kwargs)
+                    result = function(*args, **kwargs)
+                    if begins_later(result):
+                        run.broke_off(LATE)
+                        raise ContractViolation(f"{LATE}, which is withheld; the full charge stands")
+                    return result
 
             return charged
 
@@ -372,16 +375,3 @@ class DeclaredRun:
     ) -> None:
         if not self._is_given_back and self._home.is_here:
             self.close()
-
-
-def _require_plain(function: object) -> inspect.Signature:
-    """What the function takes. ParameterError for what returns before it has run, or does not say what it takes."""
-    called = function
-    while isinstance(called, functools.partial | staticmethod):
-        called = called.func if isinstance(called, functools.partial) else called.__func__
-    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if callable(function) and not any(is_late(one) for is_late in late for one in (called, type(called).__call__)):
-        with suppress(ValueError):  # of a builtin that says nothing
-            return inspect.signature(function)
-    expected = "a function that says what it takes, and has run once it returns"
-    raise ParameterError("function", requests.kind_of(function), expected)

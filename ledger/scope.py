@@ -38,6 +38,7 @@ from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
     Described,
@@ -375,18 +376,13 @@ class Scope(TakesDeclaredRuns):
                 "use a new key to pay for another release"
             )
         plain = values.restored(kept)
-        try:
-            value: Any = value_of(mechanism, plain)
-        except Exception:  # what it says may hold the value
-            is_value = False
-        else:
-            is_value = True
-        if not is_value:
+        made = came_to(lambda: value_of(mechanism, plain))
+        if made is None:  # what was said may hold the value
             raise ContractViolation(
                 f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
                 "stands as it was"
             )
-        return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
+        return Receipt(made[0], self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:
         return Redeem(self._ledger.draw(REDEEM_BYTES))

@@ -144,10 +144,10 @@ def _text(value: object, field: str, expected: str) -> str:
 # ---- YAML -----------------------------------------------------------------------------------------------------------
 
 
-class _Mapping(dict[str, Any]):
+class _Mapping(dict[Any, Any]):
     """A mapping that knows in which line each of its keys stands."""
 
-    def __init__(self, values: Mapping[str, Any], lines: Mapping[str, int]) -> None:
+    def __init__(self, values: Mapping[Any, Any], lines: Mapping[str, int]) -> None:
         super().__init__(values)
         self.lines = lines
 

@@ -210,9 +210,16 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
 
 
 def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
-    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since."""
+    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since, ScopeError
+    where a scope that is charged was closed."""
+    for name in charge.path:
+        if state.scopes[name].closed:
+            raise ScopeError(
+                f"scope {name!r} was closed before this was started: nothing begins in it, and what is held stays held "
+                "unless it is given back"
+            )
     if state.must_wait(charge):
-        raise ScopeBusy(f"an exclusive interaction is open in scope {charge.scope!r}: close it first")
+        raise ScopeBusy(_exclusive(charge.scope))
     return Started(path=next_steps(state, charge.path), charge=charge.charge, redeem=redeem.digest)
 
 
@@ -287,9 +294,16 @@ def _require_plan(request: Request) -> None:
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
     overlapped = state.overlaps(scope.path)
     if overlapped == "exclusive":
-        raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
+        raise ScopeBusy(_exclusive(scope.scope))
     if overlapped == "interactions" and is_exclusive(request.form, request.parts):
         raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
+
+
+def _exclusive(scope: str) -> str:
+    return (
+        f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, it stays open "
+        "for ever: use another scope"
+    )
 
 
 def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:

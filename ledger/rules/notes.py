@@ -37,8 +37,9 @@ class Noted(Protocol):
 def note_of(what: Note | Noted) -> Note:
     """The note itself, or that of a result. ParameterError for what is neither, and for an audit whose verdict is not
     that of its numbers."""
-    says = isinstance(what, Noted) and callable(what.body) and not isinstance(what, type)
-    note = what.body() if says else what
+    note: object = what
+    if isinstance(what, Noted) and callable(what.body) and not isinstance(what, type):
+        note = what.body()
     if not isinstance(note, Note):
         expected = "what an audit or `report` returned, or a note: Declared, Audited, Reported or Heartbeat"
         raise ParameterError("note", type(what).__name__, expected)

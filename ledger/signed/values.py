@@ -23,6 +23,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,6 +50,7 @@ SEAL_TYPE = "application/vnd.dpledger.kept.v1+json"
 LARGEST_KEPT = 65_536  # bytes of a value that is kept
 SALT_BYTES = 32
 _WIDEST = 8  # bytes of a number whose form is the same on every machine
+_DTYPE = re.compile(r"[<>|][biuf][1248]")
 
 
 def kept(value: object) -> bytes | None:
@@ -76,7 +78,7 @@ def restored(data: bytes) -> object:
     """The value whose bytes these are. The inverse of `kept`; VerificationError for anything else."""
     try:
         return _untagged(json.loads(data))
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise VerificationError(f"a kept value cannot be read ({type(error).__name__})") from None
 
 
@@ -151,13 +153,13 @@ def _untagged(value: Any) -> Any:
             return float.fromhex(text)
         case ["int", text]:
             return int(text)
-        case ["scalar", dtype, number] if _is_plain(np.dtype(dtype)):
+        case ["scalar", str(dtype), number] if _DTYPE.fullmatch(dtype):
             return np.dtype(dtype).type(_untagged(number))
         case ["tuple", items]:
             return tuple(_untagged(item) for item in items)
         case ["list", items]:
             return [_untagged(item) for item in items]
-        case ["array", dtype, shape, text] if _is_plain(np.dtype(dtype)):
+        case ["array", str(dtype), shape, text] if _DTYPE.fullmatch(dtype):
             return np.frombuffer(base64.b64decode(text, validate=True), dtype=dtype).reshape(shape).copy()
         case _:
             raise ValueError("unknown tag")

@@ -29,7 +29,6 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import (
     AnyClass,
     FiniteClass,
@@ -41,8 +40,9 @@ from dpledger.mechanisms.learning.theory.concepts import (
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
-from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
 from dpledger.relations import Relation, one_way
@@ -289,6 +289,7 @@ class _Asked:
         )
 
     def _hashed(self) -> SampleSize:
+        assert isinstance(self.concepts, PointClass)
         dimension = (self.concepts.size - 1).bit_length()
         exponent = exponent_for(self.epsilon, sensitivity=1, monotone=one_way(self.relation))
         if self.realizable:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from decimal import Decimal
 
+from dpledger.accounting.guarantees import AccuracyFailure
+from dpledger.decimals import text
 from dpledger.errors import ContractViolation
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
 from dpledger.mechanisms.learning.samples import LABELS_READ_AS, LabeledSample
+from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.numeric.one_shot import OneShot
 
-__all__ = ["STRICT", "RowLearner"]
+__all__ = ["STRICT", "RowLearner", "fits_within"]
 
 STRICT = "it is strict: any row or label outside what was declared ends the run at its full charge instead"
+
+
+def fits_within(what: str, alpha: Decimal, beta: Decimal, plan: SampleSize) -> AccuracyFailure:
+    """What is promised where a concept fits all examples, but with probability beta: how often `what` was learned errs
+    at most."""
+    enough = f"where one fits all examples and there are at least {plan.needed} independent ones"
+    return AccuracyFailure(beta, f"{what} errs on more than {text(alpha)}, {enough}")
 
 
 class RowLearner(OneShot, ABC):

@@ -87,7 +87,7 @@ def _since(verified: Verified) -> tuple[Item, ...]:
     id_, label = "verified/since_previous", "Since the previous report"
     if verified.mode == "quick":
         return (unknown(id_, label, NOT_READ),)
-    given = ()
+    given: tuple[Item, ...] = ()
     if seen:
         text = f"{words.count(seen, 'entry', 'entries')} then, as they are now; since: {_changes(entries[seen:])}"
         given = (Item(id="verified/since", label="Since the checkpoint that was given", text=text, value=seen),)

@@ -122,6 +122,9 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.queries.conjunctions import (
         PrivateConjunctionLearner as PrivateConjunctionLearner,
     )
+    from dpledger.mechanisms.learning.queries.domain_queries import (
+        DomainQuery as DomainQuery,
+    )
     from dpledger.mechanisms.learning.queries.oracle import (
         StatisticalQueryOracle as StatisticalQueryOracle,
     )
@@ -156,9 +159,6 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.tables.stumps import (
         StumpClass as StumpClass,
     )
-    from dpledger.mechanisms.learning.theory.clipped_sizes import (
-        clipped_pairwise_plan as clipped_pairwise_plan,
-    )
     from dpledger.mechanisms.learning.theory.compare import (
         compare_private_nonprivate as compare_private_nonprivate,
     )
@@ -181,6 +181,9 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.theory.users.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
     )
     from dpledger.mechanisms.learning.users.clipped_pairwise import (
         ClippedPairwiseEM as ClippedPairwiseEM,
@@ -438,6 +441,7 @@ _HOME = {
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
     "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.domain_queries": ("DomainQuery",),
     "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
@@ -481,7 +485,7 @@ _HOME = {
         "HashedPointRepresentation",
         "TrivialRepresentation",
     ),
-    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.users.clipped_sizes": ("clipped_pairwise_plan",),
     "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
     "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
     "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),

@@ -362,3 +362,22 @@ def test_what_a_call_costs_is_not_taken_for_what_each_run_of_a_batch_costs() -> 
     first = 0.005 / 64
     assert expected_seconds(runs, 10**8, 1, first=first, longest=1e5) == 2e8 * first
     assert expected_seconds(runs, 10**8, 1, first=first, longest=0) < 2e8 * first / 20
+
+
+def test_outputs_of_absurdly_many_numbers_are_refused_with_what_to_return_instead() -> None:
+    with pytest.raises(ParameterError, match=r"at most 100,000 numbers: return what tells .*got 100,001 numbers"):
+        audit_mechanism(lambda data, rng: np.full(100_001, data), 0, 1, claim=PureDP(2), trials=100, seed=1)
+
+
+def test_wide_outputs_are_drawn_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is held at once does not grow with them; the runs are as many."""
+    sizes: list[int] = []
+
+    def wide(data: float, size: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        sizes.append(size)
+        return data + rng.laplace(size=(size, 10))
+
+    monkeypatch.setattr("dpledger.audit.sampling.MOST_NUMBERS", 1_000)
+    result = audit_mechanism(wide, 0.0, 1.0, claim=PureDP(1), trials=1_000, batched=True, seed=1)
+    assert (max(sizes), sum(sizes) >= 2_000, result.verdict) == (100, True, "violation")
+    assert (result.trials_left, result.trials_right) == (1_000, 1_000)

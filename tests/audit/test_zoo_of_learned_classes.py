@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.audit import audit_mechanism
+from dpledger.audit import audit_outputs
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
 from exhibits import judged
 from learning_oracle import exponential_law, worst_loss
@@ -36,14 +38,14 @@ def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -
     assert ZOO[name].tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
 
 
-@pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.5", "violation")])
-def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one(epsilon: str, verdict: str) -> None:
-    learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1)
+def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one() -> None:
+    learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1).under(Relation.REPLACE_ONE, Unit("record"))
     shown: Any = ZOO["learned_threshold"]
-    left, right = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
-    claim = PureDP(epsilon)
-    result = audit_mechanism(learner, left, right, claim, trials=12_000, relation="replace_one", seed=3, progress=False)
-    assert result.verdict == verdict
+    pair = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
+    entropy = seeded(3)
+    left, right = (learner.sample(side, 12_000, entropy) for side in pair)
+    for epsilon, verdict in (("1", "not_refuted"), ("0.5", "violation")):
+        assert audit_outputs(left, right, PureDP(epsilon), relation="replace_one").verdict == verdict
 
 
 @pytest.mark.parametrize("name", WEIGHED)

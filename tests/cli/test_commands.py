@@ -1,5 +1,6 @@
 """The command line, as a user meets it: what it prints, what programs read, and how it says no."""
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -348,6 +349,21 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
     done = run("report", str(ledger), "--since", "no.checkpoint", "-o", "report.md")
     assert done.exit_code == 2
     assert "no.checkpoint" in done.stderr
+
+
+def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, tmp_path: Path) -> None:
+    done = run("report", str(ledger), "-o", "report.json", "--record", "--json")
+    assert done.exit_code == 0
+    answer = json.loads(done.stdout)
+    assert hashlib.sha256((tmp_path / "report.json").read_bytes()).hexdigest() == answer["digest"]
+    assert run("report", str(ledger), "-o", "next.md", "--summary", "--record").exit_code == 0
+    assert run("report", str(ledger), "-o", "last.md").exit_code == 0
+    text = (tmp_path / "last.md").read_text()
+    assert f"recorded in entry {answer['recorded'] + 1}" in text
+    run("export", str(ledger), "-o", "bundle")
+    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md", "--record")
+    assert refused.exit_code == 2
+    assert "nothing is appended to a bundle" in refused.stderr
 
 
 def test_a_file_for_a_scope_that_is_not_there_names_those_that_are(run: Run, ledger: Path, tmp_path: Path) -> None:

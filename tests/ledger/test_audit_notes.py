@@ -126,7 +126,8 @@ def test_the_most_that_runs_can_show_is_what_exact_limits_give_for_a_perfect_eve
 def test_a_result_is_recorded_as_it_was_returned_and_nothing_else_is() -> None:
     """An entry has a body as well, which is no way to say it again."""
     generator = np.random.default_rng(7)
-    result = audit_outputs(*(generator.normal(mean, 1.0, 4_000) for mean in (0.0, 2.0)), claim=PureDP(1))
+    left, right = (generator.normal(mean, 1.0, 4_000) for mean in (0.0, 2.0))
+    result = audit_outputs(left, right, claim=PureDP(1))
     scope = a_scope()
     entry = scope.record(result)
     assert isinstance(entry.body, Audited)

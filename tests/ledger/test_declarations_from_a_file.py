@@ -146,7 +146,7 @@ def test_of_very_many_keys_each_is_asked_once_whether_it_stands_twice() -> None:
     """Asked of all pairs, a file of a mebibyte took minutes to be refused."""
 
     def built(number: int) -> float:
-        mark = yaml.Mark("", 0, 0, 0, None, None)
+        mark = yaml.Mark("", 0, 0, 0, None, 0)
         words = [yaml.ScalarNode("", f"k{place}", mark, mark) for place in range(number)]
         mapping = yaml.MappingNode("", [(word, word) for word in words])
         began = time.process_time()

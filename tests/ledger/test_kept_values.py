@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,6 +178,27 @@ def test_what_is_kept_comes_back_as_it_was(value: Any) -> None:
     assert same(values.restored(data), value)
 
 
+ODD = st.sampled_from(
+    ["<f8", "|b1", "O", "f8,,", "(", "1" * 5000, "0x1p9999", "AAAAAAAA8D8=", "!", 7, None, [2, -1], [10**30]]
+)
+BROKEN = st.recursive(
+    ODD,
+    lambda one: (
+        st.tuples(st.sampled_from(["is", "float", "int", "tuple", "array", "scalar"]), one, one, one).map(
+            lambda parts: list(parts[: {"array": 4, "scalar": 3}.get(parts[0], 2)])
+        )
+        | st.lists(one, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(BROKEN)
+def test_what_cannot_be_read_says_so_and_nothing_else(document: Any) -> None:
+    with suppress(VerificationError):
+        values.restored(json.dumps(document).encode())
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -239,6 +262,14 @@ def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechan
     for other in (replace(mechanism, epsilon="0.5"), dpl.Count(epsilon=mechanism.epsilon)):
         with pytest.raises(KeyReused):
             scope.release(other, data, key="k")
+
+
+def test_what_was_reserved_first_is_kept_as_well(scope: Scope) -> None:
+    mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
+    with scope.reserve(mechanism, key="mean") as held:
+        first = held.release([30.0])
+    again = scope.release(mechanism, [60.0], key="mean")
+    assert (again.replayed, again.value) == (True, first.value)
 
 
 def test_a_statistic_has_a_digest_as_well() -> None:

@@ -39,6 +39,7 @@ from dpledger.errors import (
     BudgetRefused,
     ChargeInProgress,
     ClaimTooSmall,
+    ContractViolation,
     Halted,
     KeyReused,
     ParameterError,
@@ -752,6 +753,22 @@ def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_blo
     verified(scope)
 
 
+def test_a_run_that_was_not_started_before_its_scope_was_closed_is_held_or_given_back(scope: Scope) -> None:
+    """Nothing begins in a closed scope, so that nothing of it can be charged; what is held counts at its cap."""
+    held, given_back = (scope.charging(PureDP("0.5"), **WORD) for _ in range(2))
+    started = scope.charging(PureDP("0.25"), **WORD)
+    started.start()
+    scope.end("the study is over")
+    for end in (held.close, held.start, lambda: held.broke_off("why")):
+        with pytest.raises(ScopeError, match="closed before this was started"):
+            end()
+    given_back.nothing_ran()
+    started.close()
+    assert [one.status for one in scope.releases()] == ["reserved", "aborted", "committed"]
+    assert scope.account().sums["pure"][0] == Decimal("0.75")
+    verified(scope)
+
+
 def test_a_run_does_not_pickle(scope: Scope) -> None:
     import pickle
 
@@ -855,6 +872,40 @@ class Late:
 def test_what_returns_before_it_has_run_is_refused(scope: Scope, function: Any) -> None:
     with pytest.raises(ParameterError, match="function"):
         scope.charges(PureDP("0.5"), **WORD)(function)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [later, bit_by_bit, bit_by_bit_later, Late()],
+    ids=["coroutine", "generator", "generator of coroutines", "callable"],
+)
+def test_what_a_function_returns_that_has_not_run_is_charged_and_withheld(
+    scope: Scope, late: Callable[[], Any]
+) -> None:
+    """It would run when nothing is held for it."""
+    ask = scope.charges(PureDP("0.5"), **WORD)(lambda: late())
+    with pytest.raises(ContractViolation, match="returned before it had run"):
+        ask()
+    committed = bodies(scope)[-1]
+    assert isinstance(committed, Committed)
+    assert committed.outside_guarantee
+    assert scope.account().sums["pure"] == (Decimal("0.5"), 0)
+    verified(scope)
+
+
+def test_parameters_of_a_decorator_are_refused_where_it_stands(scope: Scope) -> None:
+    for wrong in (
+        {"by": ""},
+        {"evidence": Path("not there")},
+        {"mechanism": "no word"},
+        {"key": "no word"},
+        {"tail_delta": 2},
+    ):
+        with pytest.raises(ParameterError):
+            scope.charges(PureDP("0.5"), **{**WORD, **wrong})
+    with pytest.raises(ClaimTooSmall):
+        scope.charges(PureDP("0.5"), claim=PureDP("0.25"), **WORD)
+    assert kinds(scope) == []
 
 
 # ---- what it shows, and to whom -------------------------------------------------------------------------------------

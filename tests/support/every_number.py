@@ -78,6 +78,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
@@ -88,16 +89,7 @@ from dpledger.mechanisms.learning.represented.sizes import boosted_size, realiza
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.gap import (
-    BinomialGap,
-    gap_at_least,
-    gap_at_most,
-    gap_worst,
-    mass_gap_at_least,
-)
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
@@ -110,8 +102,17 @@ from dpledger.mechanisms.learning.theory.sizes import (
     private_occam,
     vc_plan,
 )
-from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.theory.users.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
@@ -440,7 +441,8 @@ def _queried() -> dict[str, Answer]:
             for values in ("real", "whole"):
                 one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
                 run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
-                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+                on_cells = run.ask(DomainQuery([[1e300, -0.3, 0.7, 2], [0.1, 1, -1e-300, 1]]))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several), on_cells))
         return found
 
     def learners() -> object:

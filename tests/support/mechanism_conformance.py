@@ -24,6 +24,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,8 +138,7 @@ class MechanismConformance(ABC):
     def test_the_parts_keep_the_claim(self) -> None:
         for mechanism in self.placed():
             assert mechanism.relation is not None
-            claim, parts, relation = mechanism.claim(), mechanism.parts(), mechanism.relation
-            assert _refusal(lambda claim=claim, parts=parts, relation=relation: check(claim, parts, relation)) is None
+            assert _refusal(partial(check, mechanism.claim(), mechanism.parts(), mechanism.relation)) is None
 
     def test_failures_add_up_to_the_claims_delta(self) -> None:
         for mechanism in self.placed():
@@ -220,7 +220,7 @@ class MechanismConformance(ABC):
         for mechanism in self.placed():
             if isinstance(mechanism, Inspects):
                 for data in (self.data_of(mechanism), *self.bad_data):
-                    assert _refusal(lambda mechanism=mechanism, data=data: mechanism.inspect(data)) is None
+                    assert _refusal(partial(mechanism.inspect, data)) is None
 
     def test_containers_of_a_wrong_kind_are_refused_before_the_run(self) -> None:
         for mechanism in self.placed():

@@ -493,6 +493,7 @@ DOORS: dict[str, Door] = {
     "StatisticalQueryOracle.plan": Door(
         of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
     ),
+    "DomainQuery": Door(dpl.DomainQuery, {"values": [[0, 1], [1, 0]]}),
     "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
     "query_size": Door(
         dpl.query_size,

@@ -181,7 +181,7 @@ class PrivateParityLearner(_Parity):
     >>> learner.plan("0.1", "0.1").needed
     9367
     >>> from dpledger.mechanisms.entropy import seeded
-    >>> none_fits = dpl.LabeledSample([5] * 100, [0, 1] * 50)
+    >>> none_fits = dpl.LabeledSample([5] * 10**4, [0, 1] * (10**4 // 2))
     >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
     True
     """

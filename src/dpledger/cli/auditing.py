@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
     from dpledger.audit import AuditResult, ExPostClaim
     from dpledger.ledger.entries.bodies import Body
-    from dpledger.ledger.ledger import Ledger
     from dpledger.ledger.rules.standing import State
-    from dpledger.ledger.scope import Scope
     from dpledger.ledger.stores.protocol import Transaction
 
 __all__ = ["audit"]
@@ -71,12 +69,14 @@ def audit(
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
     the same output; a pass proves nothing."""
-    with speaking(as_json) as voice, _current_folder_first(), _record(ledger, scope) as record:
+    with speaking(as_json) as voice, _current_folder_first():
         from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
 
         if plot is not None:
             check_destination(plot)
+        record = _Record(ledger, scope)
+        rules = record.rules()
         claim = _claim(epsilon, delta, loss)
         subject = _subject(target, left, right)
         if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
@@ -91,7 +91,7 @@ def audit(
             confidence=confidence,
             seed=seed,
             insist=insist,
-            **record.rules(),
+            **rules,
         )
         voice.say(str(result))
         if plot is not None:
@@ -118,45 +118,46 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """Where the result is noted: about a scope, about no scope (`scope` None), or nowhere (`book` None)."""
+    """Where the result is noted, about which scope, if any; `ledger` None: nowhere. The file is open no longer than it
+    takes to look and to write: what is audited may take hours, and may use the ledger itself."""
 
-    book: Ledger | None = None
-    scope: Scope | None = None
+    ledger: Path | None
+    scope: str | None
 
     def rules(self) -> dict[str, Any]:
-        """What is audited is audited as it would run in the scope."""
-        return {} if self.scope is None else {"relation": self.scope.relation, "unit": self.scope.unit}
+        """What is audited is audited as it would run in the scope. Raises before anything is run what would stand
+        against its entry."""
+        if self.ledger is None:
+            if self.scope is not None:
+                raise ParameterError("scope", self.scope, "--ledger as well: the ledger that it is in")
+            return {}
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.ledger.rules import notes
+
+        with Ledger.open(self.ledger) as book:
+            about = None if self.scope is None else book.scope(self.scope)
+
+            def nothing_yet(state: State, _: Transaction) -> Sequence[Body]:
+                notes.require_open(state, self._about())
+                return []
+
+            book.transact(nothing_yet)
+            return {} if about is None else {"relation": about.relation, "unit": about.unit}
 
     def note(self, result: AuditResult) -> dict[str, Any]:
         """The index of its entry, or why there is none; the result stands either way."""
-        if self.book is None:
+        if self.ledger is None:
             return {}
+        from dpledger.ledger.ledger import Ledger
+
         try:
-            return {"entry": (self.scope or self.book).record(result).index}
+            with Ledger.open(self.ledger) as book:
+                return {"entry": book.record(result, about=self._about()).index}
         except DpledgerError as error:
             return {"not_recorded": str(error)}
 
-
-@contextmanager
-def _record(ledger: Path | None, scope: str | None) -> Iterator[_Record]:
-    """Where the result will be noted, once it is there. Raises before anything is run what would stand against it."""
-    if ledger is None:
-        if scope is not None:
-            raise ParameterError("scope", scope, "--ledger as well: the ledger that it is in")
-        yield _Record()
-        return
-    from dpledger.ledger.ledger import Ledger
-    from dpledger.ledger.rules import notes
-
-    with Ledger.open(ledger) as book:
-        about = None if scope is None else book.scope(scope)
-
-        def nothing_yet(state: State, _: Transaction) -> Sequence[Body]:
-            notes.require_open(state, [] if about is None else [about.name])
-            return []
-
-        book.transact(nothing_yet)
-        yield _Record(book, about)
+    def _about(self) -> list[str]:
+        return [] if self.scope is None else [self.scope]
 
 
 def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExPostClaim | None:

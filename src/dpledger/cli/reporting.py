@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from dpledger.cli.speaking import AsJson, read_checkpoint, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.reports import Report
 
 __all__ = ["declare", "report"]
 
@@ -34,6 +35,10 @@ def report(
     ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept: what came after it is told.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Record the report's SHA-256 in the ledger; its signing key lies beside it."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
@@ -43,16 +48,36 @@ def report(
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
-        with sources.opened(source) as record:
+        with sources.opened(source) as signed:
             trusted = _trusted(source, key)
             remembered = [] if since is None else [read_checkpoint(since, trusted)]
-            with bar("verifying", checkpoint.verify(record.head, trusted).size) as advance:
-                verified = verification.verify(record.leaves, record.head, trusted, since=remembered, advance=advance)
-        made = reported(verified).summary() if summary else reported(verified)
+            with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
+                verified = verification.verify(signed.leaves, signed.head, trusted, since=remembered, advance=advance)
+        whole = reported(verified)
+        made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
             voice.say(f"wrote {path}")
-        voice.give({"reports": [str(path) for path in output], "ledger": verified.head.origin})
+        answer: dict[str, Any] = {
+            "reports": [str(path) for path in output],
+            "ledger": verified.head.origin,
+            "digest": whole.digest,
+        }
+        if record:
+            answer["recorded"] = _recorded(source, whole)
+            voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
+        voice.give(answer)
+
+
+def _recorded(source: Path, made: Report) -> int:
+    """The index of the entry that records a report. ParameterError for a bundle, which nobody appends to."""
+    from dpledger.errors import ParameterError
+    from dpledger.ledger.ledger import Ledger
+
+    if source.is_dir():
+        raise ParameterError("record", str(source), "a ledger file: nothing is appended to a bundle")
+    with Ledger.open(source) as book:
+        return book.record(made.body()).index
 
 
 def _trusted(source: Path, key: str | None) -> VerifyingKey:
