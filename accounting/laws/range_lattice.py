@@ -15,7 +15,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dpledger.accounting.arithmetic.floating import UNIT, Array
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.law import Loss
 
 __all__ = [
     "BLOCKS",
@@ -93,19 +92,36 @@ def _placed(step: float, size: int, places: Array) -> tuple[npt.NDArray[np.int64
     return cell, np.clip(places - step * cell, 0.0, step)
 
 
-def after_below(lattice: Lattice, values: Array, falls: Array) -> tuple[Array, Array]:
-    """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how steep
-    lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon."""
+def after_below(
+    lattice: Lattice, values: Array, falls: Array, places: tuple[int, ...] | None = None
+) -> tuple[Array, Array]:
+    """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
+    steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
+    only ones at which its larger loss may be."""
     below = np.exp(-lattice.step * np.arange(1, lattice.cells + 1))
     known = [_padded(each[1 : lattice.cells + 1], lattice.cells) for each in (values, falls)]
-    steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])
-    at, start = _at(lattice, _wide(lattice, values, 2 * lattice.cells))
-    best = at.argmax(axis=1)
-    row = np.arange(best.size)
+    steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])[::-1]
+    wide = _wide(lattice, values, 2 * lattice.cells)
     likely, other = lattice.likely()
-    steep = steep[::-1]
-    falls = steep[start + row + best] * likely[best] + steep[start - lattice.cells + row + best] * other[best]
-    return at[row, best][::-1] / SLACK, falls[::-1]
+    if places is None:
+        at, start = _at(lattice, wide)
+        best = at.argmax(axis=1)
+        row = np.arange(best.size)
+        falls = steep[start + row + best] * likely[best] + steep[start - lattice.cells + row + best] * other[best]
+        return at[row, best][::-1] / SLACK, falls[::-1]
+    found, falls = (_at_place(lattice, each, places[0]) for each in (wide[::-1], steep))
+    for place in places[1:]:
+        more, fall = (_at_place(lattice, each, place) for each in (wide[::-1], steep))
+        is_more = more > found
+        found, falls = np.where(is_more, more, found), np.where(is_more, fall, falls)
+    return found[::-1] / SLACK, falls[::-1]
+
+
+def _at_place(lattice: Lattice, each: Array, place: int) -> Array:
+    likely, other = lattice.likely()
+    rows, far = each.size - 2 * lattice.cells, lattice.cells + place
+    found: Array = each[far : far + rows] * likely[place] + each[place : place + rows] * other[place]
+    return found
 
 
 def _padded(values: Array, size: int) -> Array:
@@ -197,9 +213,9 @@ def shifted(lattice: Lattice, values: Array, far: int) -> Array:
     return found
 
 
-def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array, Loss]:
-    """These values before a loss of 0 or +-half a step, on the lattice that is twice as fine, and that loss: it has
-    chords half as long, where those in between would keep the corners of the long ones."""
+def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array]:
+    """These values before a loss of 0 or +-half a step, on the lattice that is twice as fine: it has chords half as
+    long, where those in between would keep the corners of the long ones."""
     finer = Lattice(lattice.eta, 2 * lattice.cells)
     h = finer.step
     share = 1 / (1 + math.exp(h))
@@ -207,9 +223,7 @@ def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array, Loss]:
     between[::2], between[1::2] = values, (1 - share) * values[:-1] + share * values[1:]
     blurred = shifted(finer, between, 1)[: between.size + 1] / 2
     blurred[:-1] += between / 2
-    masses = np.array([(1 - share) / 2, 0.5, share / 2])
-    loss = FiniteLoss(np.array([h, 0.0, -h]), masses, np.array([4 * UNIT * h, 0.0, 4 * UNIT * h]), 16 * UNIT, 0.0)
-    return finer, blurred * SLACK, loss
+    return finer, blurred * SLACK
 
 
 # ---- losses of a profile --------------------------------------------------------------------------------------------

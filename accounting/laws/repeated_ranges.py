@@ -45,11 +45,13 @@ WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is a
 _MOST = 640  # cells of a lattice, for one eta
 _WIDE = 3.0  # an eta above takes more cells
 _GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
-_RAREST = 1e-280  # values below are not compared: what is taken from them is not a normal float
+_LEAST = 1e-290  # of a value: what is lost below the normal floats is less
+_SEEN = 1e12  # times the least value: from here on its place does not show
+_COARSER = 2e-5  # of the squares of all ranges: that of the step of a loss, which adds a sixth of this to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 _LONGEST = 1 << 14  # points of a function that is moved to another lattice
-_COMPOSED = 256  # runs whose losses a function is composed with, one by one
+_COMPOSED = 256  # runs of one range that a function is composed with, one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +93,48 @@ def _is_iterated(eta: float) -> bool:
     return _MOST * FINEST < eta <= WIDEST
 
 
-def attained_by_runs(runs: Runs, tilt: float) -> tuple[tuple[Loss, int], ...]:
-    """Losses that one adaptive conversation of these bounded ranges, in this order, shows, or more: two losses at the
-    worst position for this tilt, and the last runs by what came out.
+def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple[tuple[Loss, int], ...]:
+    """Losses that one adaptive conversation of these bounded ranges, in this order, shows, or more: the last runs go by
+    what came out, at any position, then at the worst ones for these `tilts`; the first have two losses at the worst one
+    for `tilt`.
 
     Claim: at every epsilon some conversation has at least their delta. Source: docs/proofs/bounded_ranges.md,
     section 5."""
-    fixed, last = _split(runs, (_ALONE if len(runs) == 1 else _MIXED).last)
-    kept = _kept(last) if sum(count for _, count in last) > 1 else None
-    if kept is None:
-        fixed = runs
-    each = tuple((range_pair(eta, worst_position(eta, tilt)).loss(), count) for eta, count in fixed)
-    return each if kept is None else ((kept, 1), *each)
+    steps = _steps(runs, (_ALONE if len(runs) == 1 else _MIXED).last)
+    kept = _kept(steps, tilts) if sum(step.runs for step in steps) > 1 else None
+    held = sum(step.runs for step in steps) if kept else 0
+    each: list[tuple[Loss, int]] = []
+    for eta, count in reversed(runs):
+        left = max(0, count - held)
+        held -= count - left
+        if left:
+            each.append((range_pair(eta, worst_position(eta, tilt)).loss(), left))
+    return tuple(each) if kept is None else ((kept, 1), *each)
 
 
-def _split(runs: Runs, last: int) -> tuple[Runs, Runs]:
-    """The first runs, and the last ones, so many that what comes before makes little of what came out."""
-    first: list[tuple[float, int]] = []
-    iterated: list[tuple[float, int]] = []
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """`is_free`: each run may take any position."""
+
+    eta: float
+    runs: int
+    is_free: bool
+
+
+def _steps(runs: Runs, last: int) -> tuple[_Step, ...]:
+    """The last runs, from the last one back, that go by what came out: all, unless they are many."""
+    steps: list[_Step] = []
     square = 0.0
     for eta, count in reversed(runs):
-        now = min(count, _missing(square, eta, last)) if _is_iterated(eta) and not first else 0
-        if now:
-            iterated.insert(0, (eta, now))
-            square += now * eta * eta
-        if now < count:
-            first.insert(0, (eta, count - now))
-    return tuple(first), tuple(iterated)
+        if not _is_iterated(eta):
+            break
+        free = min(count, _missing(square, eta, last))
+        few = count - free if count - free <= _COMPOSED else 0
+        steps.extend(_Step(eta, each, is_free) for each, is_free in ((free, True), (few, False)) if each)
+        if free + few < count:
+            break
+        square += count * eta * eta
+    return tuple(steps)
 
 
 def _missing(square: float, eta: float, last: int) -> int:
@@ -134,19 +151,27 @@ def _worst(runs: Runs, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _kept(runs: Runs) -> FiniteLoss | None:
-    effort = _ALONE if len(runs) == 1 else _MIXED
-    lattices = _Lattices(runs, effort)
-    values, falls, step = np.zeros(1), np.zeros(1), 0.0
-    for eta, count in reversed(runs):
-        lattice = lattices.of(eta)
-        if 0 < step != lattice.step:
-            values, falls = moved_below(step, values, falls, lattice.step)
-        step = lattice.step
-        for _ in range(count):
-            values, falls = after_below(lattice, values, falls)
-    stride = 2 * max(1, round(lattices.step / step))
-    return of_lines(stride * step, values[::stride], falls[::stride])
+def _kept(steps: tuple[_Step, ...], tilts: tuple[float, ...]) -> FiniteLoss | None:
+    runs = in_blocks((each.eta, each.runs) for each in steps)
+    lattices = _Lattices(runs, _ALONE if len(runs) == 1 else _MIXED)
+    values, falls, spacing = np.zeros(1), np.zeros(1), 0.0
+    for each in steps:
+        lattice = lattices.of(each.eta)
+        if (values.size - 1) * spacing > _LONGEST * lattice.step:
+            return None
+        if 0 < spacing != lattice.step:
+            values, falls = moved_below(spacing, values, falls, lattice.step)
+        spacing = lattice.step
+        places = {round(worst_position(each.eta, tilt) * lattice.cells) for tilt in tilts}
+        for _ in range(each.runs):
+            values, falls = after_below(lattice, values, falls, None if each.is_free else tuple(sorted(places)))
+    stride = _stride(runs, spacing)
+    return of_lines(stride * spacing, values[::stride], falls[::stride])
+
+
+def _stride(runs: Runs, step: float) -> int:
+    """How many steps are one of a loss, so long that it hardly shows."""
+    return max(1, math.floor(math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs)) / step))
 
 
 class _Lattices:
@@ -165,73 +190,64 @@ class _Lattices:
 
 
 class _Above:
-    """A function on a lattice, and losses: together they are above delta of the runs so far, from the last one back."""
+    """A function on a lattice, and losses beside it: together they are above delta of the runs so far, from the last
+    one back."""
 
     def __init__(self, runs: Runs, effort: _Effort) -> None:
-        self.effort, self.lattices, self.tilt = effort, _Lattices(runs, effort), far_tilt(runs)
-        self.base: tuple[float, Array] = (0.0, np.zeros(1))  # what the losses are composed with
-        self.composed: list[tuple[Loss, int]] = []  # those that `values` already holds
-        self.beside: list[tuple[Loss, int]] = []  # and those that it does not
+        self.runs, self.effort, self.lattices, self.tilt = runs, effort, _Lattices(runs, effort), far_tilt(runs)
+        self.beside: list[tuple[Loss, int]] = []
         self.step, self.values = 0.0, np.zeros(1)
         self.square = 0.0  # of the ranges that `values` holds
+        self.least = _LEAST  # added to each value at most
 
     def run(self, eta: float, count: int) -> None:
         """As many runs before the others."""
         lattice = self.lattices.of(eta)
-        if self.step and (self.values.size - 1) * self.step > _LONGEST * lattice.step / 2:
-            self.beside.extend(worst_of_runs(((eta, count),), is_alone=False))  # Theorem 1
+        if (self.values.size - 1) * self.step > _LONGEST * lattice.step:
+            self._apart(eta, count)
             return
-        self._move(lattice)
+        if 0 < self.step != lattice.step:
+            self.values = moved(self.step, self.values, lattice.step)
+        self.step = lattice.step
         now = min(count, _missing(self.square, eta, self.effort.last))
         for _ in range(now):
             self.values = after(lattice, self.values)
         self.square += now * eta * eta
-        self._rebase()
+        self.values[:-1] = np.maximum(self.values[:-1], self.least)
         if now < count:
             self._with_few_values(lattice, count - now)
 
-    def _move(self, lattice: Lattice) -> None:
-        if 0 < self.step != lattice.step:
-            self.values = moved(self.step, self.values, lattice.step)
-        self.step = lattice.step
-        self._rebase()
-
-    def _rebase(self) -> None:
-        grown = sum(count for _, count in self.composed)
-        self.values = self.values * _GROWN ** (2 * grown) if grown else self.values
-        self.base, self.composed = (self.step, self.values), []
+    def _apart(self, eta: float, count: int) -> None:
+        """By themselves, in whatever order."""
+        self.beside.extend(worst_of_runs(((eta, count),), is_alone=False))
 
     def _with_few_values(self, lattice: Lattice, left: int) -> None:
         eta = lattice.eta
-        lattice, self.values, blur = smoothed(lattice, self.values)
+        lattice, self.values = smoothed(lattice, self.values)
         self.step = lattice.step
-        self.composed.append((blur, 1))
-        weights = None
         while left:
-            if self.values[-2] > _RAREST:
-                weights = _dominating(lattice, self.values, self.tilt) or weights  # what does once, does for ever
-            if weights is None:
-                self.beside.append((BoundedRangeLoss(eta), left))
-                return
             past = self.square / (eta * eta)
-            is_enough = past >= self.effort.enough or not self.values[-2] > _RAREST
-            now = left if is_enough else min(left, math.ceil(past * (_GROWTH - 1)))
+            now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
+            found = _dominating(lattice, self.values, self.tilt, self.least * _SEEN)
+            if found is None or (now > _COMPOSED and found[1]):
+                self._apart(eta, left)
+                return
+            weights, beyond = found
             left -= now
-            loss = (_few_values(lattice, weights), now)
             if now > _COMPOSED:
-                self.beside.append(loss)
+                self.beside.append((_few_values(lattice, weights), now))
                 continue
             for _ in range(now):
                 self.values = _composed(lattice, self.values, weights)
+            self.values *= _GROWN ** (2 * now)
+            self.least += 2 * now * beyond
+            self.values[:-1] += self.least
             self.square += now * eta * eta
-            self.composed.append(loss)
 
     def losses(self) -> tuple[tuple[Loss, int], ...]:
-        step, values = self.base
-        others = (*self.composed, *self.beside)
-        stride = max(1, round(self.lattices.step / step)) * (4 if others else 1)
-        found = of_values(stride * step, values[::stride])
-        return () if found is None else ((found, 1), *others)
+        stride = _stride(self.runs, self.step)
+        found = of_values(stride * self.step, self.values[::stride])
+        return () if found is None else ((found, 1), *self.beside)
 
 
 # ---- a run before the others ----------------------------------------------------------------------------------------
@@ -250,14 +266,17 @@ def _part(lattice: Lattice) -> int:
     return lattice.cells * 5 // 8
 
 
-def _dominating(lattice: Lattice, values: Array, tilt: float) -> _Weights | None:
-    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta falls
-    like e^{-tilt epsilon}; None where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
+def _dominating(lattice: Lattice, values: Array, tilt: float, seen: float) -> tuple[_Weights, float] | None:
+    """A loss of few values after which delta is at least what any run makes of it, but for what is added to it, that
+    adds least where delta falls like e^{-tilt epsilon}; None where there is none. Source:
+    docs/proofs/bounded_ranges.md, section 4."""
     worst = after(lattice, values)
     still = np.concatenate([values, np.zeros(lattice.cells)])
     more = worst / _GROWN - still
     most, whole = (shifted(lattice, values, far) - still for far in (_part(lattice), lattice.cells))
     asked = more > 0
+    rare = values.size if values[-2] >= seen else int(np.argmax(values < seen))
+    asked[rare:] = False
     near = asked & (most > 0)
     far = asked & ~near & (whole > 0)
     if (asked & ~near & ~far).any():
@@ -275,7 +294,10 @@ def _dominating(lattice: Lattice, values: Array, tilt: float) -> _Weights | None
         if math.isfinite(cost[k]):
             best = _Weights(max(0.0, 1 - float(tried[k] + needed[k])), float(needed[k]), float(tried[k]))
         low, high = float(tried[max(k - 1, 0)]), float(tried[min(k + 1, _TRIED - 1)])
-    return best
+    if best is None:
+        return None
+    missing = more[rare:] - best.most * most[rare:] - best.whole * whole[rare:]
+    return best, float(np.max(missing, initial=0.0)) if rare < values.size else 0.0
 
 
 def _composed(lattice: Lattice, values: Array, weights: _Weights) -> Array:

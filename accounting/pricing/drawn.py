@@ -167,14 +167,14 @@ def tilts_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> tuple[float, ...]:
 
 
 def ranges_below(
-    ranges: Iterable[tuple[Drawn, int]], tilt: float, direction: Direction, order: Runs | None
+    ranges: Iterable[tuple[Drawn, int]], tilts: tuple[float, ...], tilt: float, direction: Direction, order: Runs | None
 ) -> tuple[tuple[Loss, int], ...]:
     """Two losses, eta apart, at the worst position for this tilt: run several times no single position is as bad as the
     envelope. Where nothing else is run and it is known in which `order`, the last runs go by what came out before them.
 
     Claim: some conversation of this description shows as much. Source: docs/proofs/bounded_ranges.md, section 5."""
     if order is not None:
-        return attained_by_runs(order, tilt)
+        return attained_by_runs(order, tilts, tilt)
     found: list[tuple[Loss, int]] = []
     for drawn, count in ranges:
         eta = _range_of(drawn)

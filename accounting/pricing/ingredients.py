@@ -103,8 +103,9 @@ def ingredients_of(
     runs = [(drawn, count) for drawn, count, _ in ranges]
     is_alone = len(runs) == len(leaves) and reading != "envelope" and all(drawn.how == EVERYONE for drawn, _ in runs)
     shown = (order or tuple(sorted(everyones(runs)))) if is_alone else None  # the widest last: no order seen is worse
-    for tilt in tilts_of_ranges(runs):
-        each = [*below, *ranges_below(runs, tilt, direction, shown)]
+    tilts = tilts_of_ranges(runs)
+    for tilt in tilts:
+        each = [*below, *ranges_below(runs, tilts, tilt, direction, shown)]
         if each not in lists:
             lists.append(each)
     return (
