@@ -49,9 +49,10 @@ _LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
 _COARSER = 2e-5  # of the squares of all ranges: that of the step of a loss, which adds a sixth of this to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
+_FEWEST = 1000  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
-_LONGEST = 1 << 14  # points of a function that is moved to another lattice
-_COMPOSED = 256  # runs of one range that a function is composed with, one by one
+_LONGEST = 1 << 15  # points of a function that is moved to another lattice
+_COMPOSED = 400  # runs of one range that a function is composed with, one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class _Effort:
 
 
 _ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)
-_MIXED = _Effort(32, 100, 800, 40)
+_MIXED = _Effort(32, 100, 800, 64)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
@@ -165,13 +166,14 @@ def _kept(steps: tuple[_Step, ...], tilts: tuple[float, ...]) -> FiniteLoss | No
         places = {round(worst_position(each.eta, tilt) * lattice.cells) for tilt in tilts}
         for _ in range(each.runs):
             values, falls = after_below(lattice, values, falls, None if each.is_free else tuple(sorted(places)))
-    stride = _stride(runs, spacing)
+    stride = _stride(runs, spacing, values.size)
     return of_lines(stride * spacing, values[::stride], falls[::stride])
 
 
-def _stride(runs: Runs, step: float) -> int:
-    """How many steps are one of a loss, so long that it hardly shows."""
-    return max(1, math.floor(math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs)) / step))
+def _stride(runs: Runs, step: float, points: int) -> int:
+    """How many steps are one of a loss, which has fewer values then: so few that it hardly shows."""
+    longest = math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs))
+    return max(1, min(points // _FEWEST, math.floor(longest / step)))
 
 
 class _Lattices:
@@ -225,27 +227,32 @@ class _Above:
         eta = lattice.eta
         lattice, self.values = smoothed(lattice, self.values)
         self.step = lattice.step
+        everywhere: _Weights | None = None  # the last that were compared at all points
+        found: tuple[_Weights, float] | None = None
         while left:
             past = self.square / (eta * eta)
             now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
-            found = _dominating(lattice, self.values, self.tilt, self.least * _SEEN)
-            if found is None or (now > _COMPOSED and found[1]):
-                self._apart(eta, left)
-                return
+            found = _dominating(lattice, self.values, self.tilt, self.least * _SEEN) or found  # what does once, does for ever
+            if found is None:
+                break
             weights, beyond = found
-            left -= now
+            everywhere = everywhere if beyond else weights
             if now > _COMPOSED:
-                self.beside.append((_few_values(lattice, weights), now))
-                continue
+                break
             for _ in range(now):
                 self.values = _composed(lattice, self.values, weights)
             self.values *= _GROWN ** (2 * now)
             self.least += 2 * now * beyond
             self.values[:-1] += self.least
             self.square += now * eta * eta
+            left -= now
+        if left and everywhere is not None:
+            self.beside.append((_few_values(lattice, everywhere), left))
+        elif left:
+            self._apart(eta, left)
 
     def losses(self) -> tuple[tuple[Loss, int], ...]:
-        stride = _stride(self.runs, self.step)
+        stride = _stride(self.runs, self.step, self.values.size)
         found = of_values(stride * self.step, self.values[::stride])
         return () if found is None else ((found, 1), *self.beside)
 
