@@ -52,7 +52,7 @@ from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Ingredients", "read_both_ways", "read_losses"]
+__all__ = ["Ingredients", "read_both_ways", "read_losses", "running_order"]
 
 MOST_LISTS = 64
 MOST_BLOCKS = 4096  # of runs of one bounded range each, in their order
@@ -71,7 +71,7 @@ def read_both_ways(
 ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
     """`read_losses` for the directions remove and add: one object where they agree."""
     lists = _lists(tree, relation)
-    order = _order(tree, relation) if ranges == "given" and len(lists) == 1 else None
+    order = running_order(tree, relation) if ranges == "given" and len(lists) == 1 else None
     removed = _all_ingredients(lists, relation, "remove", ranges, order)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
         return removed, removed
@@ -152,23 +152,23 @@ def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
             assert_never(tree)
 
 
-def _order(tree: Composition, relation: Relation) -> Runs | None:
+def running_order(tree: Composition, relation: Relation) -> Runs | None:
     """The bounded ranges that everyone is in, the one that is run first first; None where that is not said, or takes
     more than MOST_BLOCKS."""
     if isinstance(tree, Leaf):
         return everyones((run, 1) for run in (Drawn(tree),) if rules_of(run.leaf).range is not None)
     match tree:
         case Repeated(of=of, times=times):
-            once = _order(of, relation)
+            once = running_order(of, relation)
             if once is None or len(once) < 2:
                 return once and ((once[0][0], once[0][1] * times),)
             return in_blocks(once * times) if len(once) * times <= MOST_BLOCKS else None
         case PostProcessed(of=of) | Chain(of=of):
-            return _order(of, relation)
+            return running_order(of, relation)
         case Sequence(of=parts):
             found: list[tuple[float, int]] = []
             for part in parts:
-                runs = _order(part, relation)
+                runs = running_order(part, relation)
                 if runs is None or len(found) + len(runs) > MOST_BLOCKS:
                     return None
                 found.extend(runs)

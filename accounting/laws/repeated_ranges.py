@@ -47,9 +47,9 @@ _WIDE = 3.0  # an eta above takes more cells
 _GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
 _LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
-_COARSER = 2e-5  # of the squares of all ranges: that of the step of a loss, which adds a sixth of this to its variance
+_COARSER = 1e-4  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
-_FEWEST = 1000  # values of a loss that are not worth fewer
+_FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 _LONGEST = 1 << 15  # points of a function that is moved to another lattice
 _COMPOSED = 400  # runs of one range that a function is composed with, one by one
@@ -130,7 +130,7 @@ def _steps(runs: Runs, last: int) -> tuple[_Step, ...]:
         if not _is_iterated(eta):
             break
         free = min(count, _missing(square, eta, last))
-        few = count - free if count - free <= _COMPOSED else 0
+        few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
         steps.extend(_Step(eta, each, is_free) for each, is_free in ((free, True), (few, False)) if each)
         if free + few < count:
             break
@@ -232,7 +232,9 @@ class _Above:
         while left:
             past = self.square / (eta * eta)
             now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
-            found = _dominating(lattice, self.values, self.tilt, self.least * _SEEN) or found  # what does once, does for ever
+            found = (
+                _dominating(lattice, self.values, self.tilt, self.least * _SEEN) or found
+            )  # what does once, does for ever
             if found is None:
                 break
             weights, beyond = found
