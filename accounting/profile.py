@@ -290,9 +290,10 @@ def compose(
     list of these; also a dict of counts, of whose equal keys Python keeps one (`accounting.composable`). `direction`:
     only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
-    cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. `order`: in
-    which order different bounded ranges run, which alone is a matter of the order: "any", also one that goes by what
-    came out, or the "given" one, fixed beforehand, for which the bounds are closer. Raises RelationError where different relations are named, CannotCertify where no theorem covers the tree.
+    cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. `order`: that
+    of different bounded ranges, of which alone the profile depends: in "any", chosen by what came out too, or in the
+    "given" one, fixed beforehand, in which the bounds are closer. Raises RelationError where different relations are
+    named, CannotCertify where no theorem covers the tree.
 
     >>> step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
     >>> spent = dpl.compose((step, 1000), dpl.LaplaceLaw("0.1")).epsilon("1e-5")

@@ -101,9 +101,7 @@ def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple
 
     Claim: at every epsilon some conversation has at least their delta. Source: docs/proofs/bounded_ranges.md,
     section 5."""
-    steps = _steps(runs, (_ALONE if len(runs) == 1 else _MIXED).last)
-    kept = _kept(steps, tilts) if sum(step.runs for step in steps) > 1 else None
-    held = sum(step.runs for step in steps) if kept else 0
+    kept, held = _kept(runs, tilts)
     each: list[tuple[Loss, int]] = []
     for eta, count in reversed(runs):
         left = max(0, count - held)
@@ -111,31 +109,6 @@ def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple
         if left:
             each.append((range_pair(eta, worst_position(eta, tilt)).loss(), left))
     return tuple(each) if kept is None else ((kept, 1), *each)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """`is_free`: each run may take any position."""
-
-    eta: float
-    runs: int
-    is_free: bool
-
-
-def _steps(runs: Runs, last: int) -> tuple[_Step, ...]:
-    """The last runs, from the last one back, that go by what came out: all, unless they are many."""
-    steps: list[_Step] = []
-    square = 0.0
-    for eta, count in reversed(runs):
-        if not _is_iterated(eta):
-            break
-        free = min(count, _missing(square, eta, last))
-        few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
-        steps.extend(_Step(eta, each, is_free) for each, is_free in ((free, True), (few, False)) if each)
-        if free + few < count:
-            break
-        square += count * eta * eta
-    return tuple(steps)
 
 
 def _missing(square: float, eta: float, last: int) -> int:
@@ -152,22 +125,33 @@ def _worst(runs: Runs, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _kept(steps: tuple[_Step, ...], tilts: tuple[float, ...]) -> FiniteLoss | None:
-    runs = in_blocks((each.eta, each.runs) for each in steps)
-    lattices = _Lattices(runs, _ALONE if len(runs) == 1 else _MIXED)
-    values, falls, spacing = np.zeros(1), np.zeros(1), 0.0
-    for each in steps:
-        lattice = lattices.of(each.eta)
-        if (values.size - 1) * spacing > _LONGEST * lattice.step:
-            return None
-        if 0 < spacing != lattice.step:
-            values, falls = moved_below(spacing, values, falls, lattice.step)
-        spacing = lattice.step
-        places = {round(worst_position(each.eta, tilt) * lattice.cells) for tilt in tilts}
-        for _ in range(each.runs):
-            values, falls = after_below(lattice, values, falls, None if each.is_free else tuple(sorted(places)))
-    stride = _stride(runs, spacing, values.size)
-    return of_lines(stride * spacing, values[::stride], falls[::stride])
+def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]:
+    """The loss of the last runs, which go by what came out, and how many they are: all, unless they are many."""
+    effort = _ALONE if len(runs) == 1 else _MIXED
+    lattices = _Lattices(runs, effort)
+    values, falls, step = np.zeros(1), np.zeros(1), 0.0
+    square, held = 0.0, 0
+    for eta, count in reversed(runs):
+        lattice = lattices.of(eta)
+        free = min(count, _missing(square, eta, effort.last)) if _is_iterated(eta) else 0
+        few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
+        if not free + few or (values.size - 1) * step + (free + few) * eta > _LONGEST * lattice.step:
+            break
+        if 0 < step != lattice.step:
+            values, falls = moved_below(step, values, falls, lattice.step)
+        step = lattice.step
+        places = tuple(sorted({round(worst_position(eta, tilt) * lattice.cells) for tilt in tilts}))
+        for run in range(free + few):
+            values, falls = after_below(lattice, values, falls, None if run < free else places)
+        held += free + few
+        square += count * eta * eta
+        if free + few < count:
+            break
+    if held < 2:
+        return None, 0
+    stride = _stride(runs, step, values.size)
+    kept = of_lines(stride * step, values[::stride], falls[::stride])
+    return kept, held if kept else 0
 
 
 def _stride(runs: Runs, step: float, points: int) -> int:
@@ -232,9 +216,8 @@ class _Above:
         while left:
             past = self.square / (eta * eta)
             now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
-            found = (
-                _dominating(lattice, self.values, self.tilt, self.least * _SEEN) or found
-            )  # what does once, does for ever
+            seen = self.least * _SEEN
+            found = _dominating(lattice, self.values, self.tilt, seen) or found  # what does once, does for ever
             if found is None:
                 break
             weights, beyond = found

@@ -135,8 +135,8 @@ def _range_of(drawn: Drawn) -> Decimal:
 
 
 def ranges_above(ranges: Iterable[tuple[Drawn, int, Loss]], order: Runs | None) -> tuple[tuple[Loss, int], ...]:
-    """Of bounded ranges with their envelopes: adaptive runs on everyone cost less than these as often; least where it is
-    known in which `order` they run.
+    """Of bounded ranges with their envelopes: adaptive runs on everyone cost less than these as often; least where it
+    is known in which `order` they run.
 
     Claim: they dominate, also if what has fixed dominating pairs comes in between; of what is known by Renyi
     divergences alone that is not proved. Source: docs/proofs/bounded_ranges.md, Theorem 1."""

@@ -1,7 +1,8 @@
 """One list of losses: what the engine composes for the leaves that one unit meets.
 
-A leaf with a dominating pair becomes a loss (`drawn`); a leaf that promises only Renyi divergences becomes a curve. A list
-that holds a leaf whose pair is known from above and from below only is read twice. docs/proofs/engine.md, section 7.
+A leaf with a dominating pair becomes a loss (`drawn`); a leaf that promises only Renyi divergences becomes a curve.
+A list that holds a leaf whose pair is known from above and from below only is read twice.
+docs/proofs/engine.md, section 7.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import repeated_ranges
+from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.range_lattice import moved, moved_below
-from dpledger.accounting.laws.repeated_ranges import Runs
+from dpledger.accounting.laws.repeated_ranges import Runs, worst_of_runs
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
@@ -108,11 +109,12 @@ def mix_of_ten(times: int) -> Composition:
     return Sequence(tuple(Repeated(BoundedRange(f"{0.0101 + 0.005 * k:.4f}"), times=times) for k in range(10)))
 
 
-@pytest.mark.parametrize("times", [1, 10, 100])
-@pytest.mark.parametrize(("delta", "width"), [("1e-3", 3e-3), ("1e-6", 1.2e-3), ("1e-10", 3e-3)])
-def test_the_ends_are_close(times: int, delta: str, width: float) -> None:
-    at = given_order(mix_of_ten(times)).epsilon(delta)
-    assert at.lower < at.upper <= at.lower * (1 + width)
+@pytest.mark.parametrize(("times", "width"), [(1, 1e-3), (10, 1e-3), (100, 2e-3)])
+def test_the_ends_are_close(times: int, width: float) -> None:
+    bounds = given_order(mix_of_ten(times))
+    for delta, factor in (("1e-3", 2), ("1e-6", 1), ("1e-10", 2)):
+        at = bounds.epsilon(delta)
+        assert at.lower < at.upper <= at.lower * (1 + factor * width)
 
 
 def test_a_mechanism_of_fixed_losses_may_come_in_between() -> None:
@@ -231,10 +233,19 @@ def test_a_twin_that_moves_values_the_wrong_way_is_caught(monkeypatch: pytest.Mo
     def lowered(step: float, values: Numbers, finer: float) -> Numbers:
         return moved(step, np.concatenate([values[1:], np.zeros(1)]), finer)
 
-    monkeypatch.setattr(repeated_ranges, "moved", lowered)
-    repeated_ranges._worst.cache_clear()
     order = (14, 29, 38, 47)
     found = attained(STEP, order[::-1])
-    bounds = given_order(in_order(STEP, order))
+    runs = tuple((STEP * m, 1) for m in order)
+    assert above_all(found, runs)
+    monkeypatch.setattr(repeated_ranges, "moved", lowered)
     repeated_ranges._worst.cache_clear()
-    assert any(found[at] > bounds.delta(STEP * at).upper for at in (20, 45, 70))
+    assert not above_all(found, runs)
+    repeated_ranges._worst.cache_clear()
+
+
+def above_all(found: Numbers, runs: Runs) -> bool:
+    """Whether the one loss of these runs is above what is found, at every fifth point."""
+    ((loss, _),) = worst_of_runs(runs)
+    assert isinstance(loss, FiniteLoss)
+    epsilons = STEP * np.arange(found.size)
+    return bool(np.all(found[:-1:5] <= profile(loss.losses, loss.masses, epsilons)[:-1:5] * (1 + 1e-9)))

@@ -1,4 +1,4 @@
-"""The worst conversations of bounded ranges whose losses are on a lattice, counted exactly: what some analyst attains."""
+"""The worst conversations of bounded ranges with losses on a lattice, counted exactly: what some analyst attains."""
 
 from __future__ import annotations
 
