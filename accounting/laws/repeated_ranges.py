@@ -47,7 +47,7 @@ _WIDE = 3.0  # an eta above takes more cells
 _GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
 _LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
-_COARSER = 1e-4  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
+_COARSER = 3e-5  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
 _FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
@@ -133,9 +133,13 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
     square, held = 0.0, 0
     for eta, count in reversed(runs):
         lattice = lattices.of(eta)
-        free = min(count, _missing(square, eta, effort.last)) if _is_iterated(eta) else 0
+        free = min(count, _missing(square, eta, effort.last))
         few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
-        if not free + few or (values.size - 1) * step + (free + few) * eta > _LONGEST * lattice.step:
+        if (
+            not _is_iterated(eta)
+            or not free + few
+            or (values.size - 1) * step + (free + few) * eta > _LONGEST * lattice.step
+        ):
             break
         if 0 < step != lattice.step:
             values, falls = moved_below(step, values, falls, lattice.step)
@@ -267,7 +271,7 @@ def _dominating(lattice: Lattice, values: Array, tilt: float, seen: float) -> tu
     more = worst / _GROWN - still
     most, whole = (shifted(lattice, values, far) - still for far in (_part(lattice), lattice.cells))
     asked = more > 0
-    rare = values.size if values[-2] >= seen else int(np.argmax(values < seen))
+    rare = more.size if values[-2] >= seen else int(np.argmax(values < seen))
     asked[rare:] = False
     near = asked & (most > 0)
     far = asked & ~near & (whole > 0)
@@ -289,7 +293,7 @@ def _dominating(lattice: Lattice, values: Array, tilt: float, seen: float) -> tu
     if best is None:
         return None
     missing = more[rare:] - best.most * most[rare:] - best.whole * whole[rare:]
-    return best, float(np.max(missing, initial=0.0)) if rare < values.size else 0.0
+    return best, float(np.max(missing, initial=0.0)) if rare < more.size else 0.0
 
 
 def _composed(lattice: Lattice, values: Array, weights: _Weights) -> Array:
