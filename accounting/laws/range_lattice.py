@@ -35,7 +35,7 @@ BLOCKS = 8  # of positions, each with its own bound of what a cell gains
 FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
 SLACK = 1 + 96 * UNIT  # of one step, for rounding
 _CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
-_MASS_ERROR = 1e-9  # relative, of second differences; what is not within it is refused
+_MASS_ERROR = 1e-8  # relative, of second differences; what is not within it is refused
 _SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
 
 

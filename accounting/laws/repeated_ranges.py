@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -44,7 +44,7 @@ Runs: TypeAlias = tuple[tuple[float, int], ...]
 WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is as good
 _MOST = 640  # cells of a lattice, for one eta
 _WIDE = 3.0  # an eta above takes more cells
-_GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
+_GROWTH = 1.6  # a run's loss is made anew when there are so many times as many after it
 _LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
 _COARSER = 3e-5  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
@@ -153,15 +153,21 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
             break
     if held < 2:
         return None, 0
-    stride = _stride(runs, step, values.size)
-    kept = of_lines(stride * step, values[::stride], falls[::stride])
-    return kept, held if kept else 0
+    for stride in _strides(runs, step, values.size):
+        kept = of_lines(stride * step, values[::stride], falls[::stride])
+        if kept is not None:
+            return kept, held
+    return None, 0
 
 
-def _stride(runs: Runs, step: float, points: int) -> int:
-    """How many steps are one of a loss, which has fewer values then: so few that it hardly shows."""
+def _strides(runs: Runs, step: float, points: int) -> Iterator[int]:
+    """How many steps are one of a loss, which has fewer values then: so few that it hardly shows, and fewer still
+    where rounding hides their differences."""
     longest = math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs))
-    return max(1, min(points // _FEWEST, math.floor(longest / step)))
+    first = max(1, min(points // _FEWEST, math.floor(longest / step)))
+    while first == 1 or first * _FEWEST < 16 * points:
+        yield first
+        first *= 2
 
 
 class _Lattices:
@@ -230,7 +236,7 @@ class _Above:
                 break
             for _ in range(now):
                 self.values = _composed(lattice, self.values, weights)
-            self.values *= _GROWN ** (2 * now)
+            self.values *= _GROWN**now * SLACK
             self.least += 2 * now * beyond
             self.values[:-1] += self.least
             self.square += now * eta * eta
@@ -241,9 +247,11 @@ class _Above:
             self._apart(eta, left)
 
     def losses(self) -> tuple[tuple[Loss, int], ...]:
-        stride = _stride(self.runs, self.step, self.values.size)
-        found = of_values(stride * self.step, self.values[::stride])
-        return () if found is None else ((found, 1), *self.beside)
+        for stride in _strides(self.runs, self.step, self.values.size):
+            found = of_values(stride * self.step, self.values[::stride])
+            if found is not None:
+                return ((found, 1), *self.beside)
+        return ()
 
 
 # ---- a run before the others ----------------------------------------------------------------------------------------
