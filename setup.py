@@ -1,6 +1,12 @@
 """Map the folders at the root into the one import package `dpledger`; all else is in pyproject.toml."""
 
+import warnings
+
 from setuptools import find_packages, setup
+
+# setuptools says of an editable install that a folder `dpledger` beside this file would come first: there is none, and
+# pip shows it as a warning of the build.
+warnings.filterwarnings("ignore", message="Editable installation")
 
 ROOMS = ["accounting", "attach", "audit", "ledger", "mechanisms", "reports"]
 

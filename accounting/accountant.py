@@ -26,7 +26,8 @@ from typing import TypeAlias, cast
 
 from dpledger.accounting.arithmetic.floating import UNIT, require_assumptions
 from dpledger.accounting.composable import Composable, tree_of
-from dpledger.accounting.composition import Composition, Entry, Repeated, Sequence, parse_document
+from dpledger.accounting.composition import Composition, Repeated, Sequence
+from dpledger.accounting.documents import Entry, parse_document
 from dpledger.accounting.engine.choose import epsilon_interval
 from dpledger.accounting.engine.infinite_mass import finite_part
 from dpledger.accounting.engine.place import Place

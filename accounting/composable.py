@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import SupportsIndex, TypeAlias, cast
 
-from dpledger.accounting.composition import Composition, Document, HasParts, Repeated, Sequence, as_tree, is_pair
+from dpledger.accounting.composition import Composition, HasParts, Repeated, Sequence, is_pair
+from dpledger.accounting.documents import Document, as_tree
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation, Unit

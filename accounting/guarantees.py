@@ -22,7 +22,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from dpledger.decimals import Number, text
 from dpledger.errors import ImplausiblePromise, ParameterError
-from dpledger.number_fields import Exact, Exacts, OpenProbability, Probability
+from dpledger.number_fields import Exact, Exacts, OpenProbability, Promise, PromisedProbability
 from dpledger.schema import given, plain, record, tag
 
 __all__ = [
@@ -74,7 +74,7 @@ class PureDP:
     0.3
     """
 
-    epsilon: Exact
+    epsilon: Promise
     kind: Literal["pure_dp"] = tag(default="pure_dp")
 
 
@@ -87,8 +87,8 @@ class ApproxDP:
     0.6
     """
 
-    epsilon: Exact
-    delta: Probability = given(default=Decimal(0))
+    epsilon: Promise
+    delta: PromisedProbability = given(default=Decimal(0))
     kind: Literal["approx_dp"] = tag(default="approx_dp")
 
 
@@ -101,8 +101,8 @@ class ZCDP:
     0.6218
     """
 
-    rho: Exact
-    delta: Probability = given(default=Decimal(0))
+    rho: Promise
+    delta: PromisedProbability = given(default=Decimal(0))
     kind: Literal["zcdp"] = tag(default="zcdp")
 
 
@@ -114,7 +114,7 @@ class GDP:
     2.2541
     """
 
-    mu: Exact
+    mu: Promise
     kind: Literal["gdp"] = tag(default="gdp")
 
 
@@ -167,7 +167,7 @@ class BoundedRange:
     0.932
     """
 
-    eta: Exact
+    eta: Promise
     kind: Literal["bounded_range"] = tag(default="bounded_range")
 
 

@@ -113,27 +113,9 @@ def charging(
     RelationError but for add_remove and zero_out; the errors of `Scope.charging`. In a step, before its noise is drawn:
     Halted where it does not fit the plan, ForkedProcess in a fork; ContractViolation, with the run ended at its full
     charge, where the accountant was set back."""
-    if not isinstance(scope, Scope):
-        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
-    if scope.relation not in _RELATIONS:
-        raise RelationError(
-            f"no price of Poisson samples is known under {scope.relation.value}: add_remove, or zero_out"
-        )
-    if not isinstance(engine, opacus.PrivacyEngine):
-        raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
-    if scope.unit.max_contributions > 1 and not grouped:
-        expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
-        raise ParameterError("grouped", grouped, expected)
-    require_flat(optimizer)
-    _require_free(optimizer)
-    before = counted(engine)
-    if whole(steps_before, field="steps_before") != before:
-        expected = f"{before}: so many the engine's accountant has counted, and other entries must charge them"
-        raise ParameterError("steps_before", steps_before, expected)
+    before = _require_ready(scope, engine, optimizer, steps_before=steps_before, grouped=grouped)
     sampler = sampler_of(loader)
-    noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
-    if float(noise) > optimizer.noise_multiplier:
-        raise ParameterError("noise_multiplier", noise, f"at most that of the optimizer, {optimizer.noise_multiplier}")
+    noise = _least_noise(optimizer, noise_multiplier)
     plan = _Plan(rate=rate_of(sampler), noise=noise, steps=whole(steps, field="steps", least=1))
     run = scope.charging(
         plan.parts(plan.steps),
@@ -158,6 +140,36 @@ def charging(
         },
     )
     return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler)
+
+
+def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_before: int, grouped: bool) -> int:
+    """Errors for what no run can be charged of; how many steps the engine's accountant has counted before it."""
+    if not isinstance(scope, Scope):
+        raise ParameterError("scope", type(scope).__name__, "a scope (see Ledger.scope)")
+    if scope.relation not in _RELATIONS:
+        raise RelationError(
+            f"no price of Poisson samples is known under {scope.relation.value}: add_remove, or zero_out"
+        )
+    if not isinstance(engine, opacus.PrivacyEngine):
+        raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
+    if scope.unit.max_contributions > 1 and not grouped:
+        expected = f"True, if each row is everything of one {scope.unit.name}: Opacus samples and clips rows"
+        raise ParameterError("grouped", grouped, expected)
+    require_flat(optimizer)
+    _require_free(optimizer)
+    before = counted(engine)
+    if whole(steps_before, field="steps_before") != before:
+        expected = f"{before}, as its accountant counted: say so if other charges cover them, or take a fresh engine"
+        raise ParameterError("steps_before", steps_before, expected)
+    return before
+
+
+def _least_noise(optimizer: Any, noise_multiplier: Number | None) -> Decimal:
+    """The noise that is charged: what was asked for, at most that of the optimizer."""
+    noise = read(optimizer.noise_multiplier if noise_multiplier is None else noise_multiplier, field="noise_multiplier")
+    if float(noise) > optimizer.noise_multiplier:
+        raise ParameterError("noise_multiplier", noise, f"at most that of the optimizer, {optimizer.noise_multiplier}")
+    return noise
 
 
 def _assumed(relation: Relation, grouped: bool) -> str:

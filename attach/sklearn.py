@@ -35,6 +35,7 @@ Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -72,10 +73,10 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
     first. `scope`: where each `fit` is released and paid for.
 
-    After `fit`: `hypothesis_` (what was learned; or FAIL where the learner says so: the first class is predicted then),
-    `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with nothing spent:
-    ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused and
-    RelationError as `Scope.release` does."""
+    After `fit`: `hypothesis_` (what was learned; or `dpl.FAIL` where the learner says so, and the first class is
+    predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
+    nothing spent: ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused
+    and RelationError as `Scope.release` does."""
 
     def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any) -> None:
         self.learner = learner
@@ -94,7 +95,7 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
         receipt = scope.release(learner, _sample(learner, rows, said, units, scope))
         self.classes_ = np.array(list(self.classes))
-        self.receipt_, self.hypothesis_ = receipt, receipt.value
+        self.receipt_, self.hypothesis_ = replace(receipt, reads=_read_as(learner, binning, names)), receipt.value
         return self
 
     def predict(self, X: Any) -> Labels:  # noqa: N803  # scikit-learn's name
@@ -147,6 +148,15 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_KEPT} | {"scope": None}
+
+
+def _read_as(learner: object, binning: Binning, names: tuple[str, str]) -> tuple[str, ...]:
+    """What entries and labels count as that are none of those declared."""
+    first, second = names
+    labels = f"labels are compared as words, so that 1, 1.0, True and '1' are one: {second!r} is the second class"
+    others = f"any other label, NaN and a missing one too, is the first, {first!r}"
+    users = () if isinstance(learner, LearnsRows) else ("a user with such a row, or with too few, counts nowhere",)
+    return (*binning.read_as(), *users, labels, others)
 
 
 def _domain(learner: LearnsRows | LearnsUsers) -> Domain:

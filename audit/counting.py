@@ -156,7 +156,7 @@ def measured(
 ) -> Evidence:
     """Choose events on the selection part of `trials` runs a side, then count them on the estimation part."""
     room = max(FEWEST_SELECTION, MOST_SELECTION_NUMBERS // runs.width)
-    first, size = min(trials // SELECTION_EVERY, room), runs.sampler.chunk_size
+    first, size = min(trials // SELECTION_EVERY, room), runs.chunk_size
     plan = _planned(runs, aim, alpha, chunks(Part.SELECTION, first, size), jobs=jobs, advance=advance)
     later = chunks(Part.ESTIMATION, trials - first, size)
     hits: dict[Side, Hits] = {}

@@ -61,6 +61,7 @@ FEWEST_TRIALS = 100
 MOST_TRIALS = 10**12
 ALL_CORES = -1  # of `jobs`, as joblib says it
 PROBE = 64  # runs of each side that show how many numbers an output is
+MOST_WIDTH = 100_000  # numbers of an output
 LONGEST = 10_800.0  # seconds that an audit takes without being insisted on
 
 
@@ -228,7 +229,8 @@ def _result(
 def _probed(runs: Runs) -> tuple[Runs, float]:
     """The same runs, with the width that a few of them show, and the seconds that one took. They count in no bound.
 
-    ParameterError where all of them raise alike: then what was audited would be the mistake in the call."""
+    ParameterError where all of them raise alike: then what was audited would be the mistake in the call; and where an
+    output is so many numbers that no search among them would end."""
     shown: list[object] = []
     each = 0.0
     for chunk in chunks(Part.PROBE, PROBE, PROBE):
@@ -239,7 +241,15 @@ def _probed(runs: Runs) -> tuple[Runs, float]:
     if isinstance(first, Raised) and all(isinstance(output, Raised) and output == first for output in shown):
         given = f"{first.name} from each of the first runs, on both sides"
         raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}")
-    return replace(runs, width=usual_width(shown)), each
+    width = usual_width(shown)
+    if width > MOST_WIDTH:
+        wanted = (
+            f"outputs of at most {MOST_WIDTH:,} numbers: return what tells the two datasets apart, some entries or sums"
+        )
+        raise ParameterError(
+            "mechanism", f"{width:,} numbers", f"{wanted} of them (it keeps every claim that they keep)"
+        )
+    return replace(runs, width=width), each
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------------

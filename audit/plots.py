@@ -18,6 +18,7 @@ import numpy as np
 from dpledger.audit.claims import Point
 from dpledger.audit.evidence.thresholds import Direction
 from dpledger.audit.outcomes import Floats
+from dpledger.audit.verdict import percent
 from dpledger.errors import ParameterError
 from dpledger.files import place_of
 
@@ -108,7 +109,7 @@ def _strata(axes: Axes, result: AuditResult) -> None:
     axes.invert_yaxis()
     axes.margins(y=0.02)
     axes.set_xlim(left=0)
-    axes.set_xlabel(f"epsilon at delta {float(result.delta):.3g} ({_percent(result)}, all strata at once)")
+    axes.set_xlabel(f"epsilon at delta {float(result.delta):.3g} ({percent(result.confidence)}, all strata at once)")
     together = "refuted together as well" if result.strata and result.strata.joint.refuted else "not refuted together"
     axes.set_title(
         f"{result.mechanism.kind}: {VERDICTS[result.verdict]}\nstrata of an ex-post claim, {together}", fontsize=11
@@ -137,10 +138,6 @@ def _trade_off(axes: Axes, result: AuditResult) -> None:
     _finish(axes, result, float(rates[0]))
 
 
-def _percent(result: AuditResult) -> str:
-    return f"{float(result.confidence) * 100:.6g} %"
-
-
 def _draw_claim(axes: Axes, result: AuditResult, rates: Floats) -> None:
     ceiling = claimed_ceiling(rates, (result.target.point, *result.target.knots))
     axes.fill_between(rates, rates, ceiling, color="tab:blue", alpha=0.12, lw=0)
@@ -162,7 +159,7 @@ def _draw_band(axes: Axes, result: AuditResult, rates: Floats) -> None:
     lower, upper = (np.interp(rates, corners[:, 0], corners[:, 1]) for corners in (np.array(surely), np.array(at_most)))
     shown = lower > 0
     axes.fill_between(rates[shown], lower[shown], upper[shown], color="0.6", alpha=0.6, lw=0)
-    label = f"measured: at least this much ({_percent(result)}, whole line)"
+    label = f"measured: at least this much ({percent(result.confidence)}, whole line)"
     axes.plot(rates[shown], lower[shown], color="black", lw=1.3, label=label)
 
 

@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 BATCH = 65_536  # runs of a chunk where many are drawn at once
 LOOP = 2_048  # runs of a chunk where each is a call
+MOST_NUMBERS = 2**24  # of a chunk's outputs together: 128 MiB
 TELLING = 0.1  # seconds of runs, from which it is clear how long one takes
 
 
@@ -166,6 +167,11 @@ class Runs:
     width: int
     stated: Stated | None = None
 
+    @property
+    def chunk_size(self) -> int:
+        """How many runs a chunk has: as the sampler says, or fewer where outputs are wide."""
+        return min(self.sampler.chunk_size, max(1, MOST_NUMBERS // self.width))
+
     def outputs(self, chunk: Chunk) -> Outputs:
         """The outputs of one chunk, as the mechanism gave them."""
         data = self.left if chunk.side is Side.LEFT else self.right
@@ -188,7 +194,7 @@ def expected_seconds(runs: Runs, trials: int, jobs: int, *, first: float, longes
     `longest`, more and more are timed at once, for what comes first (a compiler, the cost of a call) is slow."""
     workers = min(jobs, os.cpu_count() or 1) if jobs > 0 else os.cpu_count() or 1
     each, size, seconds = first, 16, 0.0
-    while 2 * trials * each / workers > longest and seconds < TELLING and size <= runs.sampler.chunk_size:
+    while 2 * trials * each / workers > longest and seconds < TELLING and size <= runs.chunk_size:
         started = time.perf_counter()
         runs.outcomes(Chunk(Side.LEFT, Part.PROBE, 0, size))
         seconds = time.perf_counter() - started

@@ -33,7 +33,7 @@ from dpledger.schema import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SCHEMA", "AuditResult", "StratumFinding"]
+__all__ = ["SCHEMA", "AuditResult", "StratumFinding", "percent"]
 
 SCHEMA = "dpledger.audit.v1"
 METHOD = "threshold"
@@ -198,7 +198,7 @@ class AuditResult:
         return summary("AuditResult", rows)
 
     def _lines(self) -> list[str]:
-        look, percent = self.witness, f"{float(self.confidence) * 100:.6g} %"
+        look = self.witness
         head = {
             "violation": f"violation: {self._claimed_words()} is refuted",
             "not_refuted": f"not refuted: {self._claimed_words()} (this is no proof of privacy)",
@@ -211,7 +211,7 @@ class AuditResult:
             head,
             *([CONSTANT] if self.constant else ()),
             f"epsilon at delta {float(self.delta):.3g} is at least {float(self.epsilon_lower):.6g} "
-            f"(confidence {percent}, {runs}, {self.seconds:.1f} s)",
+            f"(confidence {percent(self.confidence)}, {runs}, {self.seconds:.1f} s)",
             f"event: {self.event.words}, in {tally.left:,} of {tally.runs_left:,} runs on the left data "
             f"and {tally.right:,} of {tally.runs_right:,} on the right",
             *self._strata_lines(),
@@ -349,6 +349,11 @@ class AuditResult:
         from dpledger.audit.plots import drawn  # here: matplotlib is an extra, and takes a second to load
 
         return drawn(self, path)
+
+
+def percent(confidence: Decimal) -> str:
+    """For people: never more than it is."""
+    return f"{decimals.text(decimals.round_down(decimals.multiply(confidence, Decimal(100)), digits=6))} %"
 
 
 def _look_document(look: Look) -> dict[str, object]:

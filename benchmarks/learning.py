@@ -9,7 +9,8 @@ and left out, and `--quick` asks no peer for more than 10^5 concepts. A class of
 
 Lines: the exponential mechanism over thresholds and points on 10^7 and 2^64 points; systems over GF(2), one of 1,024 x
 4,096 and 10^5 random small ones at once; concepts of 250 users with 100 examples by clipped pairs; thresholds of
-100,000 users with 100 examples; a thousand runs of one bounded range, and mixes of ten, composed.
+100,000 users with 100 examples; 200 statistical queries of a million records; a thousand runs of one bounded range,
+and mixes of ten, composed.
 """
 
 from __future__ import annotations
@@ -209,6 +210,26 @@ def users(quick: bool) -> list[Case]:
     ]
 
 
+def queries(quick: bool) -> list[Case]:
+    """Two hundred indicators of a thousand points, asked of a million records."""
+    generator = np.random.default_rng(5)
+    rows, points, many = 10**5 if quick else 10**6, 1000, 200
+    sample = dpl.LabeledSample(generator.integers(0, points, rows), generator.integers(0, 2, rows))
+    tables = generator.integers(0, 2, (many, 2, points))
+    oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=many, values="whole", n=rows)
+    placed = oracle.under(Relation.REPLACE_ONE, Unit())
+
+    def on_cells() -> object:
+        run = placed.open(sample, entropy=system())
+        return [run.ask(dpl.DomainQuery(table)) for table in tables]
+
+    def by_row() -> object:
+        run = placed.open(sample, entropy=system())
+        return [run.ask(lambda x, y, table=table: table[y, x]) for table in tables]
+
+    return [Case(f"{many} queries of {rows:,} records", on_cells, 1.0, {"record by record": by_row})]
+
+
 def main() -> None:
     """Measure and print the table and the verdicts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -223,6 +244,7 @@ def main() -> None:
         *choices(2**64, options.quick),
         *equations(),
         *users(options.quick),
+        *queries(options.quick),
     ]
     print(f"{'what':40} {'seconds':>9}  peers: seconds, how many times ours")
     verdicts = []

@@ -227,7 +227,9 @@ def asking(rounds: int) -> float:
     """Microseconds for one question to a sparse vector that is answered "below"."""
     best = math.inf
     for _ in range(rounds):
-        run = SparseVector(epsilon=1, cutoff=1, threshold=10**6, charged="above").open(None, entropy=system())
+        run = SparseVector(epsilon=1, cutoff=1, threshold=10**6, charged="above", sensitivity=1).open(
+            None, entropy=system()
+        )
         start = time.process_time()
         for _ in range(ASKED):
             run.ask(0)

@@ -17,7 +17,11 @@ CLINICS = {
     "found none": [100] * 20,
 }
 SEARCH = dpl.AboveThreshold(
-    epsilon=1, threshold=5_000, max_queries=20, justification="a patient visits one clinic, once: a count moves by one"
+    epsilon=1,
+    threshold=5_000,
+    max_queries=20,
+    justification="a patient visits one clinic, once: a count moves by one",
+    sensitivity=1,
 )
 
 

@@ -8,6 +8,8 @@ import json
 import sys
 from pathlib import Path
 
+from plotting import figure_of, style
+
 LINES = {
     "no_privacy": ("no privacy", "#000000", ":", "o"),
     "exponential_mechanism": ("exponential mechanism", "#0072b2", "-", "s"),
@@ -23,26 +25,12 @@ FLOOR = 1e-4  # of the excess that is drawn
 DATA = {"made_up": "made-up users", "planes": "planes"}
 
 
-def _figure(wide, tall):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(wide, tall), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _style(learner, *, mark=True):
-    label, colour, dash, marker = LINES[learner]
-    return {"color": colour, "linestyle": dash, "marker": marker if mark else "", "markersize": 4.5, "label": label}
-
-
 def _lines(rows, axes, across, height, *, mark=True):
     """One line a learner."""
     for learner in LINES:
         own = [one for one in rows if one["learner"] == learner and one[height] is not None]
         if own:
-            axes.plot([one[across] for one in own], [one[height] for one in own], **_style(learner, mark=mark))
+            axes.plot([one[across] for one in own], [one[height] for one in own], **style(LINES[learner], mark=mark))
 
 
 def _legend(figure, grid, columns):
@@ -57,7 +45,7 @@ def _legend(figure, grid, columns):
 def plot_sizes(found, path):
     """Records needed against bits of a point, planned (lines) and measured (marks); and against epsilon, planned."""
     names = list(dict.fromkeys(one["class"] for one in found["by_bits"]))
-    figure = _figure(4.0 * len(names), 7.0)
+    figure = figure_of(4.0 * len(names), 7.0)
     grid = figure.subplots(2, len(names), squeeze=False, sharey="row")
     for (bits, epsilon), name in zip(grid.T, names, strict=True):
         own = [one for one in found["by_bits"] if one["class"] == name]
@@ -89,7 +77,7 @@ def plot_sizes(found, path):
 def plot_plans(rows, path):
     """Users needed by the plans against the examples of each."""
     alphas = sorted({one["alpha"] for one in rows}, reverse=True)
-    figure = _figure(4.8 * len(alphas), 4.2)
+    figure = figure_of(4.8 * len(alphas), 4.2)
     grid = figure.subplots(1, len(alphas), squeeze=False, sharey=True)[0]
     for axes, alpha in zip(grid, alphas, strict=True):
         _lines([one for one in rows if one["alpha"] == alpha], axes, "examples", "users")
@@ -108,7 +96,7 @@ def plot_users(rows, path):
     """How far above the least error a learned threshold is, against the users: a row for each set of users."""
     names = list(dict.fromkeys(one["data"] for one in rows))
     sizes = sorted({one["examples"] for one in rows})
-    figure = _figure(4.2 * len(sizes), 3.7 * len(names))
+    figure = figure_of(4.2 * len(sizes), 3.7 * len(names))
     grid = figure.subplots(len(names), len(sizes), squeeze=False, sharey=True)
     for line, name in zip(grid, names, strict=True):
         for axes, examples in zip(line, sizes, strict=True):

@@ -21,7 +21,6 @@ import dpledger as dpl
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.entropy import system
 from dpledger.mechanisms.learning.baselines import parity_learner, point_learner, threshold_learner
-from dpledger.mechanisms.learning.parities.learners import FAIL
 from dpledger.relations import Relation, Unit
 
 SEED = 20261123
@@ -77,7 +76,7 @@ class Hard:
 
     def error(self, hypothesis):
         """How often it is wrong; 1 where there is none."""
-        if hypothesis is None or hypothesis is FAIL:
+        if hypothesis is None or hypothesis == dpl.FAIL:
             return 1.0
         if self.kind == "parities":
             return HARD * (hypothesis.place != self.target)

@@ -8,6 +8,8 @@ import json
 import sys
 from pathlib import Path
 
+from plotting import figure_of, style
+
 PROMISED = 0.95  # of the runs: what the planner is asked for
 
 LINES = {
@@ -21,30 +23,20 @@ LINES = {
 }
 
 
-def _figure(wide, tall):
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(wide, tall), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def plot(rows, path):
     """Queries answered, and the accuracy of the answers, against epsilon: a column for each task."""
     names = list(dict.fromkeys(one["data"] for one in rows))
-    figure = _figure(3.9 * len(names), 7.0)
+    figure = figure_of(3.9 * len(names), 7.0)
     grid = figure.subplots(2, len(names), squeeze=False)
     for (answers, accuracy), name in zip(grid.T, names, strict=True):
         own = [one for one in rows if one["data"] == name]
         first = own[0]
         ticks = sorted({one["epsilon"] for one in own})
-        for method, (label, colour, dash, mark) in LINES.items():
+        for method, look in LINES.items():
             line = [one for one in own if one["method"] == method]
-            style = {"color": colour, "linestyle": dash, "marker": mark, "markersize": 4.5, "label": label}
-            answers.plot([one["epsilon"] for one in line], [one["queries_answered"] for one in line], **style)
+            answers.plot([one["epsilon"] for one in line], [one["queries_answered"] for one in line], **style(look))
             some = [one for one in line if one["queries_answered"] >= 10]
-            accuracy.plot([one["epsilon"] for one in some], [one["accuracy"] for one in some], **style)
+            accuracy.plot([one["epsilon"] for one in some], [one["accuracy"] for one in some], **style(look))
         accuracy.axhline(first["non_private_accuracy"], color="0.4", linewidth=1, linestyle=":")
         answers.axhline(first["queries"], color="0.4", linewidth=1, linestyle=":")
         answers.set_title(f"{name}: {first['chunks']:,} chunks, unit: {first['unit']}", fontsize=10)
@@ -69,7 +61,7 @@ def plot(rows, path):
 def plot_crossovers(found, path, *, promised):
     """The distance that each mode needs against the cutoff; and how often each keeps what is `promised` of the best."""
     panels = found["planned"]
-    figure = _figure(4.1 * (len(panels) + 1), 4.0)
+    figure = figure_of(4.1 * (len(panels) + 1), 4.0)
     grid = figure.subplots(1, len(panels) + 1, squeeze=False)[0]
     for axes, panel in zip(grid, panels, strict=False):
         for mode, distances in panel["distance"].items():

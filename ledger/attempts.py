@@ -41,8 +41,9 @@ NO_DIGEST = "no digest: the value is of a kind that has no plain bytes"
 class Receipt(Generic[Value]):
     """A released value, and the signed entry of its commit.
 
-    `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`. Keep it
-    secret, and keep it: it is stored nowhere else. `replayed`: the key had been used, and this is the value of that
+    `salt`: in a scope that keeps digests, what opens the digest in the entry: `values.digest(value, salt)`, where the
+    mechanism says its values in numbers (`Keeps`) of what it says. Keep it secret, and keep it: it is stored nowhere
+    else. `replayed`: the key had been used, and this is the value of that
     first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
     count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are
     equal.
@@ -94,10 +95,17 @@ class Attempt:
         """Of the mechanism."""
         return self._kind
 
-    def start(self) -> Entry:
+    def start(self) -> None:
         """Declare that the data will be read now: from here on nothing comes back but by the settling rules. ScopeBusy,
-        and nothing changes, while an exclusive interaction is open."""
-        return self._append(lambda state: gate.start(state, state.charge(self._charge), self._redeem))
+        and nothing changes, while an exclusive interaction is open. A start that was interrupted once it was durable
+        may be said again, and is recorded once."""
+
+        def begin(state: State, _: Transaction) -> list[Body]:
+            charge = state.charge(self._charge)
+            is_ours = charge.redeem is not None and self._redeem.opens(charge.redeem)
+            return [] if is_ours else [gate.start(state, charge, self._redeem)]
+
+        self._book.transact(begin)
 
     def abort(self) -> Entry:
         """Give the whole charge back; only before it is started."""
@@ -120,14 +128,13 @@ class Attempt:
         levels: tuple[ChainLaw, ...] | None = None,
     ) -> Receipt[Value]:
         """Settle the charge with the outcome of `release`; the value is handed out once that is durable. `handed_out`:
-        how many answers were counted, this value among them where it is the only one. `plain`: the value as it is kept,
-        where values are. `levels`: the finest levels of
-        chains among them; None where nobody looked.
+        how many answers were counted, this value among them where it is the only one. `plain`: the value as it is kept
+        or digested, where values are. `levels`: the finest levels of chains among them; None where nobody looked.
 
         ContractViolation, and the full charge, if the parts of the release are not those that were reserved, or tell
         of fewer answers."""
         salt = self._book.draw(values.SALT_BYTES) if keep == "digest" else None
-        digest = None if salt is None else values.digest(release.value, salt)
+        digest = None if salt is None else values.digest(plain, salt)
         warnings = release.warnings if salt is None or digest is not None else (*release.warnings, NO_DIGEST)
         stored = values.kept(plain) if keep == "value" and not release.outside_guarantee else None
         try:

@@ -26,10 +26,7 @@ while nothing was started, to nothing, where somebody says that nothing ran.
 from __future__ import annotations
 
 import functools
-import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, ParamSpec, Self, TypeVar
@@ -39,21 +36,23 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import Number, whole
-from dpledger.errors import AlreadySpent, Halted, ParameterError, PolicyError, ScopeError
-from dpledger.files import digest_of
+from dpledger.errors import AlreadySpent, ContractViolation, Halted, PolicyError, ScopeError
 from dpledger.ledger import requests
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.entering import enter
 from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.entries.evidence import Evidence, shown, words
 from dpledger.ledger.entries.members import Attestation, MechanismNote
 from dpledger.ledger.handle import Handle
+from dpledger.ledger.requests import DECLARED, ELSEWHERE
 from dpledger.ledger.rules import gate
 from dpledger.ledger.rules.gate import Replayed, Request
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import State
 from dpledger.ledger.rules.state import step
 from dpledger.ledger.signed import wire
+from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
@@ -63,11 +62,9 @@ __all__ = ["DeclaredRun", "TakesDeclaredRuns"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Evidence = str | os.PathLike[str]
 
-DECLARED = "declared_run"
-ELSEWHERE = "elsewhere"
 MOST_STEPS = 10**12  # of a plan
+LATE = "the function returned before it had run, with a coroutine or a generator"
 
 
 class TakesDeclaredRuns:
@@ -85,19 +82,22 @@ class TakesDeclaredRuns:
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
         key: str | None = None,
+        wait: Number = 0.0,
         tail_delta: Number | None = None,
         mechanism: str = DECLARED,
         library: str = ELSEWHERE,
         parameters: Mapping[str, Plain] | None = None,
     ) -> Receipt[None]:
         """Admit, charge and record a run that happened elsewhere, in one durable step; once for ever under `key`
-        (default: a fresh one): under a key that was used for the same, the receipt of that first time.
+        (default: a fresh one): under a key that was used for the same, the receipt of that first time. `wait`: how many
+        seconds to wait for a run with the key that is under way (`charging`).
 
         `parts`: what was run, as `compose` takes it: a tree, a mechanism, a guarantee, pairs with a count, a list.
-        `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the path of a file, whose SHA-256 is
-        recorded. They are kept for ever and shown to everybody who verifies: no data, no outputs. `claim`: what it
-        promises (default: what the parts promise). `mechanism`, `library`, `parameters`: what to call it, where it ran,
-        and its public numbers. `tail_delta`: as of `release`.
+        `by`: whose word it is; `reason`: why it counts here; `evidence`: words, or the pathlib.Path of a file, whose
+        SHA-256 is recorded (text that names a file is refused: it would stand as words). They are kept for ever and
+        shown to everybody who verifies: no data, no outputs. `claim`: what it promises (default: what the parts
+        promise). `mechanism`, `library`, `parameters`: what to call it, where it ran, and its public numbers.
+        `tail_delta`: as of `release`.
 
         Claim: the scope keeps its budget with it, if it ran as its parts say. Source: docs/proofs/filters.md.
         Assumes: of parts with a zcdp guarantee that has a delta, that no other interaction ran between its answers; of
@@ -105,6 +105,7 @@ class TakesDeclaredRuns:
         Raises, with nothing charged: BudgetRefused, which covers no run that happens all the same; ParameterError,
         RelationError, ClaimTooSmall, CannotCertify, ScopeError, ScopeBusy, KeyReused or ChargeInProgress as `release`
         does."""
+        seconds = requests.seconds(wait)
         request = self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
         redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
 
@@ -112,7 +113,7 @@ class TakesDeclaredRuns:
             after = step(state, reserved)
             return [gate.settle(after, after.charge(reserved.charge), reserved.parts, redeem=redeem)]
 
-        decision = enter(self._ledger, replace(request, redeem=redeem.digest), then=settle)
+        decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds, then=settle)
         if isinstance(decision, Replayed):
             return Receipt(None, self._ledger.entry(decision.ended), replayed=True)
         return Receipt(None, decision.entries[-1])
@@ -154,6 +155,7 @@ class TakesDeclaredRuns:
         reason: str,
         evidence: Evidence | None = None,
         claim: Guarantee | None = None,
+        key: str | None = None,
         tail_delta: Number | None = None,
         mechanism: str = DECLARED,
         library: str = ELSEWHERE,
@@ -161,13 +163,16 @@ class TakesDeclaredRuns:
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """A decorator: each call of the function is a run elsewhere, charged before the function is called; what it
         returns is handed out once the commit is durable. A call with other arguments than the function takes charges
-        nothing; once it was called, the full charge stands, whatever it raises.
+        nothing; once it was called, the full charge stands, whatever it raises. Under a `key` it is one call for ever:
+        a second one is AlreadySpent, and the function is not called.
 
-        Arguments and errors are as of `charging`. ParameterError for what only begins to run when it is called, a
-        coroutine or generator function, and for a builtin that does not say what it takes."""
+        Arguments and errors are as of `charging`; parameters raise here, before anything is called. ParameterError for
+        what only begins to run when it is called, a coroutine or generator function, and for a builtin that does not
+        say what it takes; ContractViolation, once it is charged, for a function that returns one of the former."""
+        self._declared(parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters)
 
         def wrap(function: Callable[P, T]) -> Callable[P, T]:
-            signature = _require_plain(function)
+            signature = signature_of(function)
 
             @functools.wraps(function)
             def charged(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -178,13 +183,18 @@ class TakesDeclaredRuns:
                     reason=reason,
                     evidence=evidence,
                     claim=claim,
+                    key=key,
                     tail_delta=tail_delta,
                     mechanism=mechanism,
                     library=library,
                     parameters=parameters,
                 ) as run:
                     run.start()
-                    return function(*args, **kwargs)
+                    result = function(*args, **kwargs)
+                    if begins_later(result):
+                        run.broke_off(LATE)
+                        raise ContractViolation(f"{LATE}, which is withheld; the full charge stands")
+                    return result
 
             return charged
 
@@ -205,7 +215,7 @@ class TakesDeclaredRuns:
         steps: int | None = None,
     ) -> Request:
         run = requests.Elsewhere(
-            attested=Attestation(_words(by, "by"), _words(reason, "reason"), _shown(evidence)),
+            attested=Attestation(words(by, "by"), words(reason, "reason"), shown(evidence)),
             mechanism=MechanismNote(
                 wire.check_id(mechanism, "mechanism"), {} if parameters is None else parameters, library
             ),
@@ -316,7 +326,7 @@ class DeclaredRun:
     def broke_off(self, why: str) -> Receipt[None]:
         """End the run outside of its guarantee: the full charge stands, and the record says `why`, in words that hold
         no data. Halted once it is over."""
-        _words(why, "why")
+        words(why, "why")
         self._home.require()
         with self._turn:
             self._require_open()
@@ -365,31 +375,3 @@ class DeclaredRun:
     ) -> None:
         if not self._is_given_back and self._home.is_here:
             self.close()
-
-
-def _words(text: object, field: str) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise ParameterError(field, text, "words, not white space alone")
-    return wire.check_text(text, field)
-
-
-def _shown(evidence: Evidence | None) -> str | None:
-    """Words as they are; of a file, its digest."""
-    if evidence is None or isinstance(evidence, str):
-        return None if evidence is None else _words(evidence, "evidence")
-    if not isinstance(evidence, os.PathLike):
-        raise ParameterError("evidence", type(evidence).__name__, "words, or a path (pathlib.Path) of a file")
-    return f"sha256:{digest_of(evidence, field='evidence')}"
-
-
-def _require_plain(function: object) -> inspect.Signature:
-    """What the function takes. ParameterError for what returns before it has run, or does not say what it takes."""
-    called = function
-    while isinstance(called, functools.partial | staticmethod):
-        called = called.func if isinstance(called, functools.partial) else called.__func__
-    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if callable(function) and not any(is_late(one) for is_late in late for one in (called, type(called).__call__)):
-        with suppress(ValueError):  # of a builtin that says nothing
-            return inspect.signature(function)
-    expected = "a function that says what it takes, and has run once it returns"
-    raise ParameterError("function", requests.kind_of(function), expected)

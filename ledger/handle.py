@@ -169,12 +169,12 @@ class Handle:
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
-    def record(self, note: Note, *, about: Sequence[str] = ()) -> Entry:
-        """Append a note, which charges nothing: a declaration, an audit's or a report's result, a heartbeat. `about`:
-        the scopes that a declaration or an audit is about. ParameterError for an audit whose verdict is not that of its
-        numbers, or that is not about its scopes."""
-        notes.check(note)
-        return self.transact(lambda state, store: [notes.placed(note, about, state, store)])[0]
+    def record(self, note: Note | notes.Noted, *, about: Sequence[str] = ()) -> Entry:
+        """Append a note, which charges nothing: what an audit or a report returned, a declaration, a heartbeat.
+        `about`: the scopes that a declaration or an audit is about. ParameterError for an audit whose verdict is not
+        that of its numbers, or that is not about its scopes."""
+        said = notes.note_of(note)
+        return self.transact(lambda state, store: [notes.placed(said, about, state, store)])[0]
 
     def transact(self, make: Make) -> tuple[Entry, ...]:
         """Append the bodies that `make` returns, in one durable transaction that excludes every other writer. The new

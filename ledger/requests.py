@@ -19,13 +19,28 @@ from dpledger.ledger.handle import Draw
 from dpledger.ledger.rules.gate import Request
 from dpledger.ledger.rules.standing import Form, ScopeState
 from dpledger.ledger.signed import wire
-from dpledger.mechanisms.protocol import Described, Interactive, Steps
+from dpledger.mechanisms.protocol import Described, Interactive, Mechanism, Steps
 
-__all__ = ["AnyMechanism", "Elsewhere", "asked", "below_one", "declared", "kind_of", "steps", "unfit"]
+__all__ = [
+    "DECLARED",
+    "ELSEWHERE",
+    "AnyMechanism",
+    "Elsewhere",
+    "asked",
+    "below_one",
+    "declared",
+    "kind_of",
+    "quoted",
+    "seconds",
+    "steps",
+    "unfit",
+]
 
 AnyMechanism = TypeVar("AnyMechanism", bound=Described)
 
 _DESCRIBED = ("kind", "relation", "unit", "under", "claim", "parts", "failures", "parameters")
+DECLARED = "declared_run"
+ELSEWHERE = "elsewhere"
 TOKEN_BYTES = 16  # 128 random bits: a charge, a key that was not given
 
 
@@ -97,6 +112,29 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
         tail_delta=None if run.tail_delta is None else below_one(run.tail_delta),
         attested=run.attested,
     )
+
+
+def quoted(scope: ScopeState, what: object, tail_delta: Number | None, draw: Draw) -> Request:
+    """What would be asked of `scope`, under a fresh key: for a mechanism that it runs here, for all else that
+    `compose` takes that it was run elsewhere."""
+    if isinstance(what, (Mechanism, Interactive)) and not isinstance(what, type):
+        return asked(scope, what, None, tail_delta, draw)[1]
+    if isinstance(what, type) or what is None or isinstance(what, (str, bytes)):
+        raise ParameterError("what", kind_of(what), "a mechanism, like Count(epsilon=1), or parts, as `compose` takes")
+    run = Elsewhere(
+        attested=Attestation("nobody", "a quote", None),
+        mechanism=MechanismNote(DECLARED, {}, ELSEWHERE),
+        claim=None,
+        key=None,
+        tail_delta=tail_delta,
+        steps=None,
+    )
+    return declared(scope, what, run, draw)  # type: ignore[arg-type]
+
+
+def seconds(wait: Number) -> float:
+    """How long to wait for another attempt with the key."""
+    return float(read(wait, field="wait", infinite=True))
 
 
 def below_one(tail_delta: Number) -> Decimal:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
 
-from dpledger.errors import AlreadySpent, ScopeBusy
+from dpledger.errors import AlreadySpent, ScopeBusy, ScopeError
 from dpledger.ledger.attempts import Attempt, Receipt
 from dpledger.ledger.entries.entry import Entry
 from dpledger.mechanisms.noise import unrecorded
@@ -38,13 +38,13 @@ class Reservation(Generic[Data, Value]):
 
     @unrecorded()
     def release(self, data: Data) -> Receipt[Value]:
-        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does; after a ScopeBusy it
-        is still reserved."""
+        """Start the charge, run the mechanism on `data`, settle. Raises as `Scope.release` does; after a ScopeBusy, or
+        a ScopeError in a scope that was closed, it is still reserved, and can be aborted."""
         inspect(self._mechanism, data)
         self._take()
         try:
             self._attempt.start()
-        except ScopeBusy:
+        except (ScopeBusy, ScopeError):
             with self._lock:
                 self._is_over = False
             raise

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
-from dpledger.accounting.composable import Counted, Ran
-from dpledger.accounting.composition import Composition, Repeated, as_tree, is_pair
+from dpledger.accounting.composable import Composable, Counted, Ran
+from dpledger.accounting.composition import Composition, Repeated, is_pair
+from dpledger.accounting.documents import as_tree
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.profile import Bounds
-from dpledger.decimals import Number, read, whole
-from dpledger.errors import AlreadySpent, ParameterError
+from dpledger.decimals import Number, RoundsDown, whole
+from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
 from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import Table, releases_table
@@ -31,11 +32,13 @@ from dpledger.ledger.requests import AnyMechanism
 from dpledger.ledger.reservations import Reservation
 from dpledger.ledger.rules import gate, quotes
 from dpledger.ledger.rules.gate import Replayed, Request
+from dpledger.ledger.rules.notes import Noted
 from dpledger.ledger.rules.redeems import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.standing import ScopeState, State, next_steps
 from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values
 from dpledger.ledger.stores.protocol import Transaction
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
     Described,
@@ -112,6 +115,23 @@ class Scope(TakesDeclaredRuns):
         """What was spent so far, read at `delta`: see `ledger.accounts.readings`."""
         return readings.spent(self._ledger.refresh().scope(self.name), delta)
 
+    def left(self) -> RoundsDown:
+        """The most epsilon that a release may promise on its own (epsilon-DP, no delta) to be admitted now, to six
+        places, rounded down. It keeps to the budgets of the scopes above too. A release whose noise is known may get
+        more: `afford` and `quote` ask for that one. Of a budget in epsilon it is at most what `spent`, at the budget's
+        delta, leaves of it; of one in rho, mu or Renyi orders it is what such a release may have, and no part of a sum.
+        Raises ScopeError in a closed scope, CannotCertify where no theorem prices such a release.
+        Claim: a request of `PureDP(result)` is admitted, if nothing is charged before it. Source: the gate, asked.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
+        >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
+        >>> scope.left(), scope.left() < 3, f"{scope.left() / 2.0:.3f}"
+        (Decimal('2.7'), True, '1.350')
+        """
+        state = self._ledger.refresh()
+        return RoundsDown(quotes.left(state, state.scope(self.name)))
+
     def account(self) -> recomposition.ScopeAccount:
         """Every admission and refusal of the scope, with the account and price that carried it."""
         state = self._ledger.refresh()
@@ -125,13 +145,17 @@ class Scope(TakesDeclaredRuns):
         entries = self._ledger.entries(stop=state.size)
         return releases_table(recomposition.admissions(entries, state, self.name))
 
-    def quote(self, mechanism: Described, *, tail_delta: Number | None = None) -> quotes.Quote:
-        """What `release` or `open` would be answered now, under a fresh key: the decision, each account before and
-        after, and a cheaper way to ask where there is one. Records and spends nothing; raises as they do, but returns a
-        refusal instead of raising BudgetRefused."""
-        if isinstance(mechanism, type) or not isinstance(mechanism, (Mechanism, Interactive)):
-            raise ParameterError("mechanism", requests.kind_of(mechanism), "a mechanism, like Count(epsilon=1)")
-        _, request = self._request(mechanism, None, tail_delta)
+    def quote(self, what: Described | Composable, *, tail_delta: Number | None = None) -> quotes.Quote:
+        """What `release` or `open` of a mechanism, or `charge` of other parts that ran elsewhere, would be answered
+        now, under a fresh key: the decision, each account before and after, and a cheaper way to ask where there is
+        one. Records and spends nothing; raises as they do, but returns a refusal instead of raising BudgetRefused.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
+        >>> scope.quote(dpl.Count(epsilon=2)).admitted, scope.quote([dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]).admitted
+        (False, True)
+        """
+        request = requests.quoted(self._scope, what, tail_delta, self._ledger.draw)
         state = self._ledger.refresh()
         decision = gate.decide(state, request, None)
         return quotes.quoted(state, state.scopes[self.name], request, decision)
@@ -221,7 +245,7 @@ class Scope(TakesDeclaredRuns):
         contract: then the full charge stands."""
         if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
             raise requests.unfit(mechanism, "release", "one that answers once (else use `open`)")
-        seconds = float(read(wait, field="wait", infinite=True))
+        seconds = requests.seconds(wait)
         ready, request = self._request(mechanism, key, tail_delta)
         inspect(ready, data)
         redeem = self._redeem()
@@ -252,11 +276,13 @@ class Scope(TakesDeclaredRuns):
             raise AlreadySpent("the key was used for an interaction, whose answers are not kept: use a new key")
         attempt = Attempt(self._ledger, request.charge, redeem, ready.kind)
         try:
+            told = reads(ready)
             conversation = ready.open(data, entropy=self._ledger.entropy)
         except BaseException as error:
             failure: BaseException = error
         else:
-            return Session(attempt, conversation, requests.steps(ready), ready if isinstance(ready, Refines) else None)
+            refines = ready if isinstance(ready, Refines) else None
+            return Session(attempt, conversation, requests.steps(ready), refines, told)
         raise attempt.give_up(failure)
 
     def reserve(
@@ -280,8 +306,15 @@ class Scope(TakesDeclaredRuns):
         """A statement about this scope that nothing here can measure, in the words of `by`: see `Ledger.declare`."""
         return self.record(Declared(item=item, text=text, by=by))
 
-    def record(self, note: Declared | Audited) -> Entry:
-        """Append a note that is about this scope; it charges nothing."""
+    def record(self, note: Declared | Audited | Noted) -> Entry:
+        """Append a note that is about this scope, like what an audit returned; it charges nothing. See `Ledger.record`.
+
+        >>> book = dpl.Ledger.in_memory()
+        >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1)
+        >>> scope.record(result).body.verdict
+        'not_refuted'
+        """
         return self._ledger.record(note, about=(self.name,))
 
     def note_lost(self, charge: str, note: str) -> Entry:
@@ -338,11 +371,18 @@ class Scope(TakesDeclaredRuns):
         kept = self._ledger.kept(origin)
         if kept is None:
             raise AlreadySpent(
-                "the key was used, and its result was not kept (a ledger keeps small plain values, a scope may keep "
-                "none): save what is released, or use a new key to pay for another release"
+                "the key was used, and its result was not kept (a ledger keeps numbers, texts, lists of them, means, "
+                "histograms and a few learned rules; a scope may keep none): save what is released, or "
+                "use a new key to pay for another release"
             )
-        value: Any = value_of(mechanism, values.restored(kept))
-        return Receipt(value, self._ledger.entry(origin.entry), replayed=True)
+        plain = values.restored(kept)
+        made = came_to(lambda: value_of(mechanism, plain))
+        if made is None:  # what was said may hold the value
+            raise ContractViolation(
+                f"{mechanism.kind} cannot make its value again from what it said of it: it is withheld, and the charge "
+                "stands as it was"
+            )
+        return Receipt(made[0], self._ledger.entry(origin.entry), replayed=True)
 
     def _redeem(self) -> Redeem:
         return Redeem(self._ledger.draw(REDEEM_BYTES))

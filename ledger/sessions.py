@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
@@ -51,11 +52,13 @@ class Session(Generic[Query, Answer, Value]):
         conversation: Conversation[Query, Answer, Value],
         steps: int | None,
         refines: Refines | None = None,
+        reads: tuple[str, ...] = (),
     ) -> None:
         self._attempt = attempt
         self._conversation = conversation
         self._steps = steps
         self._refines = refines
+        self._reads = reads
         self._asked = 0
         self._handed_out = 0
         self._levels: tuple[ChainLaw, ...] | None = None if refines is None else ()
@@ -165,9 +168,8 @@ class Session(Generic[Query, Answer, Value]):
             except BaseException as error:
                 failure: BaseException = error
             else:
-                self._receipt = self._attempt.commit(
-                    release, keep="none", handed_out=self._handed_out, levels=self._levels
-                )
+                receipt = self._attempt.commit(release, keep="none", handed_out=self._handed_out, levels=self._levels)
+                self._receipt = replace(receipt, reads=self._reads)
                 return self._receipt
             raise self._fail(failure)
 

@@ -6,10 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import TypeVar
 
-__all__ = ["came_to"]
+from dpledger.errors import ParameterError
+
+__all__ = ["begins_later", "came_to", "signature_of"]
 
 Value = TypeVar("Value")
 
@@ -22,3 +27,26 @@ def came_to(code: Callable[[], Value]) -> tuple[Value] | None:
         raise  # nothing of the code
     except BaseException:  # what some libraries raise when they break is no Exception
         return None
+
+
+def signature_of(function: object) -> inspect.Signature:
+    """What the function takes. ParameterError for what returns before it has run, or does not say what it takes."""
+    called = function
+    while isinstance(called, functools.partial | staticmethod):
+        called = called.func if isinstance(called, functools.partial) else called.__func__
+    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if callable(function) and not any(is_late(one) for is_late in late for one in (called, type(called).__call__)):
+        with suppress(ValueError):  # of a builtin that says nothing
+            return inspect.signature(function)
+    expected = "a function that says what it takes, and has run once it returns"
+    raise ParameterError("function", function if isinstance(function, type) else type(function).__name__, expected)
+
+
+def begins_later(result: object) -> bool:
+    """Whether what a function returned is still to run, as a coroutine or a generator is. It is closed, where it can
+    be, so that it never does."""
+    if not any(is_late(result) for is_late in (inspect.isawaitable, inspect.isgenerator, inspect.isasyncgen)):
+        return False
+    if isinstance(result, Coroutine | Generator):
+        result.close()
+    return True

@@ -45,7 +45,7 @@ __all__ = [
     "value_of",
 ]
 
-UNSAID = "no reason given; 1 is the default, where nobody declares a sensitivity"
+UNSAID = "no reason given"
 """What the record says beside a sensitivity for which the caller gave no justification."""
 
 Data_contra = TypeVar("Data_contra", contravariant=True)

@@ -73,6 +73,9 @@ class ByUnit:
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "words", words)
 
+    def __repr__(self) -> str:
+        return "ByUnit(...)"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Units:

@@ -60,7 +60,7 @@ class Report:
         >>> import dpledger as dpl
         >>> page = report(dpl.Ledger.in_memory()).summary()
         >>> len(page.model.answers), page.model.sections
-        (8, ())
+        (10, ())
         """
         return self if self.model.of else Report(replace(self.model, sections=(), of=self.digest))
 
@@ -70,7 +70,7 @@ class Report:
         return jsonform.digest(self.model)
 
     def body(self) -> Reported:
-        """What a ledger records of this report: `book.record(report.body())`."""
+        """What a ledger records of this report: `book.record(report)`."""
         return Reported(digest=self.digest, schema=SCHEMA)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Generic, TypeVar
 
 from dpledger.reports import words
+from dpledger.reports.model import visible
 
-__all__ = ["MOST_ROWS", "Group", "grouped", "indices", "span"]
+__all__ = ["MOST_ROWS", "Group", "grouped", "indices", "key_of", "keys", "span"]
 
+MOST_KEYS = 3  # of one row
 MOST_ROWS = 150  # rows of a table; beyond it rows are grouped by what they have in common
 
 T = TypeVar("T")
@@ -60,6 +63,27 @@ def indices(found: Sequence[int]) -> str:
     if len(found) <= 3:
         return ", ".join(str(index) for index in found)
     return f"{found[0]} to {found[-1]}"
+
+
+_DRAWN = re.compile(r"[0-9a-f]{32}")
+
+
+def key_of(key: str) -> str:
+    """The key of a request as people read it; nothing where nobody chose one and it was drawn."""
+    return "" if _DRAWN.fullmatch(key) else visible(key, 80)
+
+
+def keys(found: Iterable[str]) -> str:
+    """The keys that people gave to requests, a few of them by name.
+
+    >>> keys(["texture", "0" * 32]), keys(["0" * 32]), keys(["a", "b", "c", "d"])
+    ('key texture', '', 'keys a, b, c and 1 more')
+    """
+    named = [key for key in map(key_of, found) if key]
+    if not named:
+        return ""
+    more = f" and {len(named) - MOST_KEYS:,} more" if len(named) > MOST_KEYS else ""
+    return f"{'key' if len(named) == 1 else 'keys'} {', '.join(named[:MOST_KEYS])}{more}"
 
 
 def span(numbers: Sequence[Decimal | None]) -> str:

@@ -52,6 +52,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.tests["mono"] = _is_mono
+    environment.tests["roomy"] = _is_roomy
     environment.filters["tied"] = _tied
     environment.filters["hundredths"] = _hundredths
     return environment
@@ -87,6 +88,17 @@ def _breakable(piece: str) -> str:
 def _is_mono(item: Item) -> bool:
     """Digests, keys and commands: set in a fixed width."""
     return any(len(word) >= LONG_WORD for word in item.text.split()) and item.origin.status == "measured"
+
+
+LETTERS, LARGE = 56, 34  # of a line in a column of the printed first page: of a text, and of an answer
+MOST_LINES = 66  # of them in all, so that the page is still one sheet when it is set larger
+
+
+def _is_roomy(model: ReportModel) -> bool:
+    """Whether the first page says so little that it may be set larger in print."""
+    lines = sum(-(-len(line) // LETTERS) for answer in model.answers for line in answer.lines)
+    answers = sum(-(-len(answer.text) // LARGE) for answer in model.answers)
+    return lines + answers + len(model.subtitle) // LETTERS <= MOST_LINES
 
 
 def framed(page: str) -> str:

@@ -3,13 +3,16 @@
 import copy
 import math
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import dpledger as dpl
 from dpledger import decimals
 from dpledger.decimals import RoundsDown, RoundsUp, exact, read
 from dpledger.errors import ParameterError
@@ -134,3 +137,31 @@ def test_an_answer_mixes_with_floats_and_arrays() -> None:
     assert math.sqrt(RoundsUp("0.25")) == 0.5
     assert read(tenth) == Decimal("0.1")
     assert type(exact(tenth)) is Decimal
+
+
+PROMISES: dict[str, Callable[[Any], Any]] = {
+    "PureDP.epsilon": lambda number: dpl.PureDP(number).epsilon,
+    "ApproxDP.epsilon": lambda number: dpl.ApproxDP(number, "1e-6").epsilon,
+    "ApproxDP.delta": lambda number: dpl.ApproxDP(1, number).delta,
+    "ZCDP.rho": lambda number: dpl.ZCDP(number).rho,
+    "GDP.mu": lambda number: dpl.GDP(number).mu,
+    "BoundedRange.eta": lambda number: dpl.BoundedRange(number).eta,
+    "what a mechanism claims": lambda number: dpl.Laplace(sensitivity=1, epsilon=number).claim().epsilon,
+}
+
+
+@pytest.mark.parametrize("name", PROMISES)
+@given(number=st.decimals(min_value="1e-12", max_value="0.999", places=20, allow_nan=False))
+def test_a_promise_mixes_with_floats_and_is_never_understated(name: str, number: Decimal) -> None:
+    """Alone it is the Decimal that it always was, and `float` gives the nearest float, as what is computed does."""
+    promised = PROMISES[name](number)
+    assert promised == number
+    assert repr(promised) == repr(Decimal(promised))
+    assert float(promised) == float(number)
+    for at_least in (promised * 1.0, 1.0 * promised, np.float64(1) * promised, (promised * np.ones(2))[1]):
+        assert isinstance(at_least, float)
+        assert Decimal.from_float(float(at_least)) >= number
+        assert at_least <= math.nextafter(float(number), 1)
+    assert promised * 2 == number * 2
+    assert type(promised.exact) is type(promised * 2) is Decimal
+    assert type(copy.deepcopy(promised)) is type(pickle.loads(pickle.dumps(promised))) is type(promised)

@@ -14,6 +14,7 @@ from types import FunctionType
 import pytest
 
 import dpledger as dpl
+import warm_process
 from dpledger.reports.explain import worst_case
 from dpledger.reports.words import percent
 
@@ -32,6 +33,7 @@ PAGES = (
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
 
 
 def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -46,13 +48,22 @@ def test_the_readme_has_examples() -> None:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(number) for number in range(len(BLOCKS))])
 def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
-    done = run([sys.executable, "-c", block], tmp_path)
+    done = warm_process.run(block, folder=tmp_path, warnings="error")
     assert done.returncode == 0, done.stderr
+
+
+def test_what_blocks_take_from_the_package_is_public() -> None:
+    """A module of it that is not imported by a block, others have loaded: it would not be missed."""
+    lines = [line for block in BLOCKS for line in block.splitlines() if not re.match(r"\s*(from|import) ", line)]
+    used = {name for line in lines for name in re.findall(r"\b(?:dpl|dpledger)\.(\w+)", line)}
+    assert used
+    assert used - set(dpl.__all__) == set()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_each_example_runs(example: Path, tmp_path: Path) -> None:
-    done = run([sys.executable, str(example)], tmp_path)
+    words, beside = (str(example), *FEWER.get(example.stem, ())), str(example.parent)
+    done = warm_process.run(example.read_text(), words, folder=tmp_path, beside=beside, warnings="error")
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

@@ -86,7 +86,7 @@ WHOLE: dict[str, Callable[[Any], object]] = {
     "k": lambda n: dpl.Group(dpl.LaplaceLaw(1), k=n, relation=dpl.Relation.ADD_REMOVE),
     "steps of a plan": lambda n: dpl.DPSGD(**{**DOORS["DPSGD"].good, "steps": n}),
     "dimension": lambda n: dpl.Gaussian(sensitivity=1, sigma=1, dimension=n),
-    "cutoff": lambda n: dpl.SparseVector(20, n, 10),
+    "cutoff": lambda n: dpl.SparseVector(20, n, 10, sensitivity=1),
     "sensitivity of whole numbers": lambda n: dpl.Geometric(n, epsilon=1),
     "rows of a unit": lambda n: dpl.Unit("user", n),
     "points of a curve": PROFILE.curve,

@@ -5,7 +5,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, parse_document, parse_tree
+from dpledger.accounting.composition import GaussianLaw, PoissonSampled
+from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import RDP, ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.stability.labels.learner import LabelPrivateLearner

@@ -24,7 +24,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from dpledger.accounting.asking.calibration import MOST_COUNT, calibrate, calibrate_count
-from dpledger.accounting.composition import Document, parse_document
+from dpledger.accounting.documents import Document, parse_document
 from dpledger.accounting.guarantees import Guarantee
 from dpledger.accounting.kinds import EVERY_KIND
 from dpledger.decimals import text

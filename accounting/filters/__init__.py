@@ -40,7 +40,17 @@ False
 
 from __future__ import annotations
 
-from dpledger.accounting.filters.admission import admits, asked, fits, fullest, leading, left, reading, spent
+from dpledger.accounting.filters.admission import (
+    admits,
+    asked,
+    delta_for_claims,
+    fits,
+    fullest,
+    leading,
+    left,
+    reading,
+    spent,
+)
 from dpledger.accounting.filters.charges import (
     TOO_LARGE,
     Account,
@@ -54,6 +64,7 @@ from dpledger.accounting.filters.charges import (
     with_charge,
     without_charge,
 )
+from dpledger.accounting.filters.coordinates import mixed_names, names, orders
 from dpledger.accounting.filters.kinds import (
     KINDS,
     AdvancedFilter,
@@ -68,9 +79,6 @@ from dpledger.accounting.filters.kinds import (
     RDPFilter,
     ZCDPFilter,
     budget_guarantee,
-    mixed_names,
-    names,
-    orders,
     tail_budget,
 )
 from dpledger.accounting.filters.openings import Orders, advanced, opened_by
@@ -100,6 +108,7 @@ __all__ = [
     "budget_guarantee",
     "charge",
     "currencies",
+    "delta_for_claims",
     "fits",
     "fullest",
     "leading",

@@ -10,6 +10,7 @@ from typing import assert_never
 from dpledger.accounting.arithmetic.conversions import boundary_offset, epsilon_of_gdp, epsilon_of_rdp, order_for_zcdp
 from dpledger.accounting.filters import allowance
 from dpledger.accounting.filters.charges import MIXED_NAMES, TOO_LARGE, Coordinates, Sums, opening, with_charge
+from dpledger.accounting.filters.coordinates import mixed_names, renyi_names
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
@@ -23,14 +24,12 @@ from dpledger.accounting.filters.kinds import (
     RDPFilter,
     ZCDPFilter,
     delta_boundaries,
-    mixed_names,
-    renyi_names,
 )
 from dpledger.accounting.filters.mixture import best_alone, mixture_epsilon, shares
 from dpledger.decimals import INFINITY, ZERO, add, multiply, round_down, round_up, subtract, text
 from dpledger.errors import ParameterError
 
-__all__ = ["admits", "asked", "fits", "fullest", "leading", "left", "reading", "spent"]
+__all__ = ["admits", "asked", "delta_for_claims", "fits", "fullest", "leading", "left", "reading", "spent"]
 
 
 def admits(filter_: Filter, sums: Sums) -> bool:
@@ -199,6 +198,18 @@ def _raised(divergence: Decimal, order_minus_one: Decimal, delta: Decimal) -> De
 
 
 # ---- words for a refusal --------------------------------------------------------------------------------------------
+
+
+def delta_for_claims(filter_: Filter) -> Decimal | None:
+    """What of the budget's delta is for requests that have a delta of their own, where the rest of it pays for
+    composing those that have none; None where no such rest is kept."""
+    match filter_:
+        case AdvancedFilter(delta_sum=delta_sum) | MixedFilter(delta_sum=delta_sum) | EitherFilter(delta_sum=delta_sum):
+            return delta_sum
+        case PureFilter() | BasicFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AllowanceFilter():
+            return None
+        case _:
+            assert_never(filter_)
 
 
 def asked(filter_: Filter, sums: Sums, charged: Coordinates) -> dict[str, str]:

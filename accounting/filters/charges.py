@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.filters.coordinates import mixed_names, names, orders, renyi_names
 from dpledger.accounting.filters.kinds import (
     SQUARE_DIGITS,
     AdvancedFilter,
@@ -20,10 +21,6 @@ from dpledger.accounting.filters.kinds import (
     PureFilter,
     RDPFilter,
     ZCDPFilter,
-    mixed_names,
-    names,
-    orders,
-    renyi_names,
 )
 from dpledger.decimals import ZERO, add, multiply, round_up, subtract
 

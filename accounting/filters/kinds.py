@@ -1,4 +1,4 @@
-"""The kinds of filter, with sound constants; what each guarantees, sums, and needs prices for."""
+"""The kinds of filter, with sound constants; what each guarantees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, assert_never
 from pydantic import Field, field_validator, model_validator
 
 from dpledger.accounting.arithmetic.conversions import boundary_offset, zcdp_within
-from dpledger.accounting.filters.allowance import NAMES, AllowanceFilter
+from dpledger.accounting.filters.allowance import AllowanceFilter
 from dpledger.accounting.guarantees import (
     GDP,
     RDP,
@@ -42,14 +42,9 @@ __all__ = [
     "ZCDPFilter",
     "budget_guarantee",
     "delta_boundaries",
-    "mixed_names",
-    "names",
-    "orders",
-    "renyi_names",
     "tail_budget",
 ]
 
-ONE = Decimal(1)
 SQUARE_DIGITS = 120  # the square of a decimal is cut, if at all, only at the last place that a decimal may have
 MOST_MU = 10**9  # its square, and so every sum that is admitted, is below 10^18, as numbers on the wire are
 MOST_ORDERS = 256  # of a grid: each is a coordinate of every charge
@@ -342,39 +337,6 @@ def budget_guarantee(filter_: Filter) -> Guarantee:
             assert_never(filter_)
 
 
-def names(filter_: Filter) -> tuple[str, ...]:
-    """The coordinates that the filter sums."""
-    match filter_:
-        case PureFilter():
-            return ("pure",)
-        case BasicFilter():
-            return ("pure", "delta")
-        case ZCDPFilter() | AdvancedFilter():
-            return ("rho", "delta")
-        case RDPFilter():
-            return ("pure", *renyi_names(filter_))
-        case GDPFilter():
-            return ("mu_squared",)
-        case MixedFilter():
-            return ("delta", "mixed_pure", "mixed_rdp")
-        case EitherFilter():
-            return ("pure", "delta", *(name for pair in mixed_names(filter_) for name in pair))
-        case AllowanceFilter():
-            return NAMES
-        case _:
-            assert_never(filter_)
-
-
-def renyi_names(filter_: RDPFilter) -> tuple[str, ...]:
-    """The coordinate of each order, by its place in the grid: `rdp_0`, `rdp_1`, ..."""
-    return tuple(f"rdp_{place}" for place in range(len(filter_.orders)))
-
-
-def mixed_names(filter_: EitherFilter) -> tuple[tuple[str, str], ...]:
-    """The two coordinates of each boundary, by its place: `mixed_pure_0` and `mixed_rdp_0`, ..."""
-    return tuple((f"mixed_pure_{place}", f"mixed_rdp_{place}") for place in range(len(filter_.boundaries)))
-
-
 def tail_budget(filter_: Filter) -> Decimal | None:
     """The delta of which a request that is priced by its profile may take its share (`accounting.certified`); None
     where the filter counts neither pure nor Renyi prices beside a delta, and so takes no such request."""
@@ -383,22 +345,5 @@ def tail_budget(filter_: Filter) -> Decimal | None:
             return delta_sum
         case PureFilter() | ZCDPFilter() | RDPFilter() | GDPFilter() | AdvancedFilter() | AllowanceFilter():
             return None
-        case _:
-            assert_never(filter_)
-
-
-def orders(filter_: Filter) -> tuple[Decimal, ...]:
-    """The Renyi orders at which the filter needs the price of a request (for `rules.cost`)."""
-    match filter_:
-        case PureFilter() | BasicFilter() | ZCDPFilter() | GDPFilter() | AdvancedFilter():
-            return ()
-        case RDPFilter(orders=renyi_orders):
-            return renyi_orders
-        case MixedFilter(order_minus_one=more):
-            return (add(ONE, more),)
-        case EitherFilter(boundaries=boundaries):
-            return tuple(add(ONE, boundary.order_minus_one) for boundary in boundaries)
-        case AllowanceFilter():
-            return ()
         case _:
             assert_never(filter_)

@@ -17,7 +17,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.audit.zoo.exhibit import Exhibit
 from dpledger.audit.zoo.specimen import Numbers, Rng, Specimen
 from dpledger.decimals import add, exact, multiply
-from dpledger.mechanisms.learning.theory.gap import GRID_BITS, BinomialGap
+from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
 
 __all__ = ["LEARNED_FROM_USERS", "LeastErrorOfUsers", "ThresholdsByExamples", "ThresholdsByUsers"]
 

@@ -7,11 +7,12 @@ A later version may know more of them. What is not on the list and is worth sayi
 >>> check_item("regoin")  # doctest: +ELLIPSIS
 Traceback (most recent call last):
 ...
-dpledger.errors.UnknownWord: item: expected one of access_control, ... own_, got regoin
+dpledger.errors.UnknownWord: item: expected a known item (did you mean region?): one of ... own_, got regoin
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Final
 
@@ -90,7 +91,9 @@ def check_item(item: str) -> str:
         raise ParameterError("item", item, "a word: a letter, then letters, digits and _ (a-z, 0-9), at most 64")
     if item not in ITEMS and not (item.startswith(OWN) and len(item) > len(OWN)):
         known = ", ".join(sorted(ITEMS))
-        raise UnknownWord("item", item, f"one of {known}; words of your own begin with {OWN}")
+        near = difflib.get_close_matches(item, sorted(ITEMS), n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise UnknownWord("item", item, f"a known item{meant}: one of {known}; words of your own begin with {OWN}")
     return item
 
 

@@ -9,33 +9,43 @@
         population_size: 398
 
 Every scalar is text, as it is written: `no` is no truth value, 2026-01-01 no date, 1_000 no number. Each key stands
-once; anchors, aliases and tags are refused, and so is whatever is not of this form.
+once; anchors, aliases and tags are refused, and so is whatever is not of this form. `sample_declarations.yaml`, which
+is examples/declarations.yaml, is one to copy; `is_sample` tells which of its words were left as they stand there.
 
 >>> said = parsed(b"by: A. Lindqvist\\nledger: {region: no}\\n")
 >>> [(one.scope, one.item, one.text, one.by) for one in said]
 [('', 'region', 'no', 'A. Lindqvist')]
+>>> parsed(b"by: A. Lindqvist\\nledger:\\n  region: Europe: north\\n")
+Traceback (most recent call last):
+...
+dpledger.errors.ParameterError: declarations: expected YAML; a text with ": " or " #" in it, or one that begins with \
+a sign, goes in "quotes", got mapping values are not allowed here in line 3
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Final, Protocol
 
 import yaml
 
-from dpledger.errors import ParameterError
+from dpledger.errors import ParameterError, UnknownWord
 from dpledger.files import read_whole
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.schema import naming
 
-__all__ = ["LARGEST", "Statement", "parsed", "read"]
+__all__ = ["LARGEST", "Statement", "is_sample", "parsed", "read"]
 
 LARGEST: Final = 2**20  # bytes of a file
 FORM: Final = "a mapping of `by`, `ledger` and `scopes`"
-ITEM: Final = "text, or a mapping of `by` and `text`"
+ITEM: Final = 'text, or a mapping of `by` and `text`; in { } a text with a comma in it goes in "quotes"'
+QUOTES: Final = 'a text with ": " or " #" in it, or one that begins with a sign, goes in "quotes"'
+PLAIN_WORDS: Final = 3  # texts of so few words are anybody's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,35 +71,67 @@ def read(path: str | os.PathLike[str]) -> tuple[Statement, ...]:
 
 
 def parsed(data: bytes) -> tuple[Statement, ...]:
-    """The declarations of a file's bytes. ParameterError for anything that is not of the form above."""
+    """The declarations of a file's bytes. ParameterError for anything that is not of the form above, with its line."""
     value = _mapping(_loaded(data), "declarations", FORM)
-    if not value.keys() <= {"by", "ledger", "scopes"}:
-        raise ParameterError("declarations", ", ".join(sorted(value.keys() - {"by", "ledger", "scopes"})), FORM)
-    by = _text(value.get("by", ""), "by", "text: whose words these are")
-    found = list(_statements(value.get("ledger", {}), "", by))
-    for scope, items in _mapping(value.get("scopes", {}), "scopes", "a mapping of scopes").items():
+    for key in sorted(value.keys() - {"by", "ledger", "scopes"}):
+        raise ParameterError(f"declarations{value.at(key)}", key, FORM)
+    by = _text(value.get("by", ""), f"by{value.at('by')}", "text: whose words these are")
+    found = list(_statements(value.get("ledger", NOTHING), "", f"ledger{value.at('ledger')}", by))
+    scopes = _mapping(value.get("scopes", NOTHING), f"scopes{value.at('scopes')}", "a mapping of scopes")
+    for scope, items in scopes.items():
         if not scope:
-            raise ParameterError("scopes", "no name", "the name of each scope (what is about the ledger: `ledger`)")
-        found += _statements(items, scope, by)
-    for one in found:
-        one.body()
+            raise ParameterError(
+                f"scopes{scopes.at('')}", "no name", "the name of each scope (what is about the ledger: `ledger`)"
+            )
+        found += _statements(items, scope, f"{scope}{scopes.at(scope)}", by)
     return tuple(found)
 
 
-def _statements(items: object, scope: str, by: str) -> Iterator[Statement]:
-    for item, said in _mapping(items, scope or "ledger", "a mapping of items").items():
-        if isinstance(said, str):
-            yield Statement(scope=scope, item=item, text=said, by=by)
-            continue
-        own = _mapping(said, item, ITEM)
-        if own.keys() != {"by", "text"}:
-            raise ParameterError(item, ", ".join(sorted(own)), ITEM)
-        yield Statement(scope=scope, item=item, text=_text(own["text"], item, ITEM), by=_text(own["by"], item, ITEM))
+def is_sample(item: str, text: str) -> bool:
+    """Whether a declaration of `item` is word for word the one of the sample file, and of more than a few words.
+
+    >>> is_sample("intended_use", "Planning of screening capacity"), is_sample("data_growth", "Growing")
+    (True, False)
+    """
+    return len(text.split()) > PLAIN_WORDS and (item, text) in _sample()
 
 
-def _mapping(value: object, field: str, expected: str) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise ParameterError(field, type(value), expected)
+@functools.cache
+def _sample() -> frozenset[tuple[str, str]]:
+    data = files("dpledger.ledger.entries").joinpath("sample_declarations.yaml").read_bytes()
+    return frozenset((one.item, one.text) for one in parsed(data))
+
+
+def _statements(items: object, scope: str, place: str, by: str) -> Iterator[Statement]:
+    said = _mapping(items, place, "a mapping of items")
+    for item, words in said.items():
+        where = f"{item}{said.at(item)}"
+        if isinstance(words, str):
+            one = Statement(scope=scope, item=item, text=words, by=by)
+        else:
+            own = _mapping(words, where, ITEM)
+            if own.keys() != {"by", "text"}:
+                raise ParameterError(where, ", ".join(sorted(own)), ITEM)
+            one = Statement(
+                scope=scope, item=item, text=_text(own["text"], where, ITEM), by=_text(own["by"], where, ITEM)
+            )
+        _check(one, said.at(item))
+        yield one
+
+
+def _check(one: Statement, line: str) -> None:
+    """ParameterError, with the line, for a declaration that no entry can hold."""
+    try:
+        one.body()
+    except UnknownWord as error:
+        raise UnknownWord(f"item{line}", error.value, error.expected) from None
+    except ParameterError as error:
+        raise ParameterError(f"{one.item}{line}", error.value, error.expected) from None
+
+
+def _mapping(value: object, field: str, expected: str) -> _Mapping:
+    if not isinstance(value, _Mapping):
+        raise ParameterError(field, value if isinstance(value, str) else type(value), expected)
     return value
 
 
@@ -102,6 +144,21 @@ def _text(value: object, field: str, expected: str) -> str:
 # ---- YAML -----------------------------------------------------------------------------------------------------------
 
 
+class _Mapping(dict[Any, Any]):
+    """A mapping that knows in which line each of its keys stands."""
+
+    def __init__(self, values: Mapping[Any, Any], lines: Mapping[str, int]) -> None:
+        super().__init__(values)
+        self.lines = lines
+
+    def at(self, key: str) -> str:
+        """Where `key` stands; nothing for one that is not there."""
+        return f" in line {self.lines[key]}" if key in self.lines else ""
+
+
+NOTHING: Final = _Mapping({}, {})
+
+
 class _Loader(yaml.BaseLoader):
     """Mappings, sequences and text alone: nothing is resolved to another type, nothing is built by a name."""
 
@@ -111,14 +168,15 @@ class _Loader(yaml.BaseLoader):
             raise ParameterError("declarations", f"an anchor, alias or tag{_at(event.start_mark)}", "none of them")
         return super().compose_node(parent, index)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Mapping:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(keys) < len(node.value):
             raise ParameterError("declarations", f"a key that is no text{_at(node.start_mark)}", "words as keys")
-        again = next((key for key, times in Counter(keys).items() if times > 1), None)
+        lines = {key.value: key.start_mark.line + 1 for key in keys}  # of a key that stands twice, the last
+        again = next((key for key, times in Counter(key.value for key in keys).items() if times > 1), None)
         if again is not None:
-            raise ParameterError(again, f"a second one{_at(node.start_mark)}", "each key once")
-        return super().construct_mapping(node, deep=deep)
+            raise ParameterError(again, f"a second one in line {lines[again]}", "each key once")
+        return _Mapping(super().construct_mapping(node, deep=deep), lines)
 
 
 def _loaded(data: bytes) -> object:
@@ -127,7 +185,7 @@ def _loaded(data: bytes) -> object:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         why = getattr(error, "problem", None) or getattr(error, "reason", None) or "no text"
-        raise ParameterError("declarations", f"{why}{_at(mark)}", "YAML") from None
+        raise ParameterError("declarations", f"{why}{_at(mark)}", f"YAML; {QUOTES}") from None
     except RecursionError:
         raise ParameterError("declarations", "very many levels", "a file of three or four levels") from None
 

@@ -8,18 +8,19 @@ place.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import certified, filters
 from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.guarantees import ApproxDP, Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.pricing import outcomes
-from dpledger.decimals import ZERO, text, total
+from dpledger.decimals import INFINITY, ZERO, add, round_up, text, total
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -209,9 +210,16 @@ def require_room_for(scope: ScopeState, tail_delta: Decimal) -> None:
 
 
 def start(state: State, charge: OpenCharge, redeem: Redeem) -> Started:
-    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since."""
+    """The body that starts a reserved charge. ScopeBusy where an exclusive interaction was opened since, ScopeError
+    where a scope that is charged was closed."""
+    for name in charge.path:
+        if state.scopes[name].closed:
+            raise ScopeError(
+                f"scope {name!r} was closed before this was started: nothing begins in it, and what is held stays held "
+                "unless it is given back"
+            )
     if state.must_wait(charge):
-        raise ScopeBusy(f"an exclusive interaction is open in scope {charge.scope!r}: close it first")
+        raise ScopeBusy(_exclusive(charge.scope))
     return Started(path=next_steps(state, charge.path), charge=charge.charge, redeem=redeem.digest)
 
 
@@ -286,9 +294,16 @@ def _require_plan(request: Request) -> None:
 def _require_alone(state: State, scope: ScopeState, request: Request) -> None:
     overlapped = state.overlaps(scope.path)
     if overlapped == "exclusive":
-        raise ScopeBusy(f"an exclusive interaction is open in scope {scope.scope!r}: close it first")
+        raise ScopeBusy(_exclusive(scope.scope))
     if overlapped == "interactions" and is_exclusive(request.form, request.parts):
         raise ScopeBusy(f"{request.mechanism.kind} may overlap no other interaction: close those in {scope.scope!r}")
+
+
+def _exclusive(scope: str) -> str:
+    return (
+        f"an exclusive interaction is open in scope {scope!r}: close it first. If its process died, it stays open "
+        "for ever: use another scope"
+    )
 
 
 def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) -> Decision:
@@ -300,7 +315,8 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
-                f"key {request.key!r}: an attempt is under way, or its process died; its charge stands either way"
+                f"key {request.key!r}: an attempt is under way (`release` waits for it with wait=), or its process "
+                "died; its charge stands either way. What runs under a new key is paid for anew"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
@@ -318,6 +334,32 @@ def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]
     for level in levels_of(state, scope):
         for tail_delta in certified.possible_tail_deltas(level.filter):
             yield request_digest(request.scope, request, tail_delta)
+
+
+FEW_DIGITS = 3  # of a number that people are told
+
+
+def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
+    """What is said where nothing but the delta of a claim does not fit, since the scope keeps some of its own back."""
+    filter_, sums = scope.filter, scope.sums
+    for_claims = filters.delta_for_claims(filter_)
+    asked = {account: Decimal(number) for account, number in wanted.items()}
+    if not for_claims or asked["delta"].is_infinite() or not filters.fits(filter_, sums, {**asked, "delta": ZERO}):
+        return ""
+    budget = filters.budget_guarantee(filter_)
+    assert isinstance(budget, ApproxDP), "a budget of which a part is kept back has a delta"
+    all_of_it = add(asked["delta"], Decimal(filters.spent(filter_, sums)["delta"]))
+    enough = round_up(Fraction(all_of_it) * Fraction(budget.delta) / Fraction(for_claims), digits=FEW_DIGITS)
+    if not enough < 1:
+        return ""
+    told = (
+        f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
+        f"composing: a new scope with delta {text(enough)} has room for it"
+    )
+    pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
+    if pure <= budget.epsilon and all_of_it <= budget.delta:
+        told += f", or with BasicFilter(epsilon={text(budget.epsilon)}, delta_sum={text(budget.delta)})"
+    return told
 
 
 def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
@@ -347,7 +389,7 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
     )
     message = (
         f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
-        f"Ask for less, or open a new scope for another dataset{never}"
+        f"Ask for less, or open a new scope for another dataset{never}{_where_delta_fits(scope, wanted)}"
     )
     if request.attested is not None:
         message += "; if it runs elsewhere all the same, what this scope promises does not cover it"

@@ -12,26 +12,40 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.errors import ParameterError, ScopeError, VerificationError
 from dpledger.ledger.entries.bodies import Audited, Declared, Note
-from dpledger.ledger.rules.standing import State, next_steps
+from dpledger.ledger.rules.standing import State, next_steps, those
 from dpledger.ledger.stores.protocol import Reader
 from dpledger.schema import words
 
-__all__ = ["check", "check_audited", "placed", "require_about"]
+__all__ = ["Noted", "check_audited", "note_of", "placed", "require_about", "require_open"]
 
 COUNTED = "threshold"  # the method of audits that bound probabilities by counts of one event
 SLACK = 1 + 1e-9  # relative: what a double may be off in the few operations of `_most_shown`
 
 
-def check(note: Note) -> None:
-    """ParameterError for what is no note, and for an audit whose verdict is not that of its numbers."""
+@runtime_checkable
+class Noted(Protocol):
+    """What says itself as a note: the result of an audit, a report."""
+
+    def body(self) -> Note: ...
+
+
+def note_of(what: Note | Noted) -> Note:
+    """The note itself, or that of a result. ParameterError for what is neither, and for an audit whose verdict is not
+    that of its numbers."""
+    note: object = what
+    if isinstance(what, Noted) and callable(what.body) and not isinstance(what, type):
+        note = what.body()
     if not isinstance(note, Note):
-        raise ParameterError("note", type(note).__name__, "a note: Declared, Audited, Reported or Heartbeat")
+        expected = "what an audit or `report` returned, or a note: Declared, Audited, Reported or Heartbeat"
+        raise ParameterError("note", type(what).__name__, expected)
     if isinstance(note, Audited):
         _check_numbers(note)
+    return note
 
 
 def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Note:
@@ -40,9 +54,7 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
     if not isinstance(note, (Declared, Audited)):
         return note
     names = tuple(sorted({*words(about, field="about"), *(level.scope for level in note.path)}))
-    for name in names:
-        if name not in state.scopes or state.scopes[name].closed:
-            raise ScopeError(f"scope {name!r} is not open in this ledger")
+    require_open(state, names)
     if isinstance(note, Audited):
         try:
             _check_relation(state, note, names)
@@ -52,6 +64,15 @@ def placed(note: Note, about: Sequence[str], state: State, store: Reader) -> Not
         except VerificationError as error:
             raise ParameterError("note", note.kind, error.reason) from None
     return replace(note, path=next_steps(state, names))
+
+
+def require_open(state: State, names: Sequence[str]) -> None:
+    """ScopeError unless something may be noted about these scopes."""
+    for name in names:
+        if name not in state.scopes:
+            raise ScopeError(f"no scope {name!r} in this ledger, {those(state.scopes)}")
+        if state.scopes[name].closed:
+            raise ScopeError(f"scope {name!r} is not open in this ledger")
 
 
 def check_audited(state: State, body: Audited) -> None:

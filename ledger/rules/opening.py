@@ -36,7 +36,7 @@ from dpledger.accounting.guarantees import (
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import ScopeOpened
 from dpledger.ledger.entries.members import Step, UnitNote
-from dpledger.ledger.rules.standing import ScopeState
+from dpledger.ledger.rules.standing import ScopeState, those
 from dpledger.ledger.signed import wire
 from dpledger.relations import Relation, Unit
 from dpledger.schema import listed, words
@@ -44,7 +44,6 @@ from dpledger.schema import listed, words
 __all__ = ["Keep", "Rules"]
 
 Keep = Literal["value", "digest", "none"]
-MOST_LISTED = 20  # scopes that an error names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +123,7 @@ class Rules:
         which one may have been meant."""
         if self.budget is None or self.relation is None or self.unit is None:
             raise ScopeError(
-                f"no scope {self.name!r} in this ledger, {_those(sorted(others))}; "
-                "to open it, give unit, relation and budget"
+                f"no scope {self.name!r} in this ledger, {those(others)}; to open it, give unit, relation and budget"
             )
         rule, promise = _rule_and_promise(self.budget, self.relation, self.orders, self.allowance)
         require_certified(rule, self.relation)
@@ -141,14 +139,6 @@ class Rules:
             dataset=self.dataset,
             odometer=self.odometer,
         )
-
-
-def _those(names: Sequence[str]) -> str:
-    if not names:
-        return "which has none yet"
-    listed = ", ".join(map(repr, names[:MOST_LISTED]))
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return f"which has {listed}{more}"
 
 
 def _said(value: object) -> str:

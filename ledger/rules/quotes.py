@@ -12,16 +12,20 @@ from fractions import Fraction
 
 from dpledger.accounting import filters
 from dpledger.accounting.asking import ways as asking
-from dpledger.accounting.asking.ways import Levels
+from dpledger.accounting.asking.calibration import most_that
+from dpledger.accounting.asking.ways import Level, Levels
 from dpledger.accounting.composition import Composition
-from dpledger.decimals import text
+from dpledger.accounting.guarantees import ApproxDP, PureDP
+from dpledger.decimals import ZERO, multiply, read, text
 from dpledger.ledger.rules.gate import Admitted, Decision, Request, levels_of, require_open
 from dpledger.ledger.rules.standing import ScopeState, State
 
-__all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "quoted"]
+__all__ = ["AccountQuote", "Affordable", "Quote", "Way", "afforded", "left", "quoted"]
 
 
 WORTH = Fraction(98, 100)
+PLACE = Decimal("1e-6")
+MOST_PLACES = 10**15  # an epsilon of 10^9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +147,32 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
             account: AccountQuote(before=held[account], after=now[account], left=left[account]) for account in held
         }
     return Way(tail_delta=tail_delta, admitted=asking.admits(levels, parts, tail_delta), accounts=accounts)
+
+
+def left(state: State, scope: ScopeState) -> Decimal:
+    """The most epsilon, in whole `PLACE`s, of a declared epsilon-DP request that would be admitted and is within what
+    the readings leave of every budget in epsilon. ScopeError in a closed scope; CannotCertify where no theorem prices
+    one."""
+    require_open(state, scope)
+    levels = levels_of(state, scope)
+
+    asking.after(levels, PureDP(PLACE), ZERO)
+
+    def fits(places: int) -> bool:
+        return asking.admits(levels, PureDP(multiply(Decimal(places), PLACE)), ZERO)
+
+    most = min(MOST_PLACES, *(_places_left(level) for level in levels))
+    return read(text(multiply(Decimal(most_that(fits, most=most)), PLACE)))
+
+
+def _places_left(level: Level) -> int:
+    """What the reading at a budget's own delta leaves of its epsilon, if it has one, in whole `PLACE`s."""
+    budget = filters.budget_guarantee(level.filter)
+    if not isinstance(budget, (PureDP, ApproxDP)):
+        return MOST_PLACES
+    delta = budget.delta if isinstance(budget, ApproxDP) else ZERO
+    reading = filters.reading(level.filter, level.sums, delta)
+    return 0 if reading >= budget.epsilon else int((Fraction(budget.epsilon) - Fraction(reading)) / Fraction(PLACE))
 
 
 def afforded(

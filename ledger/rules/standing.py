@@ -8,6 +8,7 @@ entries and only saves looking at them again (`held`, `interactions`, `exclusive
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
@@ -37,6 +38,7 @@ __all__ = [
     "next_steps",
     "state_digest",
     "state_payload",
+    "those",
 ]
 
 Form = Literal["release", "interaction", "training"]
@@ -180,3 +182,20 @@ def state_payload(state: State) -> dict[str, Plain]:
 def state_digest(state: State) -> str:
     """The SHA-256 of the bytes of `state_payload`: what a `snapshot` entry states."""
     return hashlib.sha256(wire.dump(state_payload(state))).hexdigest()
+
+
+MOST_LISTED = 20  # scopes that an error names
+
+
+def those(scopes: Iterable[str]) -> str:
+    """The scopes of a ledger, for an error that names one which is not among them.
+
+    >>> those([]), those(["b", "a"])
+    ('which has none yet', "which has 'a', 'b'")
+    """
+    names = sorted(scopes)
+    if not names:
+        return "which has none yet"
+    listed = ", ".join(map(repr, names[:MOST_LISTED]))
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"which has {listed}{more}"

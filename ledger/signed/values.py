@@ -1,7 +1,8 @@
 """Kept values: the result of a release as bytes, so that a repetition of its key is answered. In no entry, no export.
 
 Only plain results are kept: None, truth values, numbers, text, tuples, lists, and arrays of numbers. Anything else is
-not kept, and a repetition says so. Nothing is ever built by importing a name found in the bytes.
+not kept (nor is an array that is more than its numbers, as one with a mask is), and a repetition says so. Nothing is
+ever built by importing a name found in the bytes.
 
 >>> restored(kept((1, 2.5, "a")))
 (1, 2.5, 'a')
@@ -22,6 +23,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,29 +50,35 @@ SEAL_TYPE = "application/vnd.dpledger.kept.v1+json"
 LARGEST_KEPT = 65_536  # bytes of a value that is kept
 SALT_BYTES = 32
 _WIDEST = 8  # bytes of a number whose form is the same on every machine
+_DTYPE = re.compile(r"[<>|][biuf][1248]")
 
 
 def kept(value: object) -> bytes | None:
     """The bytes of `value`; None if it is of a kind that is not kept, or larger than 64 KiB."""
-    try:
-        data = json.dumps(_tagged(value), separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return data if len(data) <= LARGEST_KEPT else None
+    return _plain_bytes(value, by_dtype=True)
 
 
 def digest(value: object, salt: bytes) -> str | None:
     """SHA-256 of the salt (32 secret bytes) and the bytes of `value`, in hex: says nothing to whoever lacks the salt,
-    and shows the value to whoever is given both. None where `kept` is."""
-    data = kept(value)
+    and shows the value to whoever is given both. A number is digested as such, whether it is one of NumPy's or
+    Python's. None where `kept` is."""
+    data = _plain_bytes(value, by_dtype=False)
     return None if data is None else hashlib.sha256(salt + data).hexdigest()
+
+
+def _plain_bytes(value: object, *, by_dtype: bool) -> bytes | None:
+    try:
+        data = json.dumps(_tagged(value, by_dtype), separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return data if len(data) <= LARGEST_KEPT else None
 
 
 def restored(data: bytes) -> object:
     """The value whose bytes these are. The inverse of `kept`; VerificationError for anything else."""
     try:
         return _untagged(json.loads(data))
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise VerificationError(f"a kept value cannot be read ({type(error).__name__})") from None
 
 
@@ -113,16 +121,21 @@ def unsealed(stored: bytes, origin: Origin, key: VerifyingKey) -> bytes:
     return data
 
 
-def _tagged(value: object) -> Any:
+def _tagged(value: object, by_dtype: bool) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return ["is", value]
-    if isinstance(value, (float, np.float64, np.float32, np.float16)):
-        return ["float", float(value).hex()]
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, np.generic) and _is_plain(value.dtype):
+        number = _tagged(value.item(), by_dtype)
+        return ["scalar", value.dtype.str, number] if by_dtype else number
+    if isinstance(value, np.generic):
+        raise TypeError(type(value).__name__)
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    if isinstance(value, int):
         return ["int", str(int(value))]
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list) and len(value) <= LARGEST_KEPT:
-        return [type(value).__name__, [_tagged(item) for item in value]]
-    if isinstance(value, np.ndarray) and _is_plain(value.dtype) and value.nbytes <= LARGEST_KEPT:
+    if type(value) in (tuple, list) and isinstance(value, (tuple, list)) and len(value) <= LARGEST_KEPT:
+        return [type(value).__name__, [_tagged(item, by_dtype) for item in value]]
+    if type(value) is np.ndarray and _is_plain(value.dtype) and value.nbytes <= LARGEST_KEPT:
         plain = np.ascontiguousarray(value)
         return ["array", plain.dtype.str, list(value.shape), base64.b64encode(plain.tobytes()).decode()]
     raise TypeError(type(value).__name__)
@@ -140,11 +153,13 @@ def _untagged(value: Any) -> Any:
             return float.fromhex(text)
         case ["int", text]:
             return int(text)
+        case ["scalar", str(dtype), number] if _DTYPE.fullmatch(dtype):
+            return np.dtype(dtype).type(_untagged(number))
         case ["tuple", items]:
             return tuple(_untagged(item) for item in items)
         case ["list", items]:
             return [_untagged(item) for item in items]
-        case ["array", dtype, shape, text] if _is_plain(np.dtype(dtype)):
+        case ["array", str(dtype), shape, text] if _DTYPE.fullmatch(dtype):
             return np.frombuffer(base64.b64decode(text, validate=True), dtype=dtype).reshape(shape).copy()
         case _:
             raise ValueError("unknown tag")

@@ -164,7 +164,15 @@ class PrivateStumpBooster(RowLearner):
         """The stumps that vote."""
         sample = self._taken(data)
         drawn = self._drawn(self.binning.read(sample.x), labels_of(sample.y), entropy)
-        return Release(value=BoostedStumps(StumpClass(self.binning), drawn), parts=self.parts())
+        return Release(value=self.value_of(drawn), parts=self.parts())
+
+    def plain_of(self, value: BoostedStumps) -> tuple[int, ...]:
+        """The places of the stumps: which they are follows from the parameters."""
+        return value.places
+
+    def value_of(self, plain: tuple[int, ...]) -> BoostedStumps:
+        """The majority of the stumps at these places, as `plain_of` says it."""
+        return BoostedStumps(StumpClass(self.binning), plain)
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
         """The places of the stumps of so many independent releases, one release a row."""

@@ -26,6 +26,7 @@ from dpledger.mechanisms.learning.samples import (
     check_labels,
     check_sample,
     labeled_sample,
+    points_read_as,
 )
 from dpledger.mechanisms.learning.tables.binning import Binning
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
@@ -42,6 +43,7 @@ __all__ = [
     "check_rows_of",
     "domain_of",
     "rows_for",
+    "rows_read_as",
 ]
 
 
@@ -106,6 +108,22 @@ def check_rows_of(domain: Domain, data: object) -> None:
         case Binning():
             sample = labeled_sample(data)
             check_labels(sample, domain.rows(sample.x))
+        case _:
+            assert_never(domain)
+
+
+def rows_read_as(domain: Domain) -> tuple[str, ...]:
+    """What rows count as that are none of the domain, a sentence each: for receipts."""
+    match domain:
+        case NumberedPoints(points=points):
+            return points_read_as(points), "a row that is no number, NaN and a missing one too, counts nowhere"
+        case RowsOfBits(width=width):
+            return (
+                f"an entry is the bit 1 from 0.5 on, else 0; a number in place of a row is so many bits, {width}",
+                "a row with an entry that is no number, NaN and a missing one too, or of another length counts nowhere",
+            )
+        case Binning():
+            return domain.read_as()
         case _:
             assert_never(domain)
 

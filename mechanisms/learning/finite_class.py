@@ -131,14 +131,20 @@ class ExponentialPPACLearner(RowLearner):
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
         counted = error_counts(self.concept_class, self._taken(data))
-        place = self._drawn(counted, counted.by_errors(), entropy)
-        return Release(value=Concept(self.concept_class, place), parts=self.parts())
+        (place,) = self._drawn(counted, 1, entropy)
+        return Release(value=self.value_of(place), parts=self.parts())
+
+    def plain_of(self, value: Concept) -> int:
+        """The place of the concept: its class follows from the parameters."""
+        return value.place
+
+    def value_of(self, plain: int) -> Concept:
+        """The concept at a place, as `plain_of` says it."""
+        return Concept(self.concept_class, plain)
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
-        counted = error_counts(self.concept_class, self._taken(data))
-        totals = counted.by_errors()
-        found = [self._drawn(counted, totals, entropy) for _ in range(size)]
+        found = self._drawn(error_counts(self.concept_class, self._taken(data)), size, entropy)
         return np.array(found, dtype=np.int64 if self.concept_class.size <= 2**63 else object)
 
     def plan(self, alpha: Number, beta: Number, *, agnostic: bool = False) -> SampleSize:
@@ -148,10 +154,10 @@ class ExponentialPPACLearner(RowLearner):
             return agnostic_plan(self.concept_class, self.exponent, alpha, beta)
         return private_occam(self.concept_class.size, self.exponent, alpha, beta)
 
-    def _drawn(self, counted: ErrorCounts, totals: npt.NDArray[Any], entropy: Entropy) -> int:
-        """A number of errors by its weight, then a concept that errs so often, uniformly."""
-        law = ExponentialWeights(self.exponent)
+    def _drawn(self, counted: ErrorCounts, size: int, entropy: Entropy) -> list[int]:
+        """So many times a number of errors by its weight, then a concept that errs so often, uniformly."""
+        law, totals = ExponentialWeights(self.exponent), counted.by_errors()
         moved = Sensitivity(rows_of(self.unit), "linf", _MOVED)
         scores = -np.arange(len(totals), dtype=np.int64)  # of `least` errors 0: only differences matter
-        rank = choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals)
-        return counted.ranked(totals, rank)
+        ranks = [choose(law, scores, sensitivity=moved, entropy=entropy, counts=totals) for _ in range(size)]
+        return [counted.ranked(totals, rank) for rank in ranks]

@@ -28,22 +28,21 @@ from dpledger.decimals import Number, read, round_down, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
     AnyClass,
-    ConceptClass,
     FiniteClass,
     ParityClass,
     PointClass,
     ThresholdClass,
     any_class_from,
-    class_from,
 )
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
-from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
 from dpledger.relations import Relation, one_way
@@ -176,7 +175,7 @@ def recommend(
     beta: Number,
     epsilon: Number,
     examples: int,
-    concepts: ConceptClass,
+    concepts: AnyClass,
     *,
     relation: Relation = Relation.REPLACE_ONE,
     realizable: bool = False,
@@ -184,17 +183,22 @@ def recommend(
     """Which learner needs the fewest users with `examples` each (records, where that is 1), of all whose bounds hold.
 
     Amplification, by which a user who errs often counts once, pays where alpha sqrt(examples) is near 1 and alpha is
-    small; else group privacy over all examples needs fewer. `realizable`: a concept of the class fits.
+    small; else group privacy over all examples needs fewer. `realizable`: a concept of the class fits. Of a class on
+    numbered points, or of stumps on a table: those are learned as records, by `ExponentialPPACLearner` alone (a
+    `PrivateStumpBooster` promises no accuracy).
     Claim: each row is the plan of that learner, on the word that it names. Source: the plans' own;
     docs/proofs/learning_pac.md, learning_users.md, learning_median.md, learning_clipped.md.
 
     >>> found = dpl.recommend("0.2", "0.2", 1, 3, dpl.ParityClass(3))
     >>> found.plan.needed
     64
+    >>> stumps = dpl.StumpClass(dpl.Binning({"age": [18, 40, 65]}, {"colour": ["red", "blue"]}, source="the form"))
+    >>> dpl.recommend("0.1", "0.05", 1, 1, stumps).learner, dpl.recommend("0.1", "0.05", 1, 1, stumps).plan.needed
+    ('ExponentialPPACLearner', 1097)
     """
     fits, m = flag(realizable, field="realizable"), whole(examples, field="examples", least=1, most=MOST_TRIALS)
     target, risk, loss = open_unit(alpha, "alpha"), open_unit(beta, "beta"), _loss(epsilon)
-    asked = _Asked(class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
+    asked = _Asked(any_class_from(concepts, "concepts"), m, target, risk, loss, Relation.read(relation), fits)
     found = []
     for learner, planned in asked.learners():
         try:
@@ -217,7 +221,7 @@ class _Near:
 class _Asked:
     """What was asked, and who could do it."""
 
-    concepts: ConceptClass
+    concepts: AnyClass
     examples: int
     alpha: Decimal
     beta: Decimal
@@ -248,6 +252,8 @@ class _Asked:
             case ParityClass():
                 if self.realizable:
                     yield "RepeatedParity", self._parity
+            case StumpClass():
+                return  # a learner of users takes numbered points, and a booster promises no accuracy
             case _:
                 assert_never(self.concepts)
         if self.concepts.size <= MOST_PAIRS:
@@ -283,6 +289,7 @@ class _Asked:
         )
 
     def _hashed(self) -> SampleSize:
+        assert isinstance(self.concepts, PointClass)
         dimension = (self.concepts.size - 1).bit_length()
         exponent = exponent_for(self.epsilon, sensitivity=1, monotone=one_way(self.relation))
         if self.realizable:

@@ -101,6 +101,15 @@ class BitRows:
     known: npt.NDArray[np.bool_]
 
 
+LABELS_READ_AS = "a label that is 1, True or text that says 1 counts as 1; every other, NaN and a missing one too, as 0"
+"""What `labels_of` makes of labels, for receipts."""
+
+
+def points_read_as(points: int, what: str = "a row") -> str:
+    """What `points_of` makes of what is a number, for receipts."""
+    return f"{what} is the nearest of the points 0 to {points - 1}; text is the number that it says, True is 1"
+
+
 def check_sample(data: object, *, bits: int | None = None) -> None:
     """ParameterError unless `data` are a LabeledSample with as many labels as rows, one entry each; with `bits`, a row
     may also be that many bits. What an entry is never matters."""

@@ -1,10 +1,10 @@
 """Noise has few doors, all exact and on one tape: `draw` adds a declared law to whole numbers, `happens` and `sampled`
-toss coins, `choose` picks one of many by their scores, `respond` answers at random,
+toss coins, `uniform` deals whole numbers, `choose` picks one of many by their scores, `respond` answers at random,
 `chain` answers ever more precisely."""
 
 from dpledger.mechanisms.noise.chains import Chain, chain, coarsened
 from dpledger.mechanisms.noise.choices import choose, exponent_for, respond
-from dpledger.mechanisms.noise.coins import Positions, happens, sampled
+from dpledger.mechanisms.noise.coins import Positions, happens, sampled, uniform
 from dpledger.mechanisms.noise.door import draw
 from dpledger.mechanisms.noise.laws import (
     AnyLaw,
@@ -20,6 +20,7 @@ from dpledger.mechanisms.noise.laws import (
     RoundedGaussian,
     RoundedLaplace,
     Sensitivity,
+    Uniform,
     Weighted,
     half_width,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
+    "Uniform",
     "Weighted",
     "chain",
     "choose",
@@ -54,5 +56,6 @@ __all__ = [
     "replaying",
     "respond",
     "sampled",
+    "uniform",
     "unrecorded",
 ]

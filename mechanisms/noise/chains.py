@@ -44,6 +44,10 @@ class Chain(Generic[Value]):
         self._home = Home("a chain of noise")
         self._turn = Turn("a chain of noise")
 
+    def __repr__(self) -> str:
+        reached = "nothing drawn" if self._scale is None else f"at scale {text(self._scale)}"
+        return f"<{type(self).__name__}: {reached}>"
+
     def __reduce__(self) -> str:
         raise TypeError("a chain of noise does not pickle: a copy would repeat its noise")
 

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from dpledger.decimals import Number, read, round_down
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.entropy import Entropy, Words
+from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
-from dpledger.mechanisms.noise.coins import cell, falls, uniform_below
+from dpledger.mechanisms.noise.coins import falls, uniform_below, uniforms
 from dpledger.mechanisms.noise.laws import (
     ExponentialWeights,
     PermuteAndFlip,
@@ -113,7 +113,8 @@ def respond(
 def _responses(law: RandomizedResponse, answers: npt.NDArray[np.int64], entropy: Entropy) -> npt.NDArray[np.int64]:
     """Each replaced, with probability k / (e^epsilon + k - 1), by a uniform one of all k."""
     replaced = falls(lambda at: _replaced(law, at), entropy.words(len(answers)), entropy)
-    return np.where(replaced, _uniform(law.k, entropy.words(len(answers)), entropy), answers)
+    others = uniforms(law.k, entropy.words(len(answers)), entropy)
+    return np.where(replaced, others.astype(np.int64), answers)
 
 
 def _replaced(law: RandomizedResponse, at: Outward) -> Bracket:
@@ -121,15 +122,6 @@ def _replaced(law: RandomizedResponse, at: Outward) -> Bracket:
     rarer = at.exp(at.negative(at.exact(Fraction(law.epsilon))))
     others = at.add(at.exact(Fraction(1)), at.times(at.exact(Fraction(law.k - 1)), rarer))
     return at.over(at.times(at.exact(Fraction(law.k)), rarer), others)
-
-
-def _uniform(count: int, words: Words, entropy: Entropy) -> npt.NDArray[np.int64]:
-    """floor(count U), the words being the first bits of U; count at most 2^32."""
-    low, high, factor = words & np.uint64(2**32 - 1), words >> np.uint64(32), np.uint64(count)
-    cells = (high * factor + (low * factor >> np.uint64(32))) >> np.uint64(32)
-    for tied in np.flatnonzero(words * factor > np.uint64(2**64 - count)):  # what follows may carry over
-        cells[tied] = cell(count, int(words[tied]), 64, entropy)
-    return cells.astype(np.int64)
 
 
 def _row(values: Wholes, field: str) -> npt.NDArray[Any]:

@@ -1,4 +1,5 @@
-"""Coins that fall as an exact probability says: a decimal, a fraction, e^-x, or any number that can be bracketed.
+"""Coins that fall as an exact probability says: a decimal, a fraction, e^-x, or any number that can be bracketed; and
+uniform whole numbers.
 
 A uniform number in [0, 1) is compared with the probability from its highest bits down; 64 bits decide all but one case
 in 2^64, and where they do not, 64 more are drawn. So the probability is the number itself, not a float near it. One
@@ -23,10 +24,22 @@ from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy, Words
 from dpledger.mechanisms.noise.brackets import Bracket, Outward
-from dpledger.mechanisms.noise.laws import Bernoulli, ExpMinus, rational
+from dpledger.mechanisms.noise.laws import Bernoulli, ExpMinus, Uniform, rational
 from dpledger.mechanisms.noise.tape import taped
 
-__all__ = ["Chance", "Positions", "below", "cell", "falls", "happens", "sampled", "tossed", "uniform_below"]
+__all__ = [
+    "Chance",
+    "Positions",
+    "below",
+    "cell",
+    "falls",
+    "happens",
+    "sampled",
+    "tossed",
+    "uniform",
+    "uniform_below",
+    "uniforms",
+]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Positions, rising."""
@@ -69,6 +82,34 @@ def sampled(probability: Number | ExpMinus, size: int, *, entropy: Entropy) -> P
     blocks = [start + _fallen(chance, min(_BLOCK, size - start), entropy) for start in range(0, size, _BLOCK)]
     positions = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
     return taped(_BERNOULLI, positions, value=_passed(probability), shape=(size,))
+
+
+def uniform(k: int, size: int, *, entropy: Entropy) -> Words:
+    """`size` independent whole numbers from 0 to k - 1, each exactly as likely; k from 1 to 2^64. A word each.
+
+    Source: docs/proofs/noise.md, section 8, of the probabilities 1/k.
+
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> uniform(6, 5, entropy=seeded(0)).tolist()
+    [1, 4, 0, 1, 5]
+    """
+    law, size = Uniform(k), whole(size, field="size")
+    return taped(law, uniforms(k, entropy.words(size), entropy), value=k, shape=(size,))
+
+
+def uniforms(count: int, words: Words, entropy: Entropy) -> Words:
+    """floor(count U), the words being the first bits of U; count from 1 to 2^64."""
+    if count == _WORD:
+        return words
+    half, lower = np.uint64(_WORD_BITS // 2), np.uint64(2**32 - 1)
+    few, many = np.uint64(count) & lower, np.uint64(count) >> half
+    low, high = words & lower, words >> half
+    middle = high * few + (low * few >> half)  # below 2^64, as the next two sums
+    other = low * many + (middle & lower)
+    cells: Words = high * many + (middle >> half) + (other >> half)
+    for tied in np.flatnonzero(words * np.uint64(count) > np.uint64(_WORD - count)):  # what follows may carry over
+        cells[tied] = cell(count, int(words[tied]), _WORD_BITS, entropy)
+    return cells
 
 
 def tossed(chance: Chance, entropy: Entropy) -> bool:

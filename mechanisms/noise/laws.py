@@ -40,6 +40,7 @@ __all__ = [
     "RoundedGaussian",
     "RoundedLaplace",
     "Sensitivity",
+    "Uniform",
     "Weighted",
     "half_width",
     "rational",
@@ -154,6 +155,14 @@ class RandomizedResponse:
     kind: Literal["randomized_response"] = tag(default="randomized_response")
 
 
+@record
+class Uniform:
+    """One of the whole numbers 0 to k - 1, each as likely, whatever the data are. What is passed is k."""
+
+    k: Annotated[Whole, Field(strict=True, ge=1, le=2**64)]
+    kind: Literal["uniform"] = tag(default="uniform")
+
+
 Weighted: TypeAlias = ExponentialWeights | PermuteAndFlip
 """The closed union of laws that choose by scores."""
 
@@ -168,7 +177,7 @@ class Refinement:
     kind: Literal["refinement"] = tag(default="refinement")
 
 
-AnyLaw: TypeAlias = Law | Bernoulli | Weighted | RandomizedResponse | Refinement
+AnyLaw: TypeAlias = Law | Bernoulli | Uniform | Weighted | RandomizedResponse | Refinement
 """The closed union of everything that a door draws, and a tape holds."""
 
 

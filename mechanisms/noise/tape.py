@@ -25,7 +25,7 @@ __all__ = ["Draw", "Passed", "Returned", "recording", "replaying", "taped", "unr
 
 Passed: TypeAlias = int | Fraction | ExpMinus | npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """What a door is given: whole numbers of steps, the scores of a choice (and how many each stands for), the probability
-of a coin."""
+of a coin, how many numbers a uniform one is among."""
 
 Returned: TypeAlias = int | npt.NDArray[Any]
 """What a door answers: noisy numbers, the place chosen, how a coin fell (of many: the positions of those that did)."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw, LaplaceLaw, Sequence
 from dpledger.accounting.guarantees import PureDP
-from dpledger.decimals import Number, add, multiply, read, round_up, subtract, text
+from dpledger.decimals import Number, add, multiply, read, round_up, subtract
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, RoundedLaplace, Sensitivity, draw, half_width
 from dpledger.mechanisms.numeric.as_numbers import AsNumber
@@ -47,10 +47,11 @@ HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanEstimate(AsNumber):
-    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`).
+    """A released mean, which counts as that number (`2 * estimate`, `f"{estimate:.2f}"`, `estimate < 3`); JSON takes
+    `float(estimate)`.
 
     `count`: the noisy number of rows (exact where it is public). `total`: the noisy sum of the values' distances from
-    the centre of the range, in steps of the sum's grid."""
+    the centre of the range, in steps of the sum's grid. `lower`, `upper`: the range."""
 
     mean: float
     count: int
@@ -59,6 +60,10 @@ class MeanEstimate(AsNumber):
     count_law: DiscreteLaplace | None
     lower: Decimal
     upper: Decimal
+
+    def __repr__(self) -> str:
+        """The mean and the number of rows; what `interval` needs beside them has names of its own."""
+        return f"MeanEstimate(mean={self.mean!r}, count={self.count})"
 
     def __float__(self) -> float:
         return self.mean
@@ -142,10 +147,7 @@ class ClippedMean(OneShot):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
-        return (
-            f"NaN, and what is no number, counts as {text(self._missing)}",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], infinity too, counts as the nearer end",
-        )
+        return self._values.words()
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each."""

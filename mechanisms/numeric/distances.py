@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import add, subtract
+from dpledger.decimals import add, subtract, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
 from dpledger.mechanisms.numeric.rows import numbers
@@ -49,6 +49,13 @@ class Distances:
         check_map(self.grid, subtract(self.upper, self.lower), Decimal(0))
         if self.reach >= _MOST_STEPS:
             raise ParameterError("grid", str(self.grid), "a grid with fewer than 2^52 steps in the range")
+
+    def words(self) -> tuple[str, ...]:
+        """What entries count as that are no numbers, or outside, a sentence each: for receipts."""
+        return (
+            f"NaN, and what is no number, counts as {text(self.missing)}; text is the number that it says",
+            f"a number outside [{text(self.lower)}, {text(self.upper)}], infinity too, counts as the nearer end",
+        )
 
     @property
     def reach(self) -> int:

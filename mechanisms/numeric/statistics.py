@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -98,7 +98,7 @@ class Count(OneShot):
     def values_read_as(self) -> tuple[str, ...]:
         """What values count as that are no ordinary numbers: of the parameters, never of the data."""
         return (
-            ("every row counts, whatever it holds",)
+            ("every row counts, whatever it holds, NaN and a missing one too",)
             if self.of == "rows"
             else ('a row that is neither True, 1 nor "True" is not counted; neither is NaN, or a missing one',)
         )
@@ -134,32 +134,45 @@ class Count(OneShot):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(Mapping[str, int]):
     """A released histogram: a whole number, possibly negative, for each label.
 
-    It iterates over pairs; `counts["label"]` is one, `numpy.asarray(counts)` all of them, `to_frame()` a pandas
-    DataFrame.
+    A mapping from labels to counts: `counts["label"]` is one, `counts.items()` are pairs, `dict(counts)` is what JSON
+    takes, `numpy.asarray(counts)` the numbers alone. `to_series()` and `to_frame()` are of pandas.
 
     >>> released = Counts(labels=("a", "b"), counts=(3, -1))
     >>> dict(released), released["b"], len(released)
     ({'a': 3, 'b': -1}, -1, 2)
+    >>> import json
+    >>> json.dumps(dict(released)), released.to_series()["b"].item()
+    ('{"a": 3, "b": -1}', -1)
     """
 
     labels: tuple[str, ...]
     counts: tuple[int, ...]
+    _by_label: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(zip(self.labels, self.counts, strict=True))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_label", dict(zip(self.labels, self.counts, strict=True)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.labels)
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def __getitem__(self, label: str) -> int:
         """The count of a label. KeyError where there is none."""
-        return dict(self)[label]
+        return self._by_label[label]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.counts, dtype=dtype)
+
+    def to_series(self) -> pd.Series[int]:
+        """A Series of whole numbers, `count`; its index is called `label`."""
+        import pandas as pd
+
+        return pd.Series(list(self.counts), index=pd.Index(self.labels, name="label", dtype=object), name="count")
 
     def to_frame(self) -> pd.DataFrame:
         """A DataFrame of one column of floats, `count`; its index is called `label`."""
@@ -275,8 +288,8 @@ class Histogram(OneShot):
         """What happens to a row that falls nowhere."""
         told = "is ignored" if self.others == "ignored" else 'counts as "other"'
         if self.edges is not None:
-            return f"a row in no interval {told}: NaN, and what is no number, is in none"
-        return f"a row in none of the categories {told}"
+            return f"a row in no interval {told}: NaN, and what is no number, is in none; text is what it says"
+        return f'a row in none of the categories {told}; NaN and a missing one are the word "nan"'
 
     @property
     def _edges(self) -> tuple[float, ...]:

@@ -42,7 +42,7 @@ from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.protocol import Release, fixed
 from dpledger.mechanisms.refinement.checking import QUERY_WHY, Check, check_of
 from dpledger.mechanisms.refinement.erm import Family, Perturbed, Post, Problem, Radius, problem
-from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples
+from dpledger.mechanisms.refinement.examples import Shape, bounded, check_examples, examples_read_as
 from dpledger.mechanisms.refinement.judged import named
 from dpledger.mechanisms.refinement.levels import ChainNoise, Levels
 from dpledger.mechanisms.refinement.planning import AccuracyPlan, Calibration, theories
@@ -246,6 +246,10 @@ class AccuracyFirst:
             claim=run.claim,
             theory=theories(run.problem, float(self.target_excess_risk)),
         )
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return examples_read_as(self._shape, signs=_run_of(self).problem.signs)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are examples of `dimension` features, with labels: `rows` of them, where their

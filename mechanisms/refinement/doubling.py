@@ -5,7 +5,9 @@ checks. A chain that stops at the same level pays for its last answer alone.
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> near = Judged(1234.0, lambda published: abs(published - 1234.0))
->>> search = Doubling(first="0.01", rounds=8, accepts=20, check_epsilon=2)
+>>> search = Doubling(
+...     first="0.01", rounds=8, accepts=20, check_epsilon=2, sensitivity=1, error_sensitivity=1
+... )
 >>> found = search.release(near, entropy=seeded(1))
 >>> found.value.accepted, found.value.rounds, found.value.epsilon
 (True, 3, Decimal('0.04'))
@@ -84,10 +86,10 @@ class Doubling(Search):
     rounds: Annotated[Whole, Field(strict=True, ge=1, le=64)]
     accepts: Signed
     check_epsilon: Positive
+    sensitivity: Positive
+    error_sensitivity: Positive
     check: Literal["above_threshold", "laplace"] = given(default="above_threshold")
     share: OptionalPositive = given(default=None)
-    sensitivity: Positive = given(default=1)
-    error_sensitivity: Positive = given(default=1)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)

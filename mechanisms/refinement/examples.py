@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import float_up
+from dpledger.decimals import float_up, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
@@ -60,6 +60,17 @@ def check_examples(data: object, shape: Shape) -> None:
     elif features.shape != (shape.rows, shape.dimension) or labels.shape != (shape.rows,):
         expected = f"features of shape ({shape.rows}, {shape.dimension}) and {shape.rows} labels"
         raise ParameterError("data", f"shapes {features.shape} and {labels.shape}", expected)
+
+
+def examples_read_as(shape: Shape, *, signs: bool) -> tuple[str, ...]:
+    """What entries count as that are no numbers, or beyond their bounds, a sentence each: for receipts."""
+    return (
+        "an entry that is no number, NaN and a missing one too, counts as 0; text is the number that it says",
+        f"an entry beyond {text(shape.feature_bound)}, infinity too, counts as that with its sign, and a row is shrunk",
+        "a label above 0 counts as 1, every other, NaN and a missing one too, as -1"
+        if signs
+        else f"a label beyond {text(shape.label_bound)}, infinity too, counts as that with its sign",
+    )
 
 
 def bounded(data: object, shape: Shape, *, signs: bool) -> tuple[Steps, Steps]:

@@ -5,7 +5,7 @@ all of them, weighted by their precisions. Their precisions add up to that of th
 revealing as one Gaussian of the last level's variance, whatever made the analyst stop there.
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> run = GradualGaussian(mu=2).open(1234, entropy=seeded(2))
+>>> run = GradualGaussian(mu=2, sensitivity=1).open(1234, entropy=seeded(2))
 >>> [round(run.ask(mu)) for mu in ("0.05", "0.1", "0.5")]
 [1216, 1231, 1234]
 >>> run.close().parts.reached
@@ -70,7 +70,7 @@ class GradualGaussian(GradualStatistic):
     measure: ClassVar[str] = "mu"
 
     mu: Positive
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     boundary: TimeUniformBoundary | None = given(default=None)
     grid: OptionalPositive = given(default=None)

@@ -88,6 +88,17 @@ class Search(Vouched, ABC):
         else:
             check_vector(data.value, self.dimension)
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        error = (
+            "an error that is NaN is above all that are accepted; what is no number ends the search at its full charge"
+        )
+        return (*self._map.words(), error)
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=self._grid, bound=self.bound, missing=self.missing)
+
     @property
     @abstractmethod
     def _grid(self) -> Decimal:
@@ -136,7 +147,7 @@ class Search(Vouched, ABC):
 
     def _steps(self, value: object) -> npt.NDArray[Any]:
         """The statistic in whole steps of the grid."""
-        how = TotalMap(grid=self._grid, bound=self.bound, missing=self.missing)
+        how = self._map
         if self.dimension == 1:
             return np.array([to_steps(value, how)])
         return vector_to_steps(value, how, self.dimension)

@@ -4,7 +4,7 @@ All answers together cost the epsilon of the last one, not their sum: the levels
 (`noise.chain`). The cap is reserved, and the rest comes back at close where the budget's rule allows it.
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> run = GradualRelease(epsilon=2, whole=True).open(1234, entropy=seeded(4))
+>>> run = GradualRelease(epsilon=2, sensitivity=1, whole=True).open(1234, entropy=seeded(4))
 >>> [run.ask(epsilon) for epsilon in ("0.05", "0.1", "0.5")]
 [1258, 1261, 1233]
 >>> run.close().parts.reached == DiscreteLaplaceLaw(scale=2, sensitivity=1)
@@ -68,7 +68,7 @@ class GradualRelease(GradualStatistic):
     measure: ClassVar[str] = "epsilon"
 
     epsilon: Positive
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     whole: Annotated[bool, Field(strict=True)] = given(default=False)
     grid: OptionalPositive = given(default=None)

@@ -105,6 +105,10 @@ class GradualMean(Gradual):
         ideal = Fraction(self._sensitivity.value) / Fraction(epsilon)
         return RoundedLaplace(scale=derived(round_up(ideal), epsilon=epsilon), grid=self._grid)
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._values.words()
+
     def _steps(self, data: object) -> npt.NDArray[Any]:
         """The sum of the distances, and the number of rows, each of which counts as many steps as a value may."""
         values = self._values

@@ -6,7 +6,9 @@ level t the chain costs that level alone, where `Doubling` pays for all of its a
 
 >>> from dpledger.mechanisms.entropy import seeded
 >>> near = Judged(1234.0, lambda published: abs(published - 1234.0))
->>> search = NoiseReduction(least="0.01", most="1.28", levels=8, accepts=20, check_epsilon=2)
+>>> search = NoiseReduction(
+...     least="0.01", most="1.28", levels=8, accepts=20, check_epsilon=2, sensitivity=1, error_sensitivity=1
+... )
 >>> found = search.release(near, entropy=seeded(1))
 >>> found.value.accepted, found.value.level, found.value.epsilon
 (True, 4, Decimal('0.08'))
@@ -79,11 +81,11 @@ class NoiseReduction(Search):
     levels: Annotated[Whole, Field(strict=True, ge=2, le=10**5)]
     accepts: Signed
     check_epsilon: Positive
+    sensitivity: Positive
+    error_sensitivity: Positive
     noise: ChainNoise = given(default="laplace")
     boundary: TimeUniformBoundary | None = given(default=None)
     share: OptionalPositive = given(default=None)
-    sensitivity: Positive = given(default=1)
-    error_sensitivity: Positive = given(default=1)
     dimension: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)] = given(default=1)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)

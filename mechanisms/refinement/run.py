@@ -102,8 +102,16 @@ class GradualStatistic(Gradual, Vouched):
         else:
             check_vector(data, self.dimension)
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return self._map.words()
+
+    @property
+    def _map(self) -> TotalMap:
+        return TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
+
     def _steps(self, data: object) -> npt.NDArray[Any]:
-        how = TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
+        how = self._map
         return np.array([to_steps(data, how)]) if self.dimension == 1 else vector_to_steps(data, how, self.dimension)
 
 
@@ -120,6 +128,11 @@ class GradualRun(Generic[Answer_co]):
         self._release: Release[Answer_co | None] | None = None
         self._home = Home("a gradual release")
         self._turn = Turn("a gradual release")
+
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        reached = "nothing asked" if self._level is None else f"at {self._mechanism.measure} {text(self._level)}"
+        return f"<{type(self).__name__}: {reached}{ended}>"
 
     def __reduce__(self) -> str:
         raise TypeError("a gradual release does not pickle: a copy would repeat its noise")

@@ -52,7 +52,7 @@ class ExponentialMechanism(ScoredChoice):
 
     candidates: Candidates
     epsilon: Positive
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)

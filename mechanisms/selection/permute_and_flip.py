@@ -46,7 +46,7 @@ class PermuteAndFlip(ScoredChoice):
 
     candidates: Candidates
     epsilon: Positive
-    sensitivity: Positive = given(default=1)
+    sensitivity: Positive
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     grid: OptionalPositive = given(default=None)
     bound: Positive = given(default=2**53)

@@ -179,13 +179,17 @@ class ScoredChoice(Vouched, ABC):
     def release(self, data: object, *, entropy: Entropy) -> Release[Chosen]:
         """The name of the chosen candidate, or its place where candidates have no names."""
         self.inspect(data)
-        return Release(value=self._named(self._choose(*self._steps(data), entropy)), parts=self.parts())
+        scores, counts = self._steps(data)
+        place = choose(self.law, scores, counts=counts, sensitivity=self._declared, entropy=entropy)
+        return Release(value=self._named(place), parts=self.parts())
 
     def sample(self, data: object, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
         """`size` independent releases of the same data: the places of the candidates."""
         self.inspect(data)
         scores, counts = self._steps(data)
-        return np.array([self._choose(scores, counts, entropy) for _ in range(size)], dtype=np.int64)
+        law, moved = self.law, self._declared
+        places = [choose(law, scores, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
+        return np.array(places, dtype=np.int64)
 
     def loss(self, beta: Number) -> float:
         """How far below the best score that of the chosen one is at most, with a probability of at least 1 - beta:
@@ -212,9 +216,6 @@ class ScoredChoice(Vouched, ABC):
 
     def _named(self, place: int) -> Chosen:
         return self.candidates[place] if isinstance(self.candidates, tuple) else place
-
-    def _choose(self, scores: npt.NDArray[Any], counts: list[int] | None, entropy: Entropy) -> int:
-        return choose(self.law, scores, counts=counts, sensitivity=self._declared, entropy=entropy)
 
     @property
     def _map(self) -> TotalMap:

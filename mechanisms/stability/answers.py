@@ -19,7 +19,18 @@ import numpy.typing as npt
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.containers import array_of
 
-__all__ = ["FAR", "UNSTABLE", "SideBySide", "StableAnswer", "StableCounts", "Unstable", "far_or", "pair_of", "unstable"]
+__all__ = [
+    "DISTANCES_READ_AS",
+    "FAR",
+    "UNSTABLE",
+    "SideBySide",
+    "StableAnswer",
+    "StableCounts",
+    "Unstable",
+    "far_or",
+    "pair_of",
+    "unstable",
+]
 
 FAR = 2**62 - 1
 """What a longer distance counts as, an infinite one too. A cap keeps the contract: min(d, FAR) moves no further than d,
@@ -135,6 +146,12 @@ def pair_of(answer: object) -> tuple[Hashable, int]:
     value, distance = answer
     hash(value)
     return value, far_or(distance)
+
+
+DISTANCES_READ_AS = (
+    "an infinite distance is a large one; NaN, and what is no whole number from 0 on, ends the run at its full charge"
+)
+"""What `far_or` makes of a distance, for receipts."""
 
 
 def far_or(distance: object) -> int:

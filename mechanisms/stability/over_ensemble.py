@@ -33,6 +33,13 @@ ASSUMES = (
 """What the guarantee takes from the caller, as the record says it."""
 VOTES = "a unit is in one chunk and alters one vote, which moves half the gap by at most 1"
 
+ROWS_READ_AS = (
+    "of a row, an entry that is no finite number, NaN and a missing one too, counts as the number `missing` of the "
+    "ensemble; in columns of words it is a word"
+)
+LABELS_READ_AS = "a row whose label is no class (of scores: no number), NaN and a missing one too, is left out"
+VOTES_READ_AS = "a model that raises, or answers with none of them, abstains"
+
 _BETA = Decimal("0.05")
 
 
@@ -111,6 +118,10 @@ class OverEnsemble(ABC):
     def parts(self) -> Composition:
         """Those of `StableQueries`; in a group of two units of add_remove where two chunks may change."""
         return self._around(self._tests().parts())
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What rows, labels and votes count as that are no ordinary ones: of the parameters, never of the data."""
+        return ROWS_READ_AS, LABELS_READ_AS, VOTES_READ_AS
 
     def failures(self) -> tuple[Failure, ...]:
         """Delta by its causes: composing the tests, and answering what a neighbour's models do not."""

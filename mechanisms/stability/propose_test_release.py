@@ -34,7 +34,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.grid import check_number
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.protocol import UNSAID, Release, check_declared, fixed
-from dpledger.mechanisms.stability.answers import UNSTABLE, Unstable, unstable
+from dpledger.mechanisms.stability.answers import DISTANCES_READ_AS, UNSTABLE, Unstable, unstable
 from dpledger.mechanisms.stability.distances import Justification
 from dpledger.mechanisms.stability.stable_release import ReleaseMode, StableRelease
 from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, Signed
@@ -120,6 +120,10 @@ class ProposeTestRelease:
     def released_from(self, beta: Number) -> int:
         """The least distance at which a number is released with probability at least 1 - beta."""
         return self._test.released_from(beta)
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What number and distance count as that are no ordinary ones: of the parameters, never of the data."""
+        return (*self._number.values_read_as(), DISTANCES_READ_AS)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless the data are a pair whose first is one number."""

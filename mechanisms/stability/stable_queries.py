@@ -40,7 +40,7 @@ from dpledger.accounting.guarantees import ApproxDP, Failure
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.stability.answers import SideBySide
+from dpledger.mechanisms.stability.answers import DISTANCES_READ_AS, SideBySide
 from dpledger.mechanisms.stability.distances import (
     Justification,
     grouped,
@@ -143,6 +143,13 @@ class StableQueries:
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values and distances count as that are no ordinary ones: of the parameters, never of the data."""
+        return (
+            "a query is handed the data as they are; its value is released as it is, NaN too, or not at all",
+            DISTANCES_READ_AS,
+        )
 
     def open(self, data: object, *, entropy: Entropy) -> StableRun[StableQuery, StableBatch]:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

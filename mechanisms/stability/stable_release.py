@@ -42,7 +42,7 @@ from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, happens
 from dpledger.mechanisms.protocol import UNSAID, Release, check_declared, fixed
-from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer, pair_of, unstable
+from dpledger.mechanisms.stability.answers import DISTANCES_READ_AS, UNSTABLE, StableAnswer, pair_of, unstable
 from dpledger.mechanisms.stability.distances import Justification, grouped, grouped_claim, steps_between
 from dpledger.number_fields import OpenProbability, Positive
 from dpledger.relations import Relation, Unit
@@ -139,6 +139,10 @@ class StableRelease:
         if self.mode == "optimal":
             return release_distance(self.epsilon, self.delta, missed)
         return noisy_distance(self._noisy(), missed)
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What value and distance count as that are no ordinary ones: of the parameters, never of the data."""
+        return ("the value is released as it is, NaN too, or not at all", DISTANCES_READ_AS)
 
     def inspect(self, data: object) -> None:
         """ParameterError unless the data are a pair."""

@@ -12,7 +12,7 @@ Ligett-Neel-Roth-Waggoner-Wu 2017, Algorithm 2; what a run costs: docs/proofs/sp
 
 >>> from dpledger.accounting.pricing.costs import cost
 >>> from dpledger.mechanisms.entropy import seeded
->>> first = AboveThreshold(epsilon=22, threshold=10)
+>>> first = AboveThreshold(epsilon=22, threshold=10, sensitivity=1)
 >>> run = first.open([1] * 30, entropy=seeded(3))
 >>> run.ask(lambda rows: len(rows) / 30), run.ask(len)
 (<Outcome.BELOW: 'below'>, <Outcome.ABOVE: 'above'>)
@@ -34,7 +34,7 @@ from dpledger.accounting.guarantees import Failure, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import UNSAID, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide
+from dpledger.mechanisms.threshold.run import SparseVectorRun, ThresholdSide, queries_read_as
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
@@ -68,8 +68,8 @@ class AboveThreshold:
 
     epsilon: Positive
     threshold: Signed
+    sensitivity: Positive
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
-    sensitivity: Positive = given(default=1)
     share: Positive = given(default=Decimal("0.5"))
     monotone: Annotated[bool, Field(strict=True)] = given(default=False)
     grid: OptionalPositive = given(default=None)
@@ -111,6 +111,10 @@ class AboveThreshold:
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the scales and the grid that are used."""
         return {name: value for name, value in self._vector().parameters().items() if name not in _FIXED}
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of queries count as that are no ordinary numbers: of the parameters, never of the data."""
+        return queries_read_as(self.missing)
 
     def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

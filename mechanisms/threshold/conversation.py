@@ -63,6 +63,10 @@ class ThresholdConversation(ABC, Generic[Query, Queries, Answer, Value]):
         self._home = Home(self.what)
         self._turn = Turn(self.what)  # while a test is drawn and counted, never while the caller's code runs
 
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        return f"<{type(self).__name__}: {self.asked} asked{ended}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self.what} does not pickle: a copy would repeat its noise")
 

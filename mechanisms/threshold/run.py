@@ -94,6 +94,14 @@ def steps_of(grid: Decimal, missing: ThresholdSide) -> TotalMap:
     return TotalMap(grid=grid, bound=_BEYOND_FLOATS, missing=absent)
 
 
+def queries_read_as(missing: ThresholdSide) -> tuple[str, ...]:
+    """What values of queries count as that are no ordinary numbers, a sentence each: for receipts."""
+    return (
+        "a query is handed the data as they are; one that comes to no number ends the run at its full charge",
+        f"a value of a query that is NaN is {missing} the threshold; an infinite one is beyond every number",
+    )
+
+
 class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, Counts]):
     """The conversation of a `SparseVector`. A query that is infinite or NaN has an answer like any other; one that
     raises, or returns no number, breaks its contract.

@@ -12,7 +12,7 @@ is discrete Laplace in whole steps of a public grid; queries are rounded to it. 
 (target_charging).
 
 >>> from dpledger.mechanisms.entropy import seeded
->>> tests = SparseVector(epsilon=20, cutoff=1, threshold=10)
+>>> tests = SparseVector(epsilon=20, cutoff=1, threshold=10, sensitivity=1)
 >>> run = tests.open([1] * 30, entropy=seeded(3))
 >>> run.ask(len), run.ask(lambda rows: len(rows) / 30)
 (<Outcome.ABOVE: 'above'>, <Outcome.BELOW: 'below'>)
@@ -48,7 +48,7 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal, on_grid
 from dpledger.mechanisms.protocol import UNSAID, check_declared, fixed
-from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, steps_of
+from dpledger.mechanisms.threshold.run import SparseVectorRun, Thresholding, ThresholdSide, queries_read_as, steps_of
 from dpledger.number_fields import OptionalPositive, Positive, Probability, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -85,8 +85,8 @@ class SparseVector:
     epsilon: Positive
     cutoff: Annotated[Whole, Field(strict=True, ge=1, lt=2**31)]
     threshold: Signed
+    sensitivity: Positive
     delta: Probability = given(default=0)
-    sensitivity: Positive = given(default=1)
     mode: SparseVectorMode | Literal["auto"] = given(default="auto")
     grid: OptionalPositive = given(default=None)
     max_queries: Annotated[Whole, Field(strict=True, ge=1, le=10**12)] | None = given(default=None)
@@ -153,6 +153,10 @@ class SparseVector:
         }
         result: dict[str, Plain] = plain(values)
         return result
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of queries count as that are no ordinary numbers: of the parameters, never of the data."""
+        return queries_read_as(self.missing)
 
     def open(self, data: object, *, entropy: Entropy) -> SparseVectorRun:
         """Begin a stream of queries on `data`, which is handed to each query as it is."""

@@ -216,6 +216,13 @@ class DPSGD:
         examples = None if example_rows is None else Units.of(example_rows)
         probe(gradients, Units.of(data), self.dimension, examples=examples, microbatch=self.microbatch)
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values count as that are no ordinary numbers: of the parameters, never of the data."""
+        return (
+            "the gradients are handed rows as they are",
+            "a gradient in which an entry is no number, NaN and infinity too, counts as zero",
+        )
+
     def inspect(self, data: object) -> None:
         """ParameterError where the data are not items by position, or do not say how rows belong to units; a scope asks
         before it charges anything."""

@@ -83,6 +83,10 @@ class TrainingRun:
         self._home = Home("a training run")
         self._turn = Turn("a training run")  # while steps are counted, never while the caller's function runs
 
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        return f"<{type(self).__name__}: {self._done} of {self._plan.times} steps{ended}>"
+
     def __reduce__(self) -> str:
         raise TypeError("a training run does not pickle: a copy would repeat its noise")
 

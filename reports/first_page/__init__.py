@@ -1,1 +1,1 @@
-"""The first page of a report: eight questions that a privacy officer asks, each answered in words from the record."""
+"""The first page of a report: ten questions that a privacy officer asks, each answered in words from the record."""

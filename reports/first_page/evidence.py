@@ -10,6 +10,7 @@ from dpledger.ledger.entries.bodies import Audited, Refused
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
+from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
 from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran, runs_elsewhere
 from dpledger.reports.sections.declared import ITEMS, Declarations, label
@@ -50,10 +51,13 @@ def _since(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 def _seen(size: int, seen: int) -> str:
     if not seen:
-        return "No witness has seen it: whoever holds the key could still cut or rewrite all of it unseen."
+        return (
+            "No checkpoint kept elsewhere was given: a cut-off end, or a new beginning, cannot be seen. (A checkpoint "
+            "is a ledger's count and fingerprint, signed.)"
+        )
     rest = size - seen
     after = f"; {words.count(rest, 'entry', 'entries')} after it could still be cut or rewritten unseen" if rest else ""
-    return f"A witness has seen it up to entry {seen - 1:,}{after}."
+    return f"A checkpoint kept elsewhere shows that nothing was changed up to entry {seen - 1:,}{after}."
 
 
 # ---- audits ---------------------------------------------------------------------------------------------------------
@@ -64,14 +68,14 @@ def audited(entries: Sequence[Entry]) -> Answer:
     ran = kinds_that_ran(entries)
     audits = [entry.body for entry in entries if isinstance(entry.body, Audited)]
     here = [audit for audit in audits if audit.mechanism.kind in ran]
-    refuted = sorted({words.tag(audit.mechanism.kind) for audit in here if audit.verdict == "violation"})
+    refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
     tested = {audit.mechanism.kind for audit in here}
-    missing = sorted(words.tag(kind) for kind in ran - tested)
+    missing = plainly(ran - tested, ran)
     elsewhere = len(audits) - len(here)
     exactly = mechanisms_that_ran(entries)
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
     same = {kind for kind, _ in pairs & exactly}
-    other = sorted(words.tag(kind) for kind in tested - same)
+    other = plainly(tested - same, ran)
     unseen = runs_elsewhere(entries)
     lines = []
     if other:
@@ -95,7 +99,7 @@ def audited(entries: Sequence[Entry]) -> Answer:
     )
 
 
-def _verdict(ran: frozenset[str], tested: set[str], refuted: list[str]) -> str:
+def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str]) -> str:
     if not ran:
         return "nothing ran here"
     if refuted:
@@ -124,10 +128,14 @@ def last_refusal(entries: Sequence[Entry]) -> Answer:
     return Answer(
         id=id_,
         question=question,
-        text=words.tag(last.mechanism.kind),
-        lines=(f"Entry {index}, scope {last.level}: {_reason(last)}.", others),
+        text=_capital(plain(last.mechanism.kind)),
+        lines=(f"Entry {index}, {budget_named(last.level)}: {_reason(last)}.", others),
         links=(Link("all refusals", f"scope:{last.level}/stopped"),),
     )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _reason(body: Refused) -> str:
@@ -136,9 +144,9 @@ def _reason(body: Refused) -> str:
     counted = [name for name in body.asked if name != "pure" or "mixed" not in body.asked]
     _, name = max((_excess(body.asked[name], body.left[name]), name) for name in counted)
     if body.asked[name].is_infinite():
-        return f"it has no price there ({words.account(name)})"
+        return f"no theorem gives it a price in {unit_of(name)}"
     asked, left = words.at_most(body.asked[name]), words.at_least(body.left[name])
-    return f"it asked for {asked} where {left} was left ({words.account(name)})"
+    return f"it asked for {asked} where {left} of {unit_of(name)} was left"
 
 
 def _excess(asked: Decimal, left: Decimal) -> Fraction:
@@ -169,7 +177,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
         id="first_page/gaps",
         question="What is not known?",
         text=words.count(len(missing) + len(places), "gap") if missing or places else "no gap was found",
-        lines=(*lines, "What no record can show stands in the last annex."),
+        lines=(*lines, "What no record can show stands in the full report."),
         status="unknown" if missing or places else "measured",
         links=tuple(links),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpledger.ledger.accounts.people import SamePeople
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.verifying.verification import Verified
-from dpledger.reports.first_page import evidence, protection
+from dpledger.reports.first_page import evidence, protection, purpose
 from dpledger.reports.model import Answer, Section
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import Declarations
@@ -27,6 +27,8 @@ def first_page(
         protection.promised(found, people, accounts, declarations),
         protection.used(accounts),
         protection.meaning(found),
+        purpose.decided(declarations),
+        purpose.unprotected(declarations),
         evidence.record(verified),
         evidence.audited(verified.entries),
         evidence.last_refusal(verified.entries),

@@ -8,19 +8,21 @@ from fractions import Fraction
 
 from dpledger import decimals
 from dpledger.ledger.accounts.people import SamePeople
-from dpledger.ledger.accounts.recomposition import ScopeAccount, attested
+from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.standing import ScopeState
 from dpledger.reports import explain, words
+from dpledger.reports.first_page.plain import budget_named
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import Declarations, trust_model
-from dpledger.reports.sections.promise import bounds_of
+from dpledger.reports.sections.promise import bounds_of, warnings_of
+from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import upper
 
 __all__ = ["meaning", "promised", "protected", "share", "used"]
 
 MOST = 2  # units, datasets and promises in one answer, beside the first promise
-LONG = 90  # characters of a text that somebody typed
+LONG = 80  # characters of a text that somebody typed
 HALF = Decimal("0.5")
 
 
@@ -32,7 +34,7 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
     id_, question = "first_page/who", "Who is protected?"
     if not scopes:
         return Answer(
-            id=id_, question=question, text="unknown", lines=("no scope was opened",), status="unknown", links=SCOPES
+            id=id_, question=question, text="unknown", lines=("no budget was opened",), status="unknown", links=SCOPES
         )
     units = tuple(dict.fromkeys(f"one {scope.unit.name}" for scope in scopes))
     texts = tuple(dict.fromkeys(_data(scope) for scope in scopes))
@@ -44,8 +46,8 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
         lines=(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
-            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 60)})" for one in people),
-            "The words are those of whoever opened the scope.",
+            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 40)})" for one in people),
+            "The words are those of whoever opened the budget.",
         ),
         status="declared",
         links=SCOPES,
@@ -53,7 +55,7 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
 
 
 def _data(scope: ScopeState) -> str:
-    named = "in data that the scope does not name" if scope.dataset is None else f"in: {visible(scope.dataset, LONG)}"
+    named = "in data that nobody named" if scope.dataset is None else f"in: {visible(scope.dataset, LONG)}"
     bound = words.count(scope.unit.max_contributions, "row")
     return f"{named}; at most {bound} of one {scope.unit.name}"
 
@@ -67,19 +69,21 @@ def promised(
     """The weakest promise, the others below it, and whom one must trust for it."""
     id_, question = "first_page/promise", "What is promised?"
     if not found:
-        return Answer(id=id_, question=question, text="unknown", lines=("no scope was opened",), status="unknown")
+        return Answer(id=id_, question=question, text="unknown", lines=("no budget was opened",), status="unknown")
     worst, rest = found[0], found[1:]
     apart = len({name for one in people.apart for name in one.scopes})
-    lines = [f"for everything that {_named(worst)} ever {_releases(worst)} about one {worst.unit}"]
+    lines = [f"for everything that is ever released under {_named(worst)} about one {worst.unit}"]
     lines += [f"{_epsilon(one)} for one {one.unit}: {_named(one)}" for one in rest[:MOST]]
     lines += _more(len(rest) - MOST, "further promise")
     if apart:
-        lines.append(f"Whether {words.count(apart, 'scope')} may share people with others is unknown: not added up.")
+        lines.append(f"Whether {words.count(apart, 'budget')} may share people with others is unknown: not added up.")
     elif any(len(one.scopes) > 1 for one in found):
-        lines.append("Scopes that name the same dataset are added up.")
+        lines.append("Budgets that name the same dataset are added up.")
     broken = [account.scope for account in accounts if account.contradiction is not None]
     if broken:
-        lines.append(f"Some claim in scope {broken[0]} is false: no number of it can be relied on.")
+        lines.append(f"Some claim in {budget_named(broken[0])} is false: no number of it can be relied on.")
+    warned = () if worst.epsilon.is_infinite() else warnings_of(worst.epsilon)
+    lines += [f"Warning: {line}" for line in warned]
     lines.append(_trust(declarations))
     unknown = worst.epsilon.is_infinite()
     return Answer(
@@ -88,8 +92,8 @@ def promised(
         text=_epsilon(worst),
         lines=tuple(lines),
         status="unknown" if unknown else "measured",
-        tone="warning" if broken else "plain",
-        links=(Link("what each scope promises", f"scope:{worst.scopes[0]}/promise"),),
+        tone="warning" if broken or warned else "plain",
+        links=(Link("what each budget promises", f"scope:{worst.scopes[0]}/promise"),),
     )
 
 
@@ -100,21 +104,15 @@ def _epsilon(promise: Promise) -> str:
 
 
 def _named(promise: Promise) -> str:
-    shown = ", ".join(promise.scopes[:MOST])
     more = len(promise.scopes) - MOST
-    plural = "s" if len(promise.scopes) > 1 else ""
-    return f"scope{plural} {shown}" + (f" and {more:,} more" if more > 0 else "")
-
-
-def _releases(promise: Promise) -> str:
-    return "releases" if len(promise.scopes) == 1 else "release together"
+    return budget_named(*promise.scopes[:MOST]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _trust(declarations: Declarations) -> str:
     word, by = trust_model(declarations)
     if not word:
         return "Trust model: unknown, nobody has said central, local or shuffled."
-    return f"Trust model: {word} (declared by {visible(by, 60)})."
+    return f"Trust model: {word} (declared by {visible(by, 40)})."
 
 
 # ---- how much -------------------------------------------------------------------------------------------------------
@@ -124,21 +122,21 @@ def used(accounts: Sequence[ScopeAccount]) -> Answer:
     """One number: the share of its budget that the fullest scope has used, by the reading of the record."""
     id_, question = "first_page/used", "How much of it is used?"
     if not accounts:
-        return Answer(id=id_, question=question, text="nothing", lines=("no scope was opened",))
+        return Answer(id=id_, question=question, text="nothing", lines=("no budget was opened",))
     fullest = max(accounts, key=lambda account: (upper(account).is_infinite(), share(account)))
     part, most = share(fullest), upper(fullest)
     budget, delta = bounds_of(fullest)
     links = (Link("other readings, each explained", f"scope:{fullest.scope}/spent"),)
     if most.is_infinite():
-        why = "statements in the scope contradict each other" if fullest.contradiction else "no bound holds"
-        line = f"in scope {fullest.scope}: {why}"
+        why = "statements in it contradict each other" if fullest.contradiction else "no bound holds"
+        line = f"in {budget_named(fullest.scope)}: {why}"
         return Answer(
             id=id_, question=question, text="unknown", lines=(line,), status="unknown", tone="warning", links=links
         )
     others = len(accounts) - 1
     lines = [
-        f"ε ≤ {words.at_most(most)} of {words.at_most(budget)}, at δ = {words.at_most(delta)}, in scope "
-        f"{fullest.scope}" + (f", the fullest of {others + 1:,}" if others else ""),
+        f"ε ≤ {words.at_most(most)} of {words.at_most(budget)}, at δ = {words.at_most(delta)}, in "
+        f"{budget_named(fullest.scope)}" + (f", the fullest of {others + 1:,}" if others else ""),
         *_delta_used(fullest, part),
         "A reading of the record, after the fact. The promise stays the whole budget.",
         *_open(accounts),
@@ -185,9 +183,8 @@ def _open(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
 def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
     """How many of the runs that count rest on somebody's word: because they happened elsewhere, or by their parts."""
     ran = {one.charge: one for account in accounts for one in account.admissions if one.status != "aborted"}
-    known = {parts: bool(attested(parts)) for parts in {one.parts for one in ran.values()}}
     elsewhere = [one.attested.by for one in ran.values() if one.attested is not None]
-    stated = sum(one.attested is None and known[one.parts] for one in ran.values())
+    stated = sum(one.attested is None and is_stated(one) for one in ran.values())
     of = f"of {words.count(len(ran), 'run')} attested"
     by = ", ".join(visible(name, 60) for name in sorted(set(elsewhere))[:MOST])
     more = len(set(elsewhere)) - MOST
@@ -196,7 +193,7 @@ def _attested(accounts: Sequence[ScopeAccount]) -> tuple[str, ...]:
         others = f" and {more:,} more" if more > 0 else ""
         lines.append(f"{len(elsewhere):,} {of}: ran elsewhere, on the word of {by}{others}.")
     if stated:
-        lines.append(f"{stated:,} {of}: what it lost is stated, not recomputed.")
+        lines.append(f"{stated:,} {of}: what was promised or lost is stated, not recomputed.")
     return tuple(lines)
 
 
@@ -227,7 +224,7 @@ def meaning(found: Sequence[Promise]) -> Answer:
     )
 
 
-SCOPES = (Link("every scope", "scopes"),)
+SCOPES = (Link("every budget", "scopes"),)
 
 
 def _some(found: Sequence[str], what: str) -> str:

@@ -30,6 +30,7 @@ from dpledger.reports.pictures.svg import Frame, Scale
 __all__ = ["drawn"]
 
 WIDTH = 720
+NARROW, KEY = 420, 432  # of the trade-off curves: their width, and where what they are called begins
 ROW = 46  # pixels of a bar and its label
 
 
@@ -48,7 +49,7 @@ def _chart(
         case BarChart():
             return (WIDTH, 74 + ROW * len(chart.bars)), _bars(chart, id_)
         case CurveChart():
-            return (WIDTH, 420), _curves(chart, id_)
+            return (NARROW, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
         case ClaimChart():
             return (WIDTH, 74 + ROW * len(chart.rows)), _claims(chart)
         case OddsChart():
@@ -93,11 +94,11 @@ def _steps(
 
 def _spent_legend(chart: SpentChart) -> Iterator[Markup]:
     entries = [("line upper", "spent at most"), ("line lower", "spent at least")]
-    left = 150.0
+    left = 64.0
     for style, name in entries:
         yield svg.path([(left, 20), (left + 34, 20)], style)
         yield svg.label(name, left + 42, 24)
-        left += 170
+        left += 150
     if chart.refused:
         yield svg.marker(left + 6, 20, "refused")
         yield svg.label("refused", left + 20, 24)
@@ -177,13 +178,16 @@ def _band(chart: CurveChart, x: Scale, y: Scale, id_: str) -> Iterator[Markup]:
     yield svg.element("polygon", points=steps, class_="band", fill=f"url(#{id_}-hatch)")
 
 
+MOST_LETTERS = 38  # of what a curve is called
+
+
 def _curve_legend(chart: CurveChart, styles: Sequence[str]) -> Iterator[Markup]:
     rows = [("line guess", "guessing: nothing is learnt")]
     rows += [(style, curve.label) for curve, style in zip(chart.curves, styles, strict=True)]
     for place, (style, name) in enumerate(rows):
-        top = 70 + 30 * place
-        yield svg.path([(420, top), (456, top)], style)
-        yield svg.label(name if len(name) <= 34 else name[:33] + "…", 466, top + 4)
+        top = KEY + 30 * place
+        yield svg.path([(64, top), (100, top)], style)
+        yield svg.label(name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…", 110, top + 4)
 
 
 # ---- claims against audits ------------------------------------------------------------------------------------------

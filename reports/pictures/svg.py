@@ -49,6 +49,9 @@ def marker(x: float, y: float, style: str) -> Markup:
     return element("path", d=f"M{_value(x - 4)} {_value(y - 4)}l8 8m0 -8l-8 8", class_=style)
 
 
+NARROW = 480  # pixels: what is no wider fits a phone, and grows less on a page
+
+
 def picture(id_: str, title: str, description: str, size: tuple[int, int], parts: Iterable[Markup]) -> Markup:
     """A whole picture: named and described for those who do not see it, scaling with the page."""
     width, height = size
@@ -60,7 +63,7 @@ def picture(id_: str, title: str, description: str, size: tuple[int, int], parts
         role="img",
         aria_labelledby=f"{id_}-title",
         aria_describedby=f"{id_}-desc",
-        class_="chart",
+        class_="chart" if width > NARROW else "chart narrow",
     )
 
 

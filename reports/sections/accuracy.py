@@ -19,7 +19,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.numeric.statistics import Count, Histogram
 from dpledger.mechanisms.protocol import Described
 from dpledger.reports import words
-from dpledger.reports.grouping import Group, grouped, indices
+from dpledger.reports.grouping import Group, grouped, indices, keys
 from dpledger.reports.model import Cell, Column, Table
 from dpledger.reports.sections.runs import OURS
 
@@ -67,7 +67,11 @@ def accuracy(account: ScopeAccount, is_declared: bool, prefix: str) -> Table:
         columns=(Column("Mechanism"), Column("Entries"), Column("95 % interval")),
         rows=tuple(
             (
-                Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
+                Cell(
+                    group.times(words.tag(group.first.mechanism.kind)),
+                    group.first.mechanism.kind,
+                    note=keys(member.key for member in group.members),
+                ),
                 Cell(indices([member.index for member in group.members]), len(group.members)),
                 _interval(group, account, is_declared),
             )

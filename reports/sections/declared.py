@@ -1,23 +1,24 @@
 """What people declared, and what nobody has said: a fixed list of items, each printed whether or not it was declared.
 
 The layers follow NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). Of several
-declarations of an item the last one counts; it says how many it replaced. People's own items (`own_...`) are printed
-too.
+declarations of an item the last one counts; the words that it replaced stand in a table of their own. People's own
+items (`own_...`) are printed too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpledger.ledger.entries.bodies import Declared
+from dpledger.ledger.entries.declared_files import is_sample
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, indices
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
-__all__ = ["ITEMS", "Declarations", "declared_section", "label", "trust_model"]
+__all__ = ["ITEMS", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
 
 LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "product": (
@@ -106,6 +107,7 @@ ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in 
 TRUST_MODELS: Mapping[str, str] = {"central": r"\bcentral", "local": r"\blocal", "shuffled": r"\bshuffl"}
 """The models that a declaration may name, and how each is recognised."""
 
+LONGEST_BEFORE = 600  # characters of words that do not count any more
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 
 WORD_OF_PEOPLE = (
@@ -116,13 +118,14 @@ WORD_OF_PEOPLE = (
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declaration at its place. `scope` is empty where it is about the whole ledger."""
+    """A declaration at its place. `scope` is empty where it is about the whole ledger; `replaces`: the index of the one
+    before."""
 
     index: int
     time: str
     scope: str
     body: Declared
-    replaces: int
+    replaces: int | None
 
     def origin(self) -> Origin:
         """Whose word it is, when, and under whose signature."""
@@ -140,11 +143,12 @@ class Declaration:
         """The declaration as an item of the report."""
         prefix = f"scope:{self.scope}/" if self.scope else ""
         where = f" (scope {self.scope})" if self.scope else ""
-        replaced = f" [replaces {words.count(self.replaces, 'earlier declaration')}]" if self.replaces else ""
+        replaced = "" if self.replaces is None else f" [replaces the words of entry {self.replaces}]"
+        copied = " [word for word the sample's]" if is_sample(self.body.item, self.body.text) else ""
         return Item(
             id=f"{prefix}declared/{self.body.item}",
             label=label + where,
-            text=visible(self.body.text) + replaced,
+            text=visible(self.body.text) + copied + replaced,
             origin=self.origin(),
         )
 
@@ -154,13 +158,16 @@ class Declarations:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._last: dict[tuple[str, str], Declaration] = {}
+        self.replaced: list[tuple[Declaration, int]] = []
+        """Each declaration that does not count any more, and the index of the one that replaced it, in order."""
         for entry in entries:
             if isinstance(entry.body, Declared):
                 scope = entry.body.path[0].scope if entry.body.path else ""
                 before = self._last.get((entry.body.item, scope))
-                replaces = 0 if before is None else before.replaces + 1
+                if before is not None:
+                    self.replaced.append((before, entry.index))
                 self._last[entry.body.item, scope] = Declaration(
-                    entry.index, entry.time or "", scope, entry.body, replaces
+                    entry.index, entry.time or "", scope, entry.body, None if before is None else before.index
                 )
 
     def of(self, item: str) -> tuple[Declaration, ...]:
@@ -214,12 +221,39 @@ def declared_section(declarations: Declarations) -> Section:
         if len(others) > MOST_ROWS:
             blocks = (_other_table(others),)
         sections.append(Section(id="declared/layer/others", heading="Further declarations", blocks=blocks))
+    if declarations.replaced:
+        table = _replaced(declarations.replaced)
+        sections.append(Section(id="declared/layer/replaced", heading="Words that were replaced", blocks=(table,)))
     return Section(
         id="declared",
         heading="What people declared, and what nobody has said",
         about="What no ledger can measure: whose word each item is, or that it is missing.",
         blocks=(Prose(id="declared/word_of_people", lines=WORD_OF_PEOPLE, tone="note"),),
         sections=tuple(sections),
+    )
+
+
+def _replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
+    """What people said before: the latest MOST_ROWS of it."""
+    shown = found[-MOST_ROWS:]
+    more = len(found) - len(shown)
+    return Table(
+        id="declared/replaced",
+        caption="Words that were replaced, and by which entry"
+        + (f"; {more:,} earlier ones stand there" if more else ""),
+        columns=(Column("Item"), Column("Words then"), Column("By"), Column("Entry"), Column("Replaced in entry")),
+        rows=tuple(
+            (
+                Cell(label(one.body.item), note=f"scope {one.scope}" if one.scope else ""),
+                Cell(visible(one.body.text, LONGEST_BEFORE)),
+                Cell(visible(one.body.by, 80), note=one.time),
+                Cell(str(one.index), one.index),
+                Cell(str(by), by),
+            )
+            for one, by in shown
+        ),
+        empty="",
+        origin=Origin(status="declared"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a scope promises for ever, its budget, and what that means for one unit, in odds."""
+"""What a scope promises for ever: its budget."""
 
 from __future__ import annotations
 
@@ -10,32 +10,23 @@ from dpledger import decimals
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.composition import Composition, PoissonSampled, children
 from dpledger.accounting.filters import AllowanceFilter
-from dpledger.accounting.pricing.outcomes import planned
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.state import ScopeState
-from dpledger.reports import explain, words
-from dpledger.reports.certified import Engine, curve_of_guarantee
+from dpledger.reports import words
+from dpledger.reports.certified import Engine
 from dpledger.reports.model import (
-    Cell,
-    Column,
-    Curve,
-    CurveChart,
     Item,
     Items,
     Origin,
-    Picture,
-    Point,
     Prose,
     Section,
-    Table,
     unknown,
     visible,
 )
 
-__all__ = ["bounds_of", "meaning", "promised"]
+__all__ = ["bounds_of", "promised", "warnings_of"]
 
 WARN_AT = (Decimal(1), Decimal(10))  # our own defaults, printed as such
-MOST_PLANS = 3  # planned runs whose own odds are told
 MOST_ASSUMPTIONS = 5  # different texts; our own mechanisms have one each
 
 KEEP = {
@@ -110,6 +101,8 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
 def _delta_against_population(account: ScopeAccount, population: Item | None, prefix: str) -> Item:
     id_, label = f"{prefix}/delta_against_population", "δ compared with 1/n"
     delta = bounds_of(account)[1]
+    if not delta:
+        return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
     stated = re.fullmatch(r"\s*([0-9][0-9 ,_]{0,20})\s*", population.text) if population is not None else None
     size = int(re.sub(r"[ ,_]", "", stated.group(1))) if stated else 0
     if population is None or size == 0:
@@ -255,122 +248,18 @@ def _rates(tree: Composition) -> Iterable[Decimal]:
 
 
 def _warnings(account: ScopeAccount, prefix: str) -> tuple[Prose, ...]:
-    epsilon = bounds_of(account)[0]
+    lines = warnings_of(bounds_of(account)[0])
+    return (Prose(id=f"{prefix}/epsilon_warning", lines=lines, tone="warning"),) if lines else ()
+
+
+def warnings_of(epsilon: Decimal) -> tuple[str, ...]:
+    """What is to be said of an epsilon above the limits of this report; nothing below."""
     passed = [limit for limit in WARN_AT if epsilon > limit]
     if not passed:
         return ()
     said = (
         "a guarantee this weak says little about any one unit"
         if passed[-1] == WARN_AT[-1]
-        else "look at the odds below before relying on it"
+        else "look at the odds before relying on it"
     )
-    line = f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are defaults of this report, not a rule of law.)"
-    return (Prose(id=f"{prefix}/epsilon_warning", lines=(line,), tone="warning"),)
-
-
-# ---- what it means --------------------------------------------------------------------------------------------------
-
-
-def meaning(account: ScopeAccount, engine: Engine, prefix: str) -> Section:
-    """The section that explains epsilon."""
-    epsilon, delta = bounds_of(account)
-    worst = explain.worst_case(epsilon, delta)
-    everything = f"everything that {account.scope} may ever release"
-    plans = _plans(account, engine)
-    return Section(
-        id=f"{prefix}/meaning",
-        heading="What that means for one " + account.unit.name,
-        blocks=(
-            Prose(
-                id=f"{prefix}/odds_sentences",
-                lines=explain.sentences(worst, account.relation, account.unit.name, everything),
-            ),
-            _odds_table(account, worst, plans, engine, prefix),
-            _curves(account, plans, engine, prefix),
-        ),
-    )
-
-
-def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[str, Composition], ...]:
-    """The costliest distinct planned runs that the engine has a profile for: name and tree."""
-    found: dict[Composition, str] = {}
-    for admission in account.admissions:
-        if admission.status != "aborted":
-            found.setdefault(planned(admission.parts), words.tag(admission.mechanism.kind))
-    known = []
-    for tree, name in found.items():
-        bounds = engine.epsilon(tree, account.relation, account.delta)
-        if bounds is not None:
-            known.append((-bounds.upper, name, tree))
-    known.sort(key=lambda plan: (plan[0], plan[1], repr(plan[2])))
-    return tuple((name, tree) for _, name, tree in known[:MOST_PLANS])
-
-
-def _odds_table(
-    account: ScopeAccount,
-    worst: explain.Odds,
-    plans: tuple[tuple[str, Composition], ...],
-    engine: Engine,
-    prefix: str,
-) -> Table:
-    rows = [_odds_row("the whole budget", "worst case of its ε and δ", worst)]
-    for name, tree in plans:
-        found = engine.odds(tree, account.relation, account.delta)
-        if found is not None:
-            rows.append(_odds_row(f"{name}, alone", "by its own trade-off curve", found))
-    return Table(
-        id=f"{prefix}/odds",
-        caption=f"The odds in {account.scope}, each an upper bound",
-        columns=(
-            Column("Of"),
-            Column("Right guess after a coin flip", numeric=True),
-            Column("A 1 % suspicion becomes", numeric=True),
-            Column("Advantage", numeric=True),
-            *(Column(f"Found at {words.percent(rate)} false alarms", numeric=True) for rate in explain.RATES),
-        ),
-        rows=tuple(rows),
-        empty="",
-    )
-
-
-def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
-    exception = f"except with probability {words.at_most(found.exception)}" if found.exception else ""
-    suspicion = (
-        Cell("no limit: δ is too large", status="unknown")
-        if found.suspicion is None
-        else Cell(words.percent(found.suspicion), found.suspicion, note=exception)
-    )
-    return (
-        Cell(name, note=note),
-        Cell(words.percent(found.guess), found.guess),
-        suspicion,
-        Cell(words.at_most(found.advantage, 3), found.advantage),
-        *(Cell(words.percent(power), power) for power in found.power),
-    )
-
-
-def _curves(account: ScopeAccount, plans: tuple[tuple[str, Composition], ...], engine: Engine, prefix: str) -> Picture:
-    epsilon, delta = bounds_of(account)
-    curves = [Curve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
-    for name, tree in plans:
-        points = engine.curve(tree, account.relation)
-        if points:
-            curves.append(Curve(label=f"{name}, alone", role="plan", points=points))
-    return Picture(
-        id=f"{prefix}/tradeoff",
-        title=f"What a test can learn about one {account.unit.name} in {account.scope}",
-        description="For each rate of false alarms, the share of true cases that any test must miss. The diagonal is "
-        "guessing; the closer a curve is to it, the less can be learnt. "
-        + " ".join(_curve_words(curve) for curve in curves),
-        chart=CurveChart(curves=tuple(curves)),
-    )
-
-
-def _curve_words(curve: Curve) -> str:
-    at = max((point for point in curve.points if point.alpha <= Decimal("0.1")), key=_alpha)
-    missed = words.percent_at_least(at.beta)
-    return f"For {curve.label}, at {words.percent(at.alpha)} false alarms, at least {missed} are missed."
-
-
-def _alpha(point: Point) -> Decimal:
-    return point.alpha
+    return (f"ε is above {passed[-1]}: {said}. (The limits 1 and 10 are this report's own, no law.)",)

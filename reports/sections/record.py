@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from dpledger.ledger.entries.bodies import (
     Aborted,
+    Audited,
     Committed,
     Declared,
     KeyRevoked,
@@ -25,6 +27,7 @@ from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Ta
 
 __all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
 
+LAST_SEEN = "Last entry under a checkpoint kept elsewhere"
 NOT_READ = "quick verification reads no entry"
 MODES = {
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
@@ -33,12 +36,15 @@ MODES = {
 }
 TRUST = (
     "The key is worth as much as the way it reached you: take it from its owner, not from the bundle and not from this "
-    "page. Give the command the bundle, and the key or its file."
+    "page. Give the command the bundle, and the key or its file.",
+    "A checkpoint is what a ledger had come to at one moment: how many entries, and one fingerprint of them all (the "
+    "root), signed. Each bundle has one, as the file “checkpoint”. Who keeps it, and gives it with --since the next "
+    "time, sees that nothing before it was cut off or changed.",
 )
 POLICIES = {
     "off": "off: no witness is asked",
-    "after": "after: witnesses cosign heads after the fact",
-    "before": "before: no data is read until a witness has cosigned",
+    "after": "after: witnesses cosign checkpoints after the fact",
+    "before": "before: no data is read until a witness has cosigned a checkpoint",
 }
 
 
@@ -68,39 +74,52 @@ def verified_section(verified: Verified) -> Section:
                     ),
                 )
             ),
-            Prose(id="verified/trust", lines=(TRUST,), tone="note"),
-            Items(items=_since_previous(verified)),
+            Prose(id="verified/trust", lines=TRUST, tone="note"),
+            Items(items=_since(verified)),
         ),
     )
 
 
-def _since_previous(verified: Verified) -> tuple[Item, ...]:
-    entries = verified.entries
+def _since(verified: Verified) -> tuple[Item, ...]:
+    """What is new since the previous report, and since a checkpoint that was given."""
+    entries, seen = verified.entries, verified.witnessed
     previous = next((entry for entry in reversed(entries) if isinstance(entry.body, Reported)), None)
     id_, label = "verified/since_previous", "Since the previous report"
     if verified.mode == "quick":
         return (unknown(id_, label, NOT_READ),)
+    given: tuple[Item, ...] = ()
+    if seen:
+        text = f"{words.count(seen, 'entry', 'entries')} then, as they are now; since: {_changes(entries[seen:])}"
+        given = (Item(id="verified/since", label="Since the checkpoint that was given", text=text, value=seen),)
     if previous is None or not isinstance(previous.body, Reported):
-        return (Item(id=id_, label=label, text="no earlier report is recorded in this ledger"),)
-    counted = Counter(type(entry.body) for entry in entries[previous.index + 1 :])
-    changes = (
-        words.count(counted[Reserved], "charge"),
-        words.count(counted[Committed], "settled charge"),
-        words.count(counted[Aborted], "aborted charge"),
-        words.count(counted[Refused], "refusal"),
-        words.count(counted[ScopeOpened], "new scope"),
-        words.count(counted[Declared], "declaration"),
-        words.count(counted[PolicyChanged], "change of a budget or policy", "changes of budgets or policies"),
-        words.count(counted[KeyRotated] + counted[KeyRevoked], "change of a key", "changes of keys"),
-    )
+        return (*given, Item(id=id_, label=label, text="no earlier report is recorded in this ledger"))
     return (
+        *given,
         Item(
             id="verified/previous",
             label="Previous report",
             text=f"SHA-256 {previous.body.digest}, recorded in entry {previous.index}",
             value=previous.body.digest,
         ),
-        Item(id=id_, label=label, text=", ".join(changes)),
+        Item(id=id_, label=label, text=_changes(entries[previous.index + 1 :])),
+    )
+
+
+def _changes(entries: Sequence[Entry]) -> str:
+    """How much of each kind `entries` hold; of some nothing, and that is said as well."""
+    counted = Counter(type(entry.body) for entry in entries)
+    return ", ".join(
+        (
+            words.count(counted[Reserved], "charge"),
+            words.count(counted[Committed], "settled charge"),
+            words.count(counted[Aborted], "aborted charge"),
+            words.count(counted[Refused], "refusal"),
+            words.count(counted[ScopeOpened], "new scope"),
+            words.count(counted[Declared], "declaration"),
+            words.count(counted[Audited], "audit"),
+            words.count(counted[PolicyChanged], "change of a budget or policy", "changes of budgets or policies"),
+            words.count(counted[KeyRotated] + counted[KeyRevoked], "change of a key", "changes of keys"),
+        )
     )
 
 
@@ -134,9 +153,9 @@ def _witness(verified: Verified) -> tuple[Item, ...]:
         )
     )
     last = (
-        unknown("record/witnessed", "Last witnessed entry", "none: nobody else is known to hold a head of this ledger")
+        unknown("record/witnessed", LAST_SEEN, "none: no checkpoint that somebody else keeps was given (--since)")
         if seen == 0
-        else Item(id="record/witnessed", label="Last witnessed entry", text=f"{seen - 1:,}", value=seen - 1)
+        else Item(id="record/witnessed", label=LAST_SEEN, text=f"{seen - 1:,}", value=seen - 1)
     )
     after = Item(
         id="record/after_witness",
@@ -158,8 +177,8 @@ def _predecessor(verified: Verified) -> Item:
     return Item(
         id=id_,
         label=label,
-        text=f"{before.ledger}, last known head of {before.size:,} entries, root {before.root}; what it held after "
-        "that head is lost",
+        text=f"{before.ledger}, last known checkpoint of {before.size:,} entries, root {before.root}; what it held "
+        "after that is lost",
     )
 
 
@@ -218,7 +237,8 @@ NOT_SHOWN = (
     "That every release from the data went through this ledger. It proves what was recorded, not what was left out.",
     "That a declared sensitivity, unit or contribution bound is right. Whoever declared it answers for it.",
     "That declared items are true. They are the word of the person named beside them.",
-    "That no second copy of the ledger exists, or that its tail was not cut, beyond the last witnessed entry.",
+    "That no second copy of the ledger exists, or that its end was not cut off, after the last checkpoint that "
+    "somebody else keeps.",
     "That the code which ran is the code which was reviewed, or that the machine it ran on was sound.",
     "That a mechanism is private because no audit refuted it.",
     "What was released: no value and no data is in the ledger or in this report.",

@@ -13,11 +13,11 @@ from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAcco
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
 from dpledger.reports.certified import Engine
-from dpledger.reports.grouping import Group, grouped, indices, span
+from dpledger.reports.grouping import Group, grouped, indices, keys, span
 from dpledger.reports.model import Cell, Column, Table, visible
 from dpledger.schema import plain
 
-__all__ = ["admissions", "leaves", "open_charges", "refusals"]
+__all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "refusals"]
 
 RULES = {
     "cap": "stands at its cap",
@@ -88,7 +88,7 @@ def _all_but_names(one: Admission) -> tuple[object, ...]:
 def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[Cell, ...]:
     first = group.first
     return (
-        Cell(group.times(words.tag(first.mechanism.kind)), first.mechanism.kind, note=_parameters(group)),
+        Cell(group.times(words.tag(first.mechanism.kind)), first.mechanism.kind, note=_named(group)),
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
@@ -97,6 +97,15 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
         _status(group),
         _basis(group),
     )
+
+
+def _named(group: Admitted) -> str:
+    """What tells it from others of its kind: the keys that people gave, why it counts here, its parameters."""
+    said = group.first.attested
+    why = visible(said.reason, 300) if said is not None and group.alike else ""
+    named = keys(member.key for member in group.members) if group.alike else ""
+    told = (named, why, _parameters(group))
+    return "; ".join(part for part in told if part)
 
 
 def _parameters(group: Admitted) -> str:
@@ -112,7 +121,7 @@ def _sensitivity(group: Admitted) -> Cell:
     if len(found) > 1:
         return Cell("differs: see the entries", status="declared")
     ((value, why),) = (pair for pair in found if pair is not None)
-    return Cell(value, value, status="unknown" if why == UNSAID else "declared", note=why)
+    return Cell(value, value, status="unknown" if why.startswith(UNSAID) else "declared", note=why)
 
 
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
@@ -151,6 +160,30 @@ def _converted(one: Admission, account: ScopeAccount, engine: Engine) -> Decimal
     if own is not None:
         found.append(_finite(own.upper))
     return min((number for number in found if number is not None), default=None)
+
+
+def epsilons_of_one_run(account: ScopeAccount, engine: Engine) -> tuple[str, ...]:
+    """Which epsilons stand beside one run and which of them counts, told of the costliest run that has several."""
+    ran = [one for one in account.admissions if one.status != "aborted"]
+    told = {}
+    for claim in sorted({one.claim for one in ran}, key=repr):
+        epsilon = engine.claimed_epsilon(claim, account.relation, account.delta)
+        if epsilon is not None and not isinstance(claim, promises.PureDP | promises.ApproxDP):
+            told[claim] = epsilon
+    if not told:
+        return ()
+    claim = max(told, key=lambda one: (told[one], repr(one)))
+    one = next(one for one in ran if one.claim == claim)
+    own = engine.epsilon(outcomes.planned(one.parts), account.relation, account.delta)
+    at = f"at δ = {words.at_most(account.delta)}"
+    alone = "" if own is None else f" ε ≤ {words.at_most(round_up(own.upper))} is what its parts come to alone, {at}."
+    share = f", with a δ of {words.at_most(one.tail_delta)} to itself" if one.tail_delta else ""
+    charged = words.at_most(_charged(one) or ZERO)
+    return (
+        f"Of {words.tag(one.mechanism.kind)} in entry {one.index}: ε ≤ {words.at_most(told[claim])} follows from its "
+        f"claim, {at}, as the worst case of one release takes it.{alone} {charged} is what it is charged beside all "
+        f"others ({words.account(one.account)}{share}), and only what is charged counts against the budget.",
+    )
 
 
 def _finite(number: float) -> Decimal | None:
@@ -204,9 +237,20 @@ def _basis(group: Admitted) -> Cell:
     said = _said(group)
     if said:
         return Cell("attested", status="declared", note=f"ran elsewhere; {said}; {note}")
-    if any(attested(member.parts) for member in group.members):
+    if any(is_stated(member) for member in group.members):
         return Cell("attested", status="declared", note=note)
+    if any(attested(member.parts) for member in group.members):
+        return Cell("proved", note=note)
     return Cell("recomputed", note=note)
+
+
+def is_stated(one: Admission) -> bool:
+    """Whether what a run promises is the word of somebody's code: its entry states a guarantee, or what it lost, and it
+    is not a mechanism of ours with a guarantee that follows from its public parameters."""
+    leaves = attested(one.parts)
+    if one.attested is None and one.mechanism.library.startswith(OURS):
+        return any(outcomes.planned_leaf(leaf) != leaf for leaf in leaves)
+    return bool(leaves)
 
 
 def _said(group: Admitted) -> str:
@@ -219,7 +263,7 @@ def _said(group: Admitted) -> str:
         return f"by {names}: reasons and evidence stand in the entries"
     said = words_of[0]
     shown = "none given" if said.evidence is None else visible(said.evidence, 300)
-    return f"by {names}: {visible(said.reason, 300)}; evidence: {shown}"
+    return f"by {names}; evidence: {shown}"
 
 
 def _noise(group: Admitted) -> str:
@@ -253,7 +297,11 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
     found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
     rows = (
         (
-            Cell(group.times(words.tag(group.first.mechanism.kind)), group.first.mechanism.kind),
+            Cell(
+                group.times(words.tag(group.first.mechanism.kind)),
+                group.first.mechanism.kind,
+                note=keys(member.key for member in group.members),
+            ),
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
             Cell(words.account(group.first.account), group.first.account),
@@ -311,6 +359,7 @@ def _refused(group: Group[Refusal]) -> tuple[Cell, ...]:
 
 def _words(one: Refusal, alike: bool) -> str:
     told = words.parameters(one.mechanism.parameters) if alike else "parameters differ: each stands in its entry"
+    told = "; ".join(part for part in (keys([one.key]) if alike else "", told) if part)
     if one.attested is None or not alike:
         return told
     ran = f"was to run elsewhere, by the word of {visible(one.attested.by, 200)}: if it did, nothing here covers it"

@@ -11,18 +11,20 @@ from dpledger.reports.model import Block, Cell, Column, Item, Items, Prose, Sect
 from dpledger.reports.sections.accuracy import accuracy
 from dpledger.reports.sections.contributions import contributions
 from dpledger.reports.sections.declared import Declarations
+from dpledger.reports.sections.odds import meaning
 from dpledger.reports.sections.odometer import odometer
 from dpledger.reports.sections.people import people
-from dpledger.reports.sections.promise import bounds_of, meaning, promised
-from dpledger.reports.sections.runs import admissions, open_charges, refusals
+from dpledger.reports.sections.promise import bounds_of, promised
+from dpledger.reports.sections.runs import admissions, epsilons_of_one_run, open_charges, refusals
 from dpledger.reports.sections.spending import Histories, contradicted, spending, upper
 
 __all__ = ["Scopes"]
 
 BASIS = (
-    "Recomputed: the claim was derived again from the laws that the run is made of. Attested: it rests on a promise "
-    "that the entry only declares, or the run happened elsewhere, and its parts are somebody's word. Reserved is the "
-    "price at which the run was admitted, at its worst; charged is what stands.",
+    "Recomputed: the claim was derived again from the laws that the run is made of. Proved: a mechanism of dpledger "
+    "ran here, and its claim follows from its public parameters by a proof that the entry does not repeat. Attested: "
+    "it rests on a promise that the entry only declares, or the run happened elsewhere, and its parts are somebody's "
+    "word. Reserved is the price at which the run was admitted, at its worst; charged is what stands.",
 )
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 
@@ -52,7 +54,8 @@ class Scopes:
         return Section(
             id="scopes",
             heading="Scopes at a glance",
-            about="What each scope promises, how much of it the record accounts for, and what scopes come to together.",
+            about="A scope is one budget for one group of people: what each promises, how much of it is used, and what "
+            "they come to together.",
             blocks=tuple(blocks),
         )
 
@@ -115,7 +118,8 @@ class Scopes:
         table = admissions(account, self._engine, prefix)
         blocks: list[Block] = [table]
         if picture is not None:
-            blocks += [Prose(id=f"{prefix}/basis", lines=BASIS, tone="note"), picture]
+            lines = (*BASIS, *epsilons_of_one_run(account, self._engine))
+            blocks += [Prose(id=f"{prefix}/basis", lines=lines, tone="note"), picture]
         return Section(id=f"{prefix}/ran", heading="What was run", blocks=(*blocks, accuracy(account, is_told, prefix)))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Converted as Converted,
         DiscreteGaussianLaw as DiscreteGaussianLaw,
         DiscreteLaplaceLaw as DiscreteLaplaceLaw,
-        Document as Document,
         ExponentialLaw as ExponentialLaw,
         ExPostDP as ExPostDP,
         ExPostOutcome as ExPostOutcome,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         Shuffled as Shuffled,
         SparseVectorLaw as SparseVectorLaw,
     )
+    from dpledger.accounting.documents import Document as Document
     from dpledger.accounting.ex_post.boundaries import (
         LinearBoundary as LinearBoundary,
         MixtureBoundary as MixtureBoundary,
@@ -115,11 +115,15 @@ if TYPE_CHECKING:
         ExponentialPPACLearner as ExponentialPPACLearner,
     )
     from dpledger.mechanisms.learning.parities.learners import (
+        FAIL as FAIL,
         PrivateParityLearner as PrivateParityLearner,
         RepeatedParity as RepeatedParity,
     )
     from dpledger.mechanisms.learning.queries.conjunctions import (
         PrivateConjunctionLearner as PrivateConjunctionLearner,
+    )
+    from dpledger.mechanisms.learning.queries.domain_queries import (
+        DomainQuery as DomainQuery,
     )
     from dpledger.mechanisms.learning.queries.oracle import (
         StatisticalQueryOracle as StatisticalQueryOracle,
@@ -155,9 +159,6 @@ if TYPE_CHECKING:
     from dpledger.mechanisms.learning.tables.stumps import (
         StumpClass as StumpClass,
     )
-    from dpledger.mechanisms.learning.theory.clipped_sizes import (
-        clipped_pairwise_plan as clipped_pairwise_plan,
-    )
     from dpledger.mechanisms.learning.theory.compare import (
         compare_private_nonprivate as compare_private_nonprivate,
     )
@@ -180,6 +181,9 @@ if TYPE_CHECKING:
     )
     from dpledger.mechanisms.learning.theory.query_sizes import (
         query_size as query_size,
+    )
+    from dpledger.mechanisms.learning.theory.users.clipped_sizes import (
+        clipped_pairwise_plan as clipped_pairwise_plan,
     )
     from dpledger.mechanisms.learning.users.clipped_pairwise import (
         ClippedPairwiseEM as ClippedPairwiseEM,
@@ -359,7 +363,6 @@ _HOME = {
         "Converted",
         "DiscreteGaussianLaw",
         "DiscreteLaplaceLaw",
-        "Document",
         "ExPostDP",
         "ExPostOutcome",
         "ExponentialLaw",
@@ -378,6 +381,7 @@ _HOME = {
         "Shuffled",
         "SparseVectorLaw",
     ),
+    "dpledger.accounting.documents": ("Document",),
     "dpledger.accounting.accountant": ("Accountant",),
     "dpledger.accounting.ex_post.boundaries": (
         "LinearBoundary",
@@ -437,6 +441,7 @@ _HOME = {
     ),
     "dpledger.mechanisms.learning.finite_class": ("ExponentialPPACLearner",),
     "dpledger.mechanisms.learning.queries.conjunctions": ("PrivateConjunctionLearner",),
+    "dpledger.mechanisms.learning.queries.domain_queries": ("DomainQuery",),
     "dpledger.mechanisms.learning.queries.oracle": ("StatisticalQueryOracle",),
     "dpledger.mechanisms.learning.queries.run": ("JointQuery",),
     "dpledger.mechanisms.learning.queries.thresholds": ("PrivateSQThresholdLearner",),
@@ -463,6 +468,7 @@ _HOME = {
     "dpledger.mechanisms.learning.users.median": ("UserLevelMedian",),
     "dpledger.mechanisms.learning.users.thresholds": ("UserLevelThresholdLearner",),
     "dpledger.mechanisms.learning.parities.learners": (
+        "FAIL",
         "PrivateParityLearner",
         "RepeatedParity",
     ),
@@ -479,7 +485,7 @@ _HOME = {
         "HashedPointRepresentation",
         "TrivialRepresentation",
     ),
-    "dpledger.mechanisms.learning.theory.clipped_sizes": ("clipped_pairwise_plan",),
+    "dpledger.mechanisms.learning.theory.users.clipped_sizes": ("clipped_pairwise_plan",),
     "dpledger.mechanisms.learning.theory.compare": ("compare_private_nonprivate",),
     "dpledger.mechanisms.learning.theory.orders": ("order_bounds",),
     "dpledger.mechanisms.learning.theory.parity_sizes": ("parity_plan",),

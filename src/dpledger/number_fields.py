@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, overload
 
-from dpledger.decimals import Number, read, whole_or_none
+from dpledger.decimals import Number, RoundsUp, float_up, read, whole_or_none
 
 __all__ = [
     "Exact",
@@ -22,10 +22,31 @@ __all__ = [
     "OptionalSignedNumbers",
     "Positive",
     "Probability",
+    "Promise",
+    "Promised",
+    "PromisedProbability",
     "Rate",
     "Signed",
     "Whole",
 ]
+
+
+class Promised(RoundsUp):
+    """A number that a guarantee promises. Beside a float it counts as the least float that is not below it, so that
+    what is computed from a promise is on its safe side; `float()` of it alone is the nearest one, as of any Decimal.
+
+    >>> Promised("0.3") * 2.0, float(Promised("0.3")), Promised("0.3") * 2
+    (0.6000000000000001, 0.3, Decimal('0.6'))
+    """
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return Decimal.__float__(self)
+
+    def _beside_floats(self) -> float:
+        return float_up(self.exact)
+
 
 if TYPE_CHECKING:
 
@@ -77,6 +98,8 @@ if TYPE_CHECKING:
     Noise: TypeAlias = Exact
     Rate: TypeAlias = Exact
     Probability: TypeAlias = Exact
+    Promise: TypeAlias = Exact
+    PromisedProbability: TypeAlias = Exact
     OpenProbability: TypeAlias = Exact
     Whole: TypeAlias = int
 else:
@@ -100,5 +123,7 @@ else:
     OptionalSignedNumbers = tuple[Signed, ...] | None
     Rate = Annotated[Exact, _checked(lambda x: 0 < x <= 1, "a number in (0, 1]")]
     Probability = Annotated[Exact, _checked(lambda x: x < 1, "a number in [0, 1)")]
+    Promise = Annotated[Exact, AfterValidator(Promised)]
+    PromisedProbability = Annotated[Probability, AfterValidator(Promised)]
     OpenProbability = Annotated[Exact, _checked(lambda x: 0 < x < 1, "a number in (0, 1)")]
     Whole = Annotated[int, BeforeValidator(lambda value: value if (number := whole_or_none(value)) is None else number)]

@@ -13,14 +13,13 @@ import dpledger as dpl
 from dpledger.accounting.accountant import Accountant
 from dpledger.accounting.composition import (
     Composition,
-    Document,
-    Entry,
     GaussianLaw,
     LaplaceLaw,
     Parallel,
     PoissonSampled,
     Repeated,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.errors import CannotCertify, DpledgerError, ParameterError, RelationError

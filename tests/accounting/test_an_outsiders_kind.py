@@ -19,7 +19,8 @@ from new_kinds import BIT, COUNTED, facts, house, ran, without
 ROOT = Path(__file__).resolve().parents[2]
 
 CERTIFIED = """
-from dpledger.accounting.composition import BitLaw, PmfPair, PoissonSampled, Repeated, parse_tree
+from dpledger.accounting.composition import BitLaw, PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
 from dpledger.relations import Relation

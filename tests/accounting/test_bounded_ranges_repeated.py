@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,6 +12,7 @@ from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.accounting.laws.bounded_range import range_pair
 from dpledger.accounting.profile import compose
 from engine_oracles import mp
+from range_oracle import worst_epsilon
 
 
 @given(eta=st.floats(1e-6, 30), position=st.floats(0.01, 0.99))
@@ -26,32 +26,6 @@ def test_two_losses_in_the_range(eta: float, position: float) -> None:
         assert abs(mp.log(mp.mpf(p) / mp.mpf(q)) - mp.mpf(loss)) <= mp.mpf(
             4 * pair.mass_error + 2 * max(pair.loss_errors)
         )
-
-
-def paired_delta(eta: float, position: Any, runs: int, epsilon: Any) -> Any:
-    """delta of `runs` pairs of two losses, exactly."""
-    eta = mp.mpf(eta)
-    high = position * eta
-    likely = mp.expm1(high - eta) / mp.expm1(-eta)
-    total = mp.mpf(0)
-    for k in range(runs + 1):
-        loss = (runs - k) * high + k * (high - eta)
-        if loss > epsilon:
-            total += mp.binomial(runs, k) * likely ** (runs - k) * (1 - likely) ** k * -mp.expm1(epsilon - loss)
-    return total
-
-
-def worst_epsilon(eta: float, runs: int, delta: float) -> float:
-    """The largest epsilon at delta of any position: by bisection at each of many."""
-    worst = 0.0
-    for step in range(1, 40):
-        low, high = 0.0, runs * eta
-        for _ in range(40):
-            middle = (low + high) / 2
-            above = paired_delta(eta, mp.mpf(step) / 40, runs, mp.mpf(middle)) > delta
-            low, high = (middle, high) if above else (low, middle)
-        worst = max(worst, low)
-    return worst
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from dpledger.accounting.composition import (
     PostProcessed,
     Repeated,
     Sequence,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.ex_post.boundaries import (
     LinearBoundary,
     MixtureBoundary,

@@ -15,8 +15,8 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
     children,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.accounting.profile import compose

@@ -11,7 +11,8 @@ import pytest
 from dpledger.accounting import filters, rules
 from dpledger.accounting.arithmetic.conversions import epsilon_of
 from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.composition import Composition, parse_tree
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.filters import (
     BasicFilter,
     EitherFilter,

@@ -24,9 +24,8 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
     children,
-    parse_document,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import PureDP
 from dpledger.accounting.pricing.outcomes import planned
 from dpledger.errors import ParameterError

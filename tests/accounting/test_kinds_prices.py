@@ -27,8 +27,8 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.accounting.rules import check, cost

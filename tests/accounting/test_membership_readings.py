@@ -8,7 +8,8 @@ from typing import Any, Literal
 import mpmath
 import pytest
 
-from dpledger.accounting.composition import GaussianLaw, PmfPair, PoissonSampled, Repeated, parse_document
+from dpledger.accounting.composition import GaussianLaw, PmfPair, PoissonSampled, Repeated
+from dpledger.accounting.documents import parse_document
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import Bounds, compose
 

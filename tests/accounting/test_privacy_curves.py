@@ -19,9 +19,8 @@ from dpledger.accounting.composition import (
     SampledWithoutReplacement,
     Sequence,
     Shuffled,
-    parse_document,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve, PureDP
 from dpledger.accounting.laws.curve import curve_bracket
 from dpledger.accounting.laws.finite import FinitePair

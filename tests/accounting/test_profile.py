@@ -17,8 +17,6 @@ from dpledger.accounting.composition import (
     Composition,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
-    Document,
-    Entry,
     Filtered,
     GaussianLaw,
     LaplaceLaw,
@@ -30,6 +28,7 @@ from dpledger.accounting.composition import (
     SparseVectorLaw,
     SparseVectorOutcome,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import BasicFilter, Boundary, EitherFilter, Filter, MixedFilter, PureFilter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, PureDP
 from dpledger.accounting.profile import Bounds, compose

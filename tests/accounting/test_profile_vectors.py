@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from dpledger.accounting.composition import Composition, parse_document
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.documents import parse_document
 from dpledger.accounting.profile import compose
 from dpledger.strict_json import read_json
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
-from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome, parse_tree
+from dpledger.accounting.composition import SparseVectorLaw, SparseVectorOutcome
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.sparse_vectors import certify, delta_by_cause, ex_post_epsilon, stability_delta
 from dpledger.accounting.sparse_vectors.losses import composition_delta

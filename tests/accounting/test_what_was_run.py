@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 
 import dpledger as dpl
 from dpledger.accounting.composable import tree_of
-from dpledger.accounting.composition import Composition, Entry, Filtered, Sequence, as_tree
+from dpledger.accounting.composition import Composition, Filtered, Sequence
+from dpledger.accounting.documents import Entry, as_tree
 from dpledger.accounting.profile import Bounds
 from dpledger.errors import ParameterError, RelationError
 from dpledger.relations import Relation

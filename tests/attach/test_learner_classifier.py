@@ -199,6 +199,18 @@ def test_a_fit_leaves_an_entry() -> None:
     book.verify()
 
 
+def test_the_receipt_says_what_the_table_counts_as_and_nothing_of_it() -> None:
+    """Labels are words for the classifier, whatever its learner makes of them."""
+    whole = stump_model().fit([[0, 1], [1, 2]] * 9, [0, 1] * 9)
+    broken = stump_model().fit([[0, 1], [1, None]] * 9, ["0", None] * 9)
+    assert whole.receipt_.reads == broken.receipt_.reads
+    assert whole.receipt_.reads[-2:] == (
+        "labels are compared as words, so that 1, 1.0, True and '1' are one: '1' is the second class",
+        "any other label, NaN and a missing one too, is the first, '0'",
+    )
+    assert stump_model().fit([[0, 1], [1, 9]] * 99, ["0", "1"] * 99).predict([[0, 9]]).tolist() == [1]
+
+
 def test_what_was_not_fitted_does_not_predict() -> None:
     with pytest.raises(NotFittedError):
         stump_model().predict(np.zeros((1, 2)))

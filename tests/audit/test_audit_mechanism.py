@@ -30,6 +30,7 @@ from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation
+from exhibits import judged
 
 Rng = np.random.Generator
 TRIALS = {
@@ -52,18 +53,8 @@ TRIALS = {
 
 @pytest.mark.parametrize("name", [*CLAIMED, *VOTED, *SELECTED])
 def test_every_exhibit_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    shown = ZOO[name]
-    result = audit_mechanism(
-        shown.mechanism,
-        shown.left,
-        shown.right,
-        shown.claim,
-        trials=TRIALS.get(name, 20_000),
-        batched=shown.batched,
-        seed=11,
-    )
-    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
-    assert 0 < result.epsilon_lower <= shown.true_epsilon
+    result = judged(name, trials=TRIALS.get(name, 20_000))
+    assert 0 < result.epsilon_lower <= ZOO[name].true_epsilon
 
 
 def test_the_sparse_vectors_of_the_zoo_have_the_loss_that_they_state() -> None:
@@ -273,7 +264,7 @@ def test_bad_input_is_refused_and_named(changes: dict[str, Any], field: str) -> 
 
 def test_an_interactive_mechanism_is_refused_with_the_way_to_audit_it() -> None:
     with pytest.raises(ParameterError, match="opens the interaction, asks"):
-        audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0), 0, 1, trials=200)  # type: ignore[arg-type]
+        audit_mechanism(SparseVector(epsilon=1, cutoff=1, threshold=0, sensitivity=1), 0, 1, trials=200)  # type: ignore[arg-type]
 
 
 def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:
@@ -371,3 +362,22 @@ def test_what_a_call_costs_is_not_taken_for_what_each_run_of_a_batch_costs() -> 
     first = 0.005 / 64
     assert expected_seconds(runs, 10**8, 1, first=first, longest=1e5) == 2e8 * first
     assert expected_seconds(runs, 10**8, 1, first=first, longest=0) < 2e8 * first / 20
+
+
+def test_outputs_of_absurdly_many_numbers_are_refused_with_what_to_return_instead() -> None:
+    with pytest.raises(ParameterError, match=r"at most 100,000 numbers: return what tells .*got 100,001 numbers"):
+        audit_mechanism(lambda data, rng: np.full(100_001, data), 0, 1, claim=PureDP(2), trials=100, seed=1)
+
+
+def test_wide_outputs_are_drawn_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is held at once does not grow with them; the runs are as many."""
+    sizes: list[int] = []
+
+    def wide(data: float, size: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        sizes.append(size)
+        return data + rng.laplace(size=(size, 10))
+
+    monkeypatch.setattr("dpledger.audit.sampling.MOST_NUMBERS", 1_000)
+    result = audit_mechanism(wide, 0.0, 1.0, claim=PureDP(1), trials=1_000, batched=True, seed=1)
+    assert (max(sizes), sum(sizes) >= 2_000, result.verdict) == (100, True, "violation")
+    assert (result.trials_left, result.trials_right) == (1_000, 1_000)

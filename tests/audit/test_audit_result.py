@@ -50,6 +50,18 @@ def test_the_summary_says_what_was_found_and_never_that_it_is_private() -> None:
     assert weak.power is None
 
 
+@pytest.mark.parametrize(
+    ("confidence", "told"),
+    [("0.95", "95 %"), ("0.999", "99.9 %"), ("0." + "9" * 21, "99.9999 %")],
+)
+def test_a_confidence_is_never_rounded_up_to_certainty(confidence: str, told: str) -> None:
+    shown = ZOO["laplace"]
+    result = audit_mechanism(
+        shown.mechanism, shown.left, shown.right, shown.claim, trials=100, batched=True, seed=1, confidence=confidence
+    )
+    assert f"(confidence {told}, " in str(result)
+
+
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize(
     "given", [None, 0.5, (1, 2), "word", np.nan, object()], ids=["None", "number", "pair", "word", "nan", "object"]

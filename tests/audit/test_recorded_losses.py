@@ -25,7 +25,7 @@ Rng = np.random.Generator
 
 def searched(values: list[float], rng: Rng) -> Release[Any]:
     """The first of some numbers above 0, by AboveThreshold."""
-    run = dpl.AboveThreshold(epsilon=1, threshold=0, max_queries=len(values)).open(
+    run = dpl.AboveThreshold(epsilon=1, threshold=0, max_queries=len(values), sensitivity=1).open(
         values, entropy=seeded(int(rng.integers(2**53)))
     )
     asked = 0

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.audit import audit_mechanism
+from dpledger.audit import audit_outputs
 from dpledger.audit.zoo import ZOO
 from dpledger.audit.zoo.learning_classes import LEARNED_CLASSES
+from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
+from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, events_p_value
+from exhibits import judged
 from learning_oracle import exponential_law, worst_loss
 
 THRESHOLDS = np.arange(3)[None, :] < np.arange(4)[:, None]
@@ -30,30 +33,19 @@ WEIGHED = {
 
 @pytest.mark.parametrize("name", LEARNED_CLASSES)
 def test_every_learner_gets_the_verdict_that_its_true_loss_asks_for(name: str) -> None:
-    shown = ZOO[name]
-    result = audit_mechanism(
-        shown.mechanism,
-        shown.left,
-        shown.right,
-        shown.claim,
-        trials=40_000 if shown.batched else 2_000,
-        batched=shown.batched,
-        relation="replace_one",
-        seed=11,
-    )
-    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
-    assert result.epsilon_lower <= shown.true_epsilon
-    assert shown.tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
+    result = judged(name, trials=40_000 if ZOO[name].batched else 2_000, relation="replace_one")
+    assert result.epsilon_lower <= ZOO[name].true_epsilon
+    assert ZOO[name].tight or result.epsilon_lower > 0  # all of a claim is lost where what tells is rare
 
 
-@pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.5", "violation")])
-def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one(epsilon: str, verdict: str) -> None:
-    learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1)
+def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one() -> None:
+    learner = ExponentialPPACLearner(ThresholdClass(3), epsilon=1).under(Relation.REPLACE_ONE, Unit("record"))
     shown: Any = ZOO["learned_threshold"]
-    left, right = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
-    claim = PureDP(epsilon)
-    result = audit_mechanism(learner, left, right, claim, trials=12_000, relation="replace_one", seed=3, progress=False)
-    assert result.verdict == verdict
+    pair = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
+    entropy = seeded(3)
+    outputs = [learner.sample(side, 12_000, entropy) for side in pair]
+    for epsilon, verdict in (("1", "not_refuted"), ("0.5", "violation")):
+        assert audit_outputs(*outputs, PureDP(epsilon), relation="replace_one").verdict == verdict
 
 
 @pytest.mark.parametrize("name", WEIGHED)

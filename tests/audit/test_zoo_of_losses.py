@@ -21,6 +21,7 @@ from dpledger.audit.zoo.ex_post import EX_POST
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.threshold import AboveThreshold
 from dpledger.relations import Relation
+from exhibits import judged
 from zoo_oracle import (
     accurate_losses,
     by_round,
@@ -40,23 +41,13 @@ TOGETHER = {"delta_in_every_stratum"}  # no stratum falls alone
 
 @pytest.mark.parametrize("name", list(EX_POST))
 def test_every_exhibit_gets_the_verdict_that_its_true_losses_ask_for(name: str) -> None:
-    shown = ZOO[name]
-    result = audit_mechanism(
-        shown.mechanism,
-        shown.left,
-        shown.right,
-        shown.claim,
-        trials=TRIALS.get(name, 100_000),
-        batched=shown.batched,
-        seed=11,
-    )
-    assert result.verdict == ("violation" if shown.faulty else "not_refuted")
-    true = dict(shown.strata)
+    result = judged(name, trials=TRIALS.get(name, 100_000))
+    true = dict(ZOO[name].strata)
     assert {found.claimed for found in result.by_stratum} == set(true)
     for found in result.by_stratum:
         assert float(found.epsilon_lower) <= true[found.claimed]
     fallen = {found.claimed for found in result.by_stratum if found.refuted}
-    assert bool(fallen) == (shown.faulty and name not in TOGETHER)
+    assert bool(fallen) == (ZOO[name].faulty and name not in TOGETHER)
     assert all(true[claimed] > float(claimed) for claimed in fallen)
 
 
@@ -140,7 +131,7 @@ def test_thresholds() -> None:
 
 
 def test_what_the_correct_threshold_claims_is_what_its_record_settles() -> None:
-    run = AboveThreshold(epsilon=1, threshold=0, max_queries=6)
+    run = AboveThreshold(epsilon=1, threshold=0, max_queries=6, sensitivity=1)
     for place, values in ((1, [9e9]), (3, [-9e9, -9e9, 9e9]), (6, [-9e9] * 6)):
         conversation = run.open(values, entropy=seeded(1))
         for at in range(place):
@@ -194,7 +185,7 @@ def test_accuracy_first(name: str, how: dict[str, Any], claimed: tuple[str, str]
 
 def test_what_accuracy_first_claims_is_what_its_parts_settle() -> None:
     """A check of 4 that halts at the first of two, on a chain that reached 0.2."""
-    check = AboveThreshold(epsilon=4, threshold=0, max_queries=2)
+    check = AboveThreshold(epsilon=4, threshold=0, max_queries=2, sensitivity=1)
 
     conversation = check.open([9e9], entropy=seeded(1))
     conversation.ask(itemgetter(0))

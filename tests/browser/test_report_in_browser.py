@@ -16,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dpledger.reports import report
-from report_records import crowded, report_on_hostile, report_on_sample
+from report_records import crowded, long, report_on_hostile, report_on_sample
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = [
@@ -67,6 +67,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "hostile": report_on_hostile().save(folder / "hostile.html"),
         "first page": report_on_sample().summary().save(folder / "first_page.html"),
         "hostile first page": report_on_hostile().summary().save(folder / "hostile_first_page.html"),
+        "small first page": report(long(20).verified()).summary().save(folder / "small.html"),
         "crowded first page": report(crowded().verified()).summary().save(folder / "crowded.html"),
     }
 
@@ -206,10 +207,33 @@ def pages(visit: Visit) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", visit.page.pdf(prefer_css_page_size=True)))
 
 
-@pytest.mark.parametrize("name", ["first page", "hostile first page", "crowded first page"])
+@pytest.mark.parametrize("name", ["first page", "hostile first page", "small first page", "crowded first page"])
 def test_the_first_page_prints_on_one_sheet(browser: Browser, reports: dict[str, Path], name: str) -> None:
     visit = opened(browser, reports[name], DESKTOP)
     assert pages(visit) == 1
+    visit.page.context.close()
+
+
+def test_a_first_page_that_says_little_is_set_larger(browser: Browser, reports: dict[str, Path]) -> None:
+    sizes = {}
+    for name in ("small first page", "crowded first page"):
+        visit = opened(browser, reports[name], DESKTOP)
+        visit.page.emulate_media(media="print")
+        sizes[name] = visit.measure("parseFloat(getComputedStyle(document.querySelector('.answer ul')).fontSize)")
+        visit.page.context.close()
+    assert sizes["small first page"] > sizes["crowded first page"]
+
+
+def test_a_legend_is_in_the_frame_on_a_phone(browser: Browser, reports: dict[str, Path]) -> None:
+    visit = opened(browser, reports["sample"], PHONE)
+    unfold(visit)
+    beyond = """[...document.querySelectorAll('.chart.narrow text')].filter(one =>
+        one.getBoundingClientRect().right > document.documentElement.clientWidth).map(one => one.textContent)"""
+    assert visit.measure("document.querySelectorAll('.chart.narrow').length") > 2
+    assert visit.measure(beyond) == []
+    wide = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth
+        && !getComputedStyle(one, '::before').content.includes('scrolls sideways')).map(one => one.id)"""
+    assert visit.measure(wide) == []
     visit.page.context.close()
 
 

@@ -55,7 +55,7 @@ def test_backup_copies_a_ledger_and_says_what_not_to_do(ledger: Path, tmp_path: 
     assert json.loads(answer.stdout) == {"backup": str(tmp_path / "second.ledger"), "size": 4}
 
 
-# ---- keys and remembered heads --------------------------------------------------------------------------------------
+# ---- keys and checkpoints -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["scopes", "show", "spent", "verify", "export", "report", "backup"])
@@ -87,7 +87,7 @@ def test_a_report_on_no_ledger_blames_the_ledger(tmp_path: Path) -> None:
     assert "empty.ledger is not a dpledger ledger" in refused("report", empty, "-o", tmp_path / "report.md")
 
 
-def test_a_remembered_head_that_is_none_is_named(ledger: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_none_is_named(ledger: Path, tmp_path: Path) -> None:
     with dpl.Ledger.create(tmp_path / "other.ledger") as other:
         (tmp_path / "foreign").write_bytes(other.head)
     (tmp_path / "text").write_text("hello\n")
@@ -96,13 +96,13 @@ def test_a_remembered_head_that_is_none_is_named(ledger: Path, tmp_path: Path) -
         assert str(tmp_path / name) in said
 
 
-def test_verify_tells_what_no_remembered_head_leaves_open(ledger: Path, tmp_path: Path) -> None:
+def test_verify_tells_what_no_checkpoint_leaves_open(ledger: Path, tmp_path: Path) -> None:
     with dpl.Ledger.open(ledger) as book:
         (tmp_path / "head").write_bytes(book.head)
     key = f"{ledger}.pub"
-    assert "you gave no remembered head" in run("verify", ledger, "--key", key).stdout
+    assert "you gave no checkpoint from before" in run("verify", ledger, "--key", key).stdout
     since = ("verify", ledger, "--key", key, "--since", tmp_path / "head")
-    assert "no entries follow the head that you remember" in run(*since).stdout
+    assert "no entries follow the checkpoint that you gave" in run(*since).stdout
     for follow in ("1 entry follows", "2 entries follow"):
         with dpl.Ledger.open(ledger) as book:
             book.declare("limits", "none", by="me")

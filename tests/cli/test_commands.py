@@ -1,5 +1,6 @@
 """The command line, as a user meets it: what it prints, what programs read, and how it says no."""
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +65,17 @@ def ledger(tmp_path: Path) -> Path:
         with pytest.raises(dpl.BudgetRefused):
             scope.release(dpl.Laplace(sensitivity=1, epsilon=2), 10)
     return path
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_each_row_whole(run: Run) -> None:
+    """What reads a pipe looks for a name; nothing there is as wide as a screen."""
+    name = "patients-of-" + "all-the-hospitals-" * 6 + "2026"
+    with dpl.Ledger.create("wide.ledger") as book:
+        book.scope(name, unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    assert any(name in row for row in run("show", "wide.ledger").stdout.splitlines())
 
 
 # ---- compose --------------------------------------------------------------------------------------------------------
@@ -160,10 +173,19 @@ def test_looking_at_a_ledger(run: Run, ledger: Path) -> None:
     assert [(scope["scope"], scope["admitted"], scope["refused"]) for scope in scopes] == [("patients", 1, 1)]
     spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
     assert 0.2499 < spent["epsilon"]["lower"] <= spent["epsilon"]["upper"] == 0.25
+    assert spent["left"] == {"epsilon": 0.75}
+    assert "left: 0.75, the most epsilon" in run("spent", str(ledger), "--scope", "patients").stdout
     shown = json.loads(run("show", str(ledger), "--json").stdout)["entries"]
     assert [entry["kind"] for entry in shown] == ["ledger_opened", "scope_opened", "reserved", "committed", "refused"]
     assert json.loads(run("show", str(ledger), "--index", "4", "--json").stdout)["asked"] == {"pure": "2"}
     assert "refused" in run("show", str(ledger)).stdout
+
+
+def test_of_a_closed_scope_nothing_is_left(run: Run, ledger: Path) -> None:
+    with dpl.Ledger.open_or_create(ledger) as book:
+        book.scope("patients").end("done")
+    spent = json.loads(run("spent", str(ledger), "--scope", "patients", "--json").stdout)
+    assert spent["left"] == {"epsilon": 0}
 
 
 def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
@@ -218,9 +240,11 @@ def test_a_changed_bundle_does_not_verify_and_the_entry_is_named(run: Run, ledge
     lines = entries.read_bytes().split(b"\n")
     lines[2] = lines[2].replace(b"a", b"b", 1)
     entries.write_bytes(b"\n".join(lines))
-    done = run("verify", "bundle", "--key", f"{ledger}.pub")
-    assert done.exit_code == 1
-    assert "entry 2" in done.stderr
+    for words in (("verify",), ("report", "-o", "report.html")):
+        done = run(words[0], "bundle", "--key", f"{ledger}.pub", *words[1:])
+        assert done.exit_code == 1
+        assert done.stderr.startswith("dpledger: DOES NOT VERIFY: entry 2")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_remembered_head_shows_that_the_record_goes_on(run: Run, ledger: Path, tmp_path: Path) -> None:
@@ -299,9 +323,62 @@ def test_the_first_page_is_written_alone(run: Run, ledger: Path, tmp_path: Path)
     done = run("report", str(ledger), "--summary", "-o", "page.html", "-o", "page.md", "-o", "page.json")
     assert done.exit_code == 0
     page = json.loads((tmp_path / "page.json").read_text())
-    assert (len(page["answers"]), page["sections"]) == (8, [])
+    assert (len(page["answers"]), page["sections"]) == (10, [])
     assert page["of"] in (tmp_path / "page.html").read_text()
     assert run("report", str(ledger), "--summary", "-o", "entry.yaml").exit_code == 2
+
+
+def test_a_report_on_a_bundle_asks_for_the_key(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("export", str(ledger), "-o", "bundle").exit_code == 0
+    done = run("report", "bundle", "-o", "report.md")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("dpledger: key: expected --key with the public key that you trust")
+    assert run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md").exit_code == 0
+
+
+def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp_path: Path) -> None:
+    assert run("export", str(ledger), "-o", "before").exit_code == 0
+    with dpl.Ledger.open(ledger) as book:
+        size = len(book)
+        book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.125"), 10)
+    assert run("report", str(ledger), "--since", "before/checkpoint", "-o", "report.md").exit_code == 0
+    text = (tmp_path / "report.md").read_text()
+    assert f"nothing was changed up to entry {size - 1}; 2 entries after it" in text
+    assert f"{size} entries then, as they are now; since: 1 charge, 1 settled charge, " in text
+    (tmp_path / "no.checkpoint").write_text("hello")
+    done = run("report", str(ledger), "--since", "no.checkpoint", "-o", "report.md")
+    assert done.exit_code == 2
+    assert "no.checkpoint" in done.stderr
+
+
+def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, tmp_path: Path) -> None:
+    done = run("report", str(ledger), "-o", "report.json", "--record", "--json")
+    assert done.exit_code == 0
+    answer = json.loads(done.stdout)
+    assert hashlib.sha256((tmp_path / "report.json").read_bytes()).hexdigest() == answer["digest"]
+    assert run("report", str(ledger), "-o", "next.md", "--summary", "--record").exit_code == 0
+    assert run("report", str(ledger), "-o", "last.md").exit_code == 0
+    text = (tmp_path / "last.md").read_text()
+    assert f"recorded in entry {answer['recorded'] + 1}" in text
+    run("export", str(ledger), "-o", "bundle")
+    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md", "--record")
+    assert refused.exit_code == 2
+    assert "nothing is appended to a bundle" in refused.stderr
+
+
+def test_a_file_for_a_scope_that_is_not_there_names_those_that_are(run: Run, ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "said.yaml").write_text("by: A\nscopes: {patient: {region: Europe}}\n")
+    done = run("declare", str(ledger), "said.yaml")
+    assert done.exit_code == 2
+    assert "no scope 'patient' in this ledger, which has 'patients'" in done.stderr
+
+
+def test_declaring_the_words_of_the_sample_is_told(run: Run, ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "said.yaml").write_text("by: A\nledger: {intended_use: Planning of screening capacity, region: Here}\n")
+    done = run("declare", str(ledger), "said.yaml")
+    assert done.exit_code == 0
+    assert "word for word the sample's, which is about nobody: intended_use" in done.stdout
+    assert json.loads(run("declare", str(ledger), "said.yaml", "--json").stdout)["of_the_sample"] == ["intended_use"]
 
 
 def test_a_registrys_entry_is_written(run: Run, ledger: Path, tmp_path: Path) -> None:
@@ -344,6 +421,36 @@ def test_an_unknown_target_is_bad_input(run: Run, target: str) -> None:
     assert done.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("job.py:release", "module:name, without .py: job:release"),
+        ("./job.py:release", "without .py: job:release, got"),
+        ("night/job.py:release", "without .py: job:release, in the folder night"),
+        ("job.py", "without .py: job:NAME"),
+        ("job", "module:name, like job:release for the function `release` in job.py"),
+        (":release", "module:name, like job:release"),
+        ("", "module:name, like job:release"),
+        ("json:dump_s", "a name that json has, like json:dumps"),
+        ("json:_", "a name that json has"),
+        ("not_there:f", "current folder (ModuleNotFoundError"),
+        ("zoo:laplase", "like zoo:laplace"),
+        ("zoo:", "one of laplace"),
+    ],
+)
+def test_a_target_that_is_none_is_told_what_one_is(run: Run, target: str, told: str) -> None:
+    done = run("audit", target, "--left", "0", "--right", "1", "--epsilon", "1")
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_function_without_a_claim_is_asked_for_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_unclaimed.py").write_text(NOISY)
+    done = run("audit", "my_unclaimed:release", "--left", "0", "--right", "1")
+    assert (done.exit_code, "--epsilon 1" in done.stderr) == (2, True)
+
+
 NOISY = "def release(data, rng):\n    return data + rng.laplace()\n"
 PAIR = ("--left", "0", "--right", "1", "--epsilon", "1", "--trials", "2000", "--seed", "3")
 
@@ -384,6 +491,101 @@ def test_a_function_that_always_gives_the_same_does_not_pass_a_gate(run: Run, tm
     told = run("audit", "my_constant_release:release", *PAIR, "--json")
     assert told.exit_code == 2
     assert json.loads(told.stdout)["constant"] is True
+
+
+# ---- an audit in a ledger -------------------------------------------------------------------------------------------
+
+
+def audits(ledger: Path) -> list[Any]:
+    with dpl.Ledger.look(ledger) as book:
+        book.verify()
+        return [entry.body for entry in book.entries() if entry.body.kind == "audited"]
+
+
+def test_an_audit_is_recorded_where_the_report_finds_it(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_mechanism.py").write_text(
+        "import dpledger as dpl\n\nnoisy = dpl.Laplace(epsilon=1, sensitivity=1)\n"
+    )
+    words = ("--left", "0", "--right", "1", "--trials", "2000", "--seed", "3", "--ledger", str(ledger))
+    done = run("audit", "my_mechanism:noisy", *words, "--scope", "patients")
+    assert (done.exit_code, f"recorded in {ledger}: entry 5" in done.stdout) == (0, True)
+    told = run("audit", "my_mechanism:noisy", *words, "--json")
+    assert json.loads(told.stdout)["entry"] == 6
+    assert [(body.mechanism.kind, [step.scope for step in body.path]) for body in audits(ledger)] == [
+        ("laplace", ["patients"]),
+        ("laplace", []),
+    ]
+
+
+def test_a_scope_says_under_which_relation_its_audit_is_run(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_count.py").write_text('import dpledger as dpl\n\ncount = dpl.Count(epsilon=1, of="true")\n')
+    path = tmp_path / "ward.ledger"
+    with dpl.Ledger.create(path) as book:
+        book.scope("ward", unit="patient", relation="replace_one", budget=dpl.PureDP(1))
+    words = ("--left", "[true, false]", "--right", "[true, true]", "--trials", "2000", "--seed", "3")
+    assert run("audit", "my_count:count", *words, "--ledger", str(path), "--scope", "ward").exit_code == 0
+    (body,) = audits(path)
+    assert body.relation is dpl.Relation.REPLACE_ONE
+
+
+def test_a_refuted_claim_is_recorded_too(run: Run, ledger: Path) -> None:
+    words = ("--trials", "20000", "--seed", "1", "--ledger", str(ledger))
+    assert run("audit", "zoo:laplace_half_noise", *words).exit_code == 1
+    assert [body.verdict for body in audits(ledger)] == ["violation"]
+
+
+def test_what_gave_no_answer_is_not_recorded(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_silent.py").write_text("def release(data, rng):\n    rng.laplace()\n")
+    assert run("audit", "my_silent:release", *PAIR, "--ledger", str(ledger)).exit_code == 2
+    assert audits(ledger) == []
+
+
+@pytest.mark.parametrize("case", ["no ledger", "no scope of it", "a closed scope", "no key", "an ended ledger"])
+def test_what_cannot_be_recorded_is_said_before_anything_is_run(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("the audit ran")
+
+    monkeypatch.setattr("dpledger.audit.audit_mechanism", never)
+    words = {
+        "no ledger": ("--scope", "patients"),
+        "no scope of it": ("--ledger", str(ledger), "--scope", "nobody"),
+    }.get(case, ("--ledger", str(ledger), "--scope", "patients"))
+    with dpl.Ledger.open(ledger) as book:
+        if case == "a closed scope":
+            book.scope("patients").end("over")
+        if case == "an ended ledger":
+            book.end("over")
+    if case == "no key":
+        ledger.with_name("clinic.ledger.key").unlink()
+    done = run("audit", "zoo:laplace", *words)
+    assert done.exit_code in (1, 2)
+    assert done.stderr.startswith("dpledger: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_result_is_told_also_where_it_can_no_longer_be_recorded(
+    run: Run, tmp_path: Path, ledger: Path, words: tuple[str, ...]
+) -> None:
+    """The scope is closed while the audit runs."""
+    (tmp_path / "my_closing.py").write_text(
+        "import dpledger as dpl\n\n\ndef release(data, rng):\n"
+        f"    with dpl.Ledger.open({str(ledger)!r}) as book:\n"
+        "        if not book.state.scopes['patients'].closed:\n"
+        "            book.scope('patients').end('over')\n"
+        "    return data + rng.laplace()\n"
+    )
+    sys.modules.pop("my_closing", None)
+    pair = ("--left", "0", "--right", "1", "--epsilon", "1", "--trials", "100", "--seed", "3")
+    done = run("audit", "my_closing:release", *pair, "--ledger", str(ledger), "--scope", "patients", *words)
+    assert done.exit_code == 2
+    if words:
+        assert "not open" in json.loads(done.stdout)["not_recorded"]
+    else:
+        assert "not refuted" in done.stdout
+        assert "not recorded: scope 'patients' is not open" in done.stderr
 
 
 LOSING = """

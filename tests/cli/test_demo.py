@@ -1,5 +1,6 @@
 """The demo, whole: the nine things that it promises, measured on what it wrote."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import dpledger as dpl
+from dpledger.ledger.entries.bodies import Reported
 from dpledger.ledger.signed.keyfiles import read_public_key
 from dpledger.ledger.verifying import bundle
 
@@ -70,6 +72,21 @@ def test_the_three_reports_are_there_and_never_say_the_word(demo: tuple[Path, di
         text = (demo[0] / f"report.{suffix}").read_text()
         assert len(text) > 2000
         assert not re.search(r"\bcompliant\b", text, re.IGNORECASE)
+
+
+def test_the_bundle_holds_the_entries_that_the_report_is_on_and_the_ledger_records_the_report(
+    demo: tuple[Path, dict[str, Any]],
+) -> None:
+    out = demo[0]
+    verified = bundle.verify(out / "bundle", read_public_key(out / "clinic.ledger.pub"))
+    text = (out / "report.json").read_bytes()
+    made = json.loads(text)
+    assert (made["size"], made["root"]) == (verified.head.size, verified.head.root.hex())
+    with dpl.Ledger.open(out / "clinic.ledger") as book:
+        last = list(book.entries())[-1]
+    assert last.index == verified.head.size
+    assert isinstance(last.body, Reported)
+    assert last.body.digest == hashlib.sha256(text).hexdigest()
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dpledger.errors import ParameterError
 from dpledger.ledger.entries.bodies import Audited, Reserved
 from dpledger.ledger.entries.members import MechanismNote, RefutedPoint
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.rules.notes import check
+from dpledger.ledger.rules.notes import note_of
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
 from ledger_mechanisms import laplace
@@ -118,6 +118,21 @@ def test_the_most_that_runs_can_show_is_what_exact_limits_give_for_a_perfect_eve
     assert likeliest <= 1
     most = -np.log(rarest)
     audit = replace(AUDIT, trials_left=runs, trials_right=runs, claim=PureDP(0), verdict="violation")
-    check(replace(audit, epsilon_lower=Decimal(float(most) * (1 - 1e-6)).quantize(Decimal("1e-12"))))
+    note_of(replace(audit, epsilon_lower=Decimal(float(most) * (1 - 1e-6)).quantize(Decimal("1e-12"))))
     with pytest.raises(ParameterError, match="can show"):
-        check(replace(audit, epsilon_lower=Decimal(float(most) * (1 + 1e-6)).quantize(Decimal("1e-12"))))
+        note_of(replace(audit, epsilon_lower=Decimal(float(most) * (1 + 1e-6)).quantize(Decimal("1e-12"))))
+
+
+def test_a_result_is_recorded_as_it_was_returned_and_nothing_else_is() -> None:
+    """An entry has a body as well, which is no way to say it again."""
+    generator = np.random.default_rng(7)
+    left, right = (generator.normal(mean, 1.0, 4_000) for mean in (0.0, 2.0))
+    result = audit_outputs(left, right, claim=PureDP(1))
+    scope = a_scope()
+    entry = scope.record(result)
+    assert isinstance(entry.body, Audited)
+    assert replace(entry.body, path=()) == result.body()
+    for wrong in (entry, type(result), Audited, "laplace", None):
+        with pytest.raises(ParameterError, match="what an audit or `report` returned"):
+            scope.record(wrong)  # type: ignore[arg-type]
+    scope._ledger.verify()

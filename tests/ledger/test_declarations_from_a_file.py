@@ -16,10 +16,11 @@ import dpledger as dpl
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.ledger.entries.declarations import ITEMS
-from dpledger.ledger.entries.declared_files import LARGEST, Statement, _Loader, parsed, read
+from dpledger.ledger.entries.declared_files import LARGEST, Statement, _Loader, is_sample, parsed, read
 
 ROOT = Path(__file__).parents[2]
 DEMO = Path(str(files("dpledger.cli").joinpath("demo_declarations.yaml")))
+SAMPLE = Path(str(files("dpledger.ledger.entries").joinpath("sample_declarations.yaml")))
 EXAMPLE = ROOT / "examples" / "declarations.yaml"
 
 
@@ -101,6 +102,35 @@ def test_what_is_not_of_the_form_is_refused(tmp_path: Path, source: str, told: s
     assert "declarations.yaml" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (("by: A", "ledger:", "  region: Europe: north"), r'goes in "quotes".* in line 3'),
+        (("by: A", "ledger:", "  people: All", "  regoin: Europe"), r"item in line 4: .*did you mean region\?"),
+        (("by: A", "ledger:", "  region: {by: B, text: Europe, Asia}"), r'region in line 3: .* comma .*"quotes"'),
+        (("by: A", "ledger:", "  people: All", "  region:"), "region in line 4: expected words"),
+        (("by: A", "ledger:", "  people: All", "  region: x", "  people: x"), "people: .* a second one in line 5"),
+        (("by: A", "scopes:", "  staff:", "    regions: x"), r"item in line 4: .*did you mean region\?"),
+        (("by: A", "scopes:", "  staff: x"), "staff in line 3: expected a mapping of items"),
+        (("by: A", "region: x"), "declarations in line 2: .*`ledger`"),
+    ],
+)
+def test_a_refusal_names_the_line_and_what_to_write(tmp_path: Path, lines: tuple[str, ...], told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        read(written(tmp_path, "\n".join(lines)))
+
+
+def test_the_words_of_the_sample_file_are_known_again() -> None:
+    """The one in the package is the one in examples/; texts of a word or three are anybody's."""
+    assert SAMPLE.read_bytes() == EXAMPLE.read_bytes()
+    found = {one.item: is_sample(one.item, one.text) for one in read(EXAMPLE)}
+    assert sum(found.values()) > 25
+    assert found["justification"]
+    assert not found["data_growth"]
+    assert not is_sample("people", "All patients of one clinic in 2025")
+    assert not any(is_sample(one.item, one.text) for one in read(DEMO))
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
     with contextlib.suppress(ParameterError):
@@ -116,7 +146,8 @@ def test_of_very_many_keys_each_is_asked_once_whether_it_stands_twice() -> None:
     """Asked of all pairs, a file of a mebibyte took minutes to be refused."""
 
     def built(number: int) -> float:
-        words = [yaml.ScalarNode("", f"k{place}") for place in range(number)]
+        mark = yaml.Mark("", 0, 0, 0, None, 0)
+        words = [yaml.ScalarNode("", f"k{place}", mark, mark) for place in range(number)]
         mapping = yaml.MappingNode("", [(word, word) for word in words])
         began = time.process_time()
         assert len(_Loader("").construct_mapping(mapping)) == number

@@ -83,6 +83,8 @@ def test_a_process_killed_at_any_point_released_no_more_than_was_charged(tmp_pat
         for kills in range(1, 4):  # the next process goes on with what the killed one left
             pid, pipe = forked(path)
             os.read(pipe, 1)
+            if kills == 1:  # however slow the machine is, something is released
+                released += len(os.read(pipe, 1))
             time.sleep(moments.uniform(0.0, 0.03))
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -91,7 +91,7 @@ def test_each_use_of_a_handle_is_refused(book: Ledger) -> None:
 
 
 def test_a_sparse_vector_of_one_answer_forked_four_times_gives_one(book: Ledger) -> None:
-    mechanism = SparseVector(epsilon="1", cutoff=1, threshold=1_000_000, charged="above")
+    mechanism = SparseVector(epsilon="1", cutoff=1, threshold=1_000_000, charged="above", sensitivity=1)
     session = book.scope("s").open(mechanism, [0] * 9)
 
     def ask_until_charged() -> None:

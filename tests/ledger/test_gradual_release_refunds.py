@@ -24,11 +24,11 @@ from dpledger.mechanisms.refinement import GradualGaussian, GradualRelease
 from dpledger.mechanisms.threshold import AboveThreshold
 from dpledger.relations import Relation
 
-LAPLACE = GradualRelease(epsilon=2)
-WHOLE = GradualRelease(epsilon=2, whole=True)
-FINE = GradualRelease(epsilon="0.04")
-GAUSSIAN = GradualGaussian(mu="0.5")
-BOUNDED = GradualGaussian(mu="0.5", boundary=LinearBoundary(tuning="0.25", delta="1e-7"))
+LAPLACE = GradualRelease(epsilon=2, sensitivity=1)
+WHOLE = GradualRelease(epsilon=2, whole=True, sensitivity=1)
+FINE = GradualRelease(epsilon="0.04", sensitivity=1)
+GAUSSIAN = GradualGaussian(mu="0.5", sensitivity=1)
+BOUNDED = GradualGaussian(mu="0.5", boundary=LinearBoundary(tuning="0.25", delta="1e-7"), sensitivity=1)
 BUDGETS: dict[str, Guarantee] = {
     "pure": PureDP(10),
     "approximate": ApproxDP(10, "1e-6"),
@@ -154,7 +154,7 @@ def test_a_refused_level_costs_nothing_and_the_next_one_is_answered() -> None:
 
 def test_the_receipt_holds_the_last_answer_and_the_ledger_its_level_alone() -> None:
     scope = opened(PureDP(2))
-    with scope.open(GradualRelease(epsilon=2, whole=True), 123456789) as answers:
+    with scope.open(GradualRelease(epsilon=2, whole=True, sensitivity=1), 123456789) as answers:
         last = [answers.ask(level) for level in ("0.5", "1.5")][-1]
     assert answers.receipt.value == last
     commit = settled(scope)[2]
@@ -168,6 +168,6 @@ def test_an_open_interaction_says_how_it_stands_and_no_answer() -> None:
         run.ask("0.5")
         assert repr(run) == "<Session of gradual_release: open, 1 answers>"
     assert repr(run) == "<Session of gradual_release: closed, 1 answers>"
-    with opened(PureDP(10)).open(AboveThreshold(1, 0), []) as broken, pytest.raises(ContractViolation):
+    with opened(PureDP(10)).open(AboveThreshold(1, 0, sensitivity=1), []) as broken, pytest.raises(ContractViolation):
         broken.ask(lambda _: 1 / 0)
     assert repr(broken) == "<Session of above_threshold: ended at its full charge, 0 answers>"

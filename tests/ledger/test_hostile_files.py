@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ledger_golden
+import warm_process
 from dpledger import bounded
 from dpledger.accounting.guarantees import PureDP
 from dpledger.cli import app
@@ -37,8 +36,6 @@ SECONDS = 30
 
 CONFINED = """
 import json, resource, sys
-import dpledger.ledger.verifying.verification, dpledger.ledger.verifying.sources
-import dpledger.reports, dpledger.accounting.profile
 from typer.testing import CliRunner
 from dpledger.cli import app
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -54,14 +51,8 @@ def confined(*commands: Sequence[object], mebibytes: int = 64) -> list[tuple[int
     """The status of each command and what it says of errors, one after another in one process that may take so much
     memory more than it has when it starts; a command that waits fails the test."""
     told = json.dumps([[str(word) for word in words] for words in commands])
-    done = subprocess.run(
-        [sys.executable, "-c", CONFINED, str(mebibytes), told],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=True,
-    )
+    done = warm_process.run(CONFINED, ["-c", str(mebibytes), told], seconds=SECONDS)
+    assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(commands), done.stderr
     for words, (_, _, exception) in zip(commands, answers, strict=True):

@@ -124,7 +124,7 @@ def test_no_outcome_supports_a_claim(cap: Decimal, share: int, before: Compositi
     """Whatever a run lost, its claim is held to the cap: for stated losses, counted tests, levels and started parts."""
     told = ExPostDP(cap, "pure", outcome=ExPostOutcome(cap * share / 100))
     level = Chain(LaplaceLaw(cap), reached=LaplaceLaw(cap * share / 100))
-    vector = replace(AboveThreshold(cap, 0).parts(), outcome=SparseVectorOutcome((), 1, halted=False))
+    vector = replace(AboveThreshold(cap, 0, sensitivity=1).parts(), outcome=SparseVectorOutcome((), 1, halted=False))
     started = Sequence((LaplaceLaw(cap * share / 200), LaplaceLaw(cap * (200 - share) / 200)), done=1)
     for ran in (told, level, vector, started, PostProcessed(told)):
         check(PureDP(cap), ran, ADD)
@@ -150,7 +150,7 @@ RISING: list[Callable[[Decimal], Composition]] = [
     lambda amount: Chain(LaplaceLaw(amount)),
     lambda amount: Chain(GaussianLaw(1 / amount)),
     lambda amount: ExPostDP(amount, "integrated", "1e-9"),
-    lambda amount: AboveThreshold(amount, 0).parts(),
+    lambda amount: AboveThreshold(amount, 0, sensitivity=1).parts(),
 ]
 ROUND: list[Callable[[Composition], Composition]] = [
     lambda part: Sequence((part, LaplaceLaw(1))),

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from typer.testing import CliRunner
 
 import dpledger as dpl
 from dpledger.accounting.guarantees import PureDP
-from dpledger.errors import AlreadySpent, VerificationError
+from dpledger.cli import app
+from dpledger.errors import AlreadySpent, ContractViolation, KeyReused, VerificationError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -112,6 +117,221 @@ def test_statistics_are_kept_as_they_were_released(mechanism: Any, path: Path) -
         assert np.array_equal(again.value, first.value)
         assert type(again.value) is type(first.value)
         assert book.scope("s").spent(delta=0) == spent
+
+
+SAMPLE = dpl.LabeledSample([1, 2, 5, 6] * 40, [0, 0, 1, 1] * 40)
+AGES = dpl.LabeledSample([{"age": age} for age in range(90)], [age >= 65 for age in range(90)])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sample"),
+    [
+        (dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), SAMPLE),
+        (dpl.PrivateStumpBooster(binning=dpl.Binning({"age": [18, 65]}, source="the form"), epsilon=1), AGES),
+        (dpl.PrivateParityLearner(dimension=3, epsilon=1), SAMPLE),
+    ],
+    ids=lambda value: getattr(value, "kind", "sample"),
+)
+def test_learned_rules_are_kept_as_they_were_released(mechanism: Any, sample: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rules.ledger"
+    with Ledger.create(path) as book:
+        scope = book.scope("s", unit="record", relation="replace_one", budget=dpl.PureDP(5))
+        found = [scope.release(mechanism, sample, key=f"rule-{number}").value for number in range(4)]
+    with Ledger.open(path) as book:
+        again = [book.scope("s").release(mechanism, sample, key=f"rule-{number}") for number in range(4)]
+    assert all(receipt.replayed for receipt in again)
+    assert [receipt.value for receipt in again] == found
+
+
+NUMBERS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.text(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from([-0.0, 5e-324, -(2**9999), "\ud800", "\0", "\u202e"]),
+    st.sampled_from([np.float64(-0.0), np.float32(1.5), np.int8(-3), np.uint64(2**64 - 1), np.bool_(True)]),
+    st.sampled_from(["<f8", ">f4", "<i2", "|b1", "|u1"]).flatmap(
+        lambda dtype: arrays(dtype, array_shapes(min_dims=0, min_side=0, max_side=3))
+    ),
+)
+PLAIN = st.recursive(
+    NUMBERS, lambda one: st.lists(one, max_size=3) | st.lists(one, max_size=3).map(tuple), max_leaves=6
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Of one type, and bit for bit."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray):
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    return repr(one) == repr(other) if isinstance(one, float | np.generic) else bool(one == other)
+
+
+@given(PLAIN)
+def test_what_is_kept_comes_back_as_it_was(value: Any) -> None:
+    data = values.kept(value)
+    assert data is not None
+    assert same(values.restored(data), value)
+
+
+ODD = st.sampled_from(
+    ["<f8", "|b1", "O", "f8,,", "(", "1" * 5000, "0x1p9999", "AAAAAAAA8D8=", "!", 7, None, [2, -1], [10**30]]
+)
+BROKEN = st.recursive(
+    ODD,
+    lambda one: (
+        st.tuples(st.sampled_from(["is", "float", "int", "tuple", "array", "scalar"]), one, one, one).map(
+            lambda parts: list(parts[: {"array": 4, "scalar": 3}.get(parts[0], 2)])
+        )
+        | st.lists(one, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(BROKEN)
+def test_what_cannot_be_read_says_so_and_nothing_else(document: Any) -> None:
+    with suppress(VerificationError):
+        values.restored(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ma.MaskedArray([4711.0, 1.0], mask=[True, False]),
+        np.array([[1.0]]).view(np.matrix),
+        np.timedelta64(3),
+        np.datetime64("2026-01-01"),
+        np.array(["a"]),
+        np.array([None]),
+        np.longdouble("1.1"),
+        1j,
+        10**6000,
+        b"a",
+        {"a": 1},
+        [1] * 9000,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_would_come_back_as_something_else_is_not_kept(scope: Scope, value: Any) -> None:
+    """A mask that hides a number would not hide it the second time."""
+    assert values.kept(value) is None
+    scope.release(laplace(), value, key="odd")
+    with pytest.raises(AlreadySpent, match="not kept"):
+        scope.release(laplace(), value, key="odd")
+
+
+def test_a_number_has_one_digest_whoever_holds_it() -> None:
+    salt = bytes(32)
+    assert values.digest(np.float64(2.5), salt) == values.digest(2.5, salt)
+    assert values.digest((np.int64(3), True), salt) == values.digest((3, np.bool_(True)), salt)
+
+
+STATISTICS = st.one_of(
+    st.builds(
+        dpl.ClippedMean,
+        epsilon=st.sampled_from(["0.001", "1", "20"]),
+        lower=st.integers(-(10**6), 0),
+        upper=st.integers(1, 10**6),
+    ),
+    st.builds(
+        dpl.Histogram,
+        epsilon=st.sampled_from(["1e-12", "1", "20"]),
+        categories=st.lists(
+            st.text("aé\u0301<&\"' 日", min_size=1).filter(lambda word: word == word.strip()),
+            min_size=1,
+            max_size=4,
+            unique=True,
+        ),
+    ),
+)
+
+
+@settings(max_examples=40)
+@given(STATISTICS, st.lists(st.floats() | st.integers() | st.text() | st.none(), max_size=5))
+def test_a_statistic_says_its_value_in_numbers_and_makes_it_again_of_them(mechanism: Any, data: list[Any]) -> None:
+    book = Ledger.in_memory()
+    scope = book.scope("s", **{**RULES, "budget": PureDP(100)})
+    first = scope.release(mechanism, data, key="k")
+    again = scope.release(mechanism, [], key="k")
+    assert (again.replayed, again.value, type(again.value)) == (True, first.value, type(first.value))
+    for other in (replace(mechanism, epsilon="0.5"), dpl.Count(epsilon=mechanism.epsilon)):
+        with pytest.raises(KeyReused):
+            scope.release(other, data, key="k")
+
+
+def test_what_was_reserved_first_is_kept_as_well(scope: Scope) -> None:
+    mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
+    with scope.reserve(mechanism, key="mean") as held:
+        first = held.release([30.0])
+    again = scope.release(mechanism, [60.0], key="mean")
+    assert (again.replayed, again.value) == (True, first.value)
+
+
+def test_a_statistic_has_a_digest_as_well() -> None:
+    mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
+    receipt = Ledger.in_memory().scope("s", keep="digest", **RULES).release(mechanism, [30.0, 60.0])
+    assert isinstance(receipt.entry.body, Committed)
+    assert receipt.salt is not None
+    assert receipt.entry.body.warnings == ()
+    assert receipt.entry.body.digest == values.digest(mechanism.plain_of(receipt.value), receipt.salt)
+
+
+class Forgetful(dpl.ClippedMean):
+    """Says its value, and cannot make it again."""
+
+    def value_of(self, plain: Any) -> Any:
+        raise ValueError(f"the output is {plain}")
+
+
+def test_an_error_of_a_mechanism_that_reads_what_was_kept_is_withheld(scope: Scope) -> None:
+    """It may hold the value, which logs and tracebacks are not told."""
+    mechanism = dpl.ClippedMean(epsilon=1, lower=0, upper=90)
+    scope.release(mechanism, [30.0], key="mean")
+    spent, size = scope.spent(delta=0), len(scope._ledger)
+    with pytest.raises(ContractViolation) as seen:
+        scope.release(Forgetful(epsilon=1, lower=0, upper=90), [30.0], key="mean")
+    assert seen.value.__context__ is None
+    assert "output" not in str(seen.value)
+    assert (scope.spent(delta=0), len(scope._ledger)) == (spent, size)
+    assert scope.release(mechanism, [30.0], key="mean").replayed
+
+
+CANARY = 13_377_331  # a count that stands nowhere by chance
+
+
+def test_outputs_stand_in_the_store_and_its_backup_and_in_nothing_that_is_handed_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    told: dict[str, str] = {}
+    with Ledger.create(tmp_path / "ward.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(99))
+        receipts = [scope.release(laplace(), f"canary {CANARY}", key="text") for _ in range(2)]
+        receipts += [scope.release(dpl.Count(epsilon=40), range(CANARY), key="count") for _ in range(2)]
+        assert [receipt.replayed for receipt in receipts] == [False, True] * 2
+        told["receipts"] = " ".join(repr(one) + one._repr_html_() for one in receipts)
+        told["tables"] = book.entries().to_frame().to_string() + scope.releases().to_frame().to_string()
+        told["entries"] = b"".join(envelope.parse_unverified(leaf).payload for leaf in book.leaves()).decode()
+        made = dpl.report(book)
+        told |= {"html": made.html(), "json": made.json(), "markdown": made.markdown(), "registry": made.registry()}
+        for file in book.export(tmp_path / "bundle").iterdir():
+            told[file.name] = file.read_text()
+        book.backup(tmp_path / "copy.ledger")
+    for words in (("show",), ("show", "--json"), ("scopes", "--json"), ("spent", "--scope", "s")):
+        command, *rest = words
+        told[" ".join(words)] = CliRunner().invoke(app, [command, str(tmp_path / "ward.ledger"), *rest]).output
+    told["log"] = caplog.text
+    for place, text in told.items():
+        assert text, place
+        assert str(CANARY) not in text, place
+        assert "canary" not in text, place
+    for kept in ("ward.ledger", "copy.ledger"):
+        assert str(CANARY).encode() in (tmp_path / kept).read_bytes()
 
 
 def test_a_backup_answers_too(scope: Scope, path: Path, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ class TestPlans:
             if scope.quote(dpl.Laplace(sensitivity=1, epsilon=loss)).admitted:
                 scope.release(dpl.Laplace(sensitivity=1, epsilon=loss), 0)
         try:
-            plan = scope.plan_training(rate=rate, steps=steps, expected_batch_size=2, dimension=3)
+            plan = scope.plan_training(rate=rate, steps=steps, expected_batch_size=2, dimension=3, digits=3)
         except InfeasiblePlan:
             reject()
         assert plan.fits

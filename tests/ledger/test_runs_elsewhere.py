@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence as Listed
 from dataclasses import replace
 from decimal import Decimal
@@ -22,8 +23,6 @@ from dpledger.accounting import filters, rules
 from dpledger.accounting.asking.claiming import promise
 from dpledger.accounting.composition import (
     Composition,
-    Document,
-    Entry,
     ExPostDP,
     ExPostOutcome,
     GaussianLaw,
@@ -32,6 +31,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
+from dpledger.accounting.documents import Document, Entry
 from dpledger.accounting.filters import Filter
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PrivacyFailure, PureDP
 from dpledger.errors import (
@@ -39,6 +39,7 @@ from dpledger.errors import (
     BudgetRefused,
     ChargeInProgress,
     ClaimTooSmall,
+    ContractViolation,
     Halted,
     KeyReused,
     ParameterError,
@@ -314,6 +315,54 @@ def test_a_file_stands_as_its_digest_and_words_as_they_are(scope: Scope, tmp_pat
             scope.charge(PureDP("0.1"), evidence=unreadable, **WORD)
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        "letter.pdf",
+        "letters/march.txt",
+        "/srv/letter",
+        "./letter",
+        "../letter",
+        "~/letter",
+        "C:\\letters\\march",
+        "run.log",
+    ],
+)
+def test_text_that_names_a_file_is_not_taken_for_words(scope: Scope, named: str) -> None:
+    """Whether it is there or not: whoever means the file gives its path, whoever means words says more than a name."""
+    for ask in (scope.charge, scope.charging, scope.charges):
+        with pytest.raises(ParameterError, match=r"evidence: expected the pathlib\.Path of a file"):
+            ask(PureDP("0.1"), evidence=named, **WORD)
+    assert kinds(scope) == []
+
+
+def test_text_that_is_the_name_of_a_file_that_is_there_is_not_taken_for_words(
+    scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("their letter").write_text("private")
+    with pytest.raises(ParameterError, match="evidence"):
+        scope.charge(PureDP("0.1"), evidence="their letter", **WORD)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "commit 7",
+        "ticket-42",
+        "https://clinic.example/letter.pdf",
+        "10.1145/12345",
+        "dpo@clinic.example",
+        "see letter.pdf",
+        "e.g.",
+        "sha256:" + "cd" * 32,
+    ],
+)
+def test_words_stand_as_they_are(scope: Scope, said: str) -> None:
+    scope.charge(PureDP("0.1"), evidence=said, **WORD)
+    assert [one.attested.evidence for one in scope.releases() if one.attested is not None] == [said]
+
+
 def test_the_name_of_the_run_and_of_where_it_ran_stand_in_the_entry(scope: Scope) -> None:
     scope.charge(
         PureDP("0.1"), mechanism="registry_count", library="OpenDP 0.13", parameters={"rows": "cancer"}, **WORD
@@ -368,6 +417,77 @@ def test_a_run_whose_key_was_used_is_not_held_again(scope: Scope) -> None:
     scope.charging(PureDP("0.5"), key="run-2", **WORD).nothing_ran()
     with pytest.raises(AlreadySpent, match="aborted"):
         scope.charging(PureDP("0.5"), key="run-2", **WORD)
+
+
+@pytest.fixture
+def filed(tmp_path: Path) -> Iterator[Scope]:
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        yield book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+
+
+def test_a_charge_may_wait_for_a_run_with_its_key(filed: Scope) -> None:
+    """It gets the receipt of that run, once it is charged."""
+    held = filed.charging(PureDP("0.5"), key="run-1", **WORD)
+    later = threading.Timer(0.2, held.close)
+    later.start()
+    receipt = filed.charge(PureDP("0.5"), key="run-1", wait=60, **WORD)
+    later.join()
+    assert receipt.replayed
+    assert receipt.entry == held.receipt.entry
+    assert filed.spent(0).upper == 0.5
+
+
+def test_a_charge_waits_no_longer_than_it_was_told(filed: Scope) -> None:
+    with filed.charging(PureDP("0.5"), key="run-1", **WORD):
+        begun_at = time.monotonic()
+        with pytest.raises(ChargeInProgress):
+            filed.charge(PureDP("0.5"), key="run-1", wait="0.1", **WORD)
+        assert time.monotonic() - begun_at >= 0.1
+    with pytest.raises(ParameterError, match="wait"):
+        filed.charge(PureDP("0.5"), key="run-2", wait=-1, **WORD)
+
+
+def test_a_function_with_a_key_is_called_once_for_ever(filed: Scope) -> None:
+    calls: list[int] = []
+
+    @filed.charges(PureDP("0.5"), key="run-1", **WORD)
+    def count(number: int) -> int:
+        calls.append(number)
+        return number
+
+    assert count(7) == 7
+    with pytest.raises(AlreadySpent, match="charged already"):
+        count(8)
+    assert calls == [7]
+    assert filed.spent(0).upper == 0.5
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_quote_of_a_run_elsewhere_is_what_a_charge_would_be_answered(name: str, budget: str) -> None:
+    scope = opened(BUDGETS[budget])
+    quote = scope.quote(PARTS[name])
+    assert kinds(scope) == []
+    if quote.admitted:
+        scope.charge(PARTS[name], **WORD)
+        account = scope.account()
+        held = filters.spent(account.filter, account.sums)
+        assert {own: one.after for own, one in quote.accounts.items()} == held
+    else:
+        assert budget == "pure"  # noise has no price in it
+        with pytest.raises(BudgetRefused):
+            scope.charge(PARTS[name], **WORD)
+
+
+def test_a_quote_takes_whatever_a_charge_takes(scope: Scope) -> None:
+    asked: Listed[Any] = ([PureDP(3), (LaplaceLaw("0.5"), 3)], (PureDP("1.5"), 3), {PureDP("1.5"): 3})
+    for parts in asked:
+        assert scope.quote(parts).admitted
+    assert not scope.quote([(PureDP("1.5"), 3), PureDP(1)]).admitted
+    bad: Any
+    for bad in (3, PureDP, "PureDP(1)", None, [], PrivacyCurve):
+        with pytest.raises(ParameterError):
+            scope.quote(bad)
 
 
 SCRIPT = """
@@ -599,6 +719,56 @@ def test_a_forked_child_does_nothing_and_what_it_may_have_run_counts_as_run() ->
     verified(scope)
 
 
+@pytest.mark.parametrize("interrupted", range(1, 5))
+def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_block(
+    interrupted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys that stop a program are mostly noticed when a write to the disk returns: it is durable then."""
+    scope = opened()
+    run = stepped(scope)
+    attempt, left = run._attempt._book, interrupted
+
+    def transact(make: Any, real: Any = attempt.transact) -> Any:
+        nonlocal left
+        left -= 1
+        entries = real(make)
+        if left == 0:
+            raise KeyboardInterrupt
+        return entries
+
+    monkeypatch.setattr(attempt, "transact", transact)
+
+    def grants() -> None:
+        with run:
+            for _ in range(4):
+                run.grant()
+
+    with pytest.raises(KeyboardInterrupt):
+        grants()
+    monkeypatch.undo()
+    (one,) = scope.releases()
+    assert one.status == "committed"
+    assert kinds(scope).count("started") == 1
+    assert one.granted == interrupted - 1
+    verified(scope)
+
+
+def test_a_run_that_was_not_started_before_its_scope_was_closed_is_held_or_given_back(scope: Scope) -> None:
+    """Nothing begins in a closed scope, so that nothing of it can be charged; what is held counts at its cap."""
+    held, given_back = (scope.charging(PureDP("0.5"), **WORD) for _ in range(2))
+    started = scope.charging(PureDP("0.25"), **WORD)
+    started.start()
+    scope.end("the study is over")
+    for end in (held.close, held.start, lambda: held.broke_off("why")):
+        with pytest.raises(ScopeError, match="closed before this was started"):
+            end()
+    given_back.nothing_ran()
+    started.close()
+    assert [one.status for one in scope.releases()] == ["reserved", "aborted", "committed"]
+    assert scope.account().sums["pure"][0] == Decimal("0.75")
+    verified(scope)
+
+
 def test_a_run_does_not_pickle(scope: Scope) -> None:
     import pickle
 
@@ -702,6 +872,40 @@ class Late:
 def test_what_returns_before_it_has_run_is_refused(scope: Scope, function: Any) -> None:
     with pytest.raises(ParameterError, match="function"):
         scope.charges(PureDP("0.5"), **WORD)(function)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [later, bit_by_bit, bit_by_bit_later, Late()],
+    ids=["coroutine", "generator", "generator of coroutines", "callable"],
+)
+def test_what_a_function_returns_that_has_not_run_is_charged_and_withheld(
+    scope: Scope, late: Callable[[], Any]
+) -> None:
+    """It would run when nothing is held for it."""
+    ask = scope.charges(PureDP("0.5"), **WORD)(lambda: late())
+    with pytest.raises(ContractViolation, match="returned before it had run"):
+        ask()
+    committed = bodies(scope)[-1]
+    assert isinstance(committed, Committed)
+    assert committed.outside_guarantee
+    assert scope.account().sums["pure"] == (Decimal("0.5"), 0)
+    verified(scope)
+
+
+def test_parameters_of_a_decorator_are_refused_where_it_stands(scope: Scope) -> None:
+    for wrong in (
+        {"by": ""},
+        {"evidence": Path("not there")},
+        {"mechanism": "no word"},
+        {"key": "no word"},
+        {"tail_delta": 2},
+    ):
+        with pytest.raises(ParameterError):
+            scope.charges(PureDP("0.5"), **{**WORD, **wrong})
+    with pytest.raises(ClaimTooSmall):
+        scope.charges(PureDP("0.5"), claim=PureDP("0.25"), **WORD)
+    assert kinds(scope) == []
 
 
 # ---- what it shows, and to whom -------------------------------------------------------------------------------------

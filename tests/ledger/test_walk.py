@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dpledger as dpl
-from dpledger.errors import AlreadySpent
+from dpledger.errors import AlreadySpent, ScopeError
 from dpledger.ledger.accounts import recomposition
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.signed.keyfiles import read_public_key
@@ -106,3 +106,14 @@ def test_a_reservation_is_released_or_given_back() -> None:
     assert [one.status for one in scope.account().admissions] == ["aborted", "committed"]
     kinds = [entry.body.kind for entry in book.verify().entries]
     assert kinds[2:] == ["reserved", "refused", "aborted", "reserved", "started", "committed"]
+
+
+def test_a_reservation_in_a_scope_that_was_closed_since_is_given_back() -> None:
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("s", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    with scope.reserve(dpl.Count(epsilon="0.5")) as reserved:
+        scope.end("the study is over")
+        with pytest.raises(ScopeError, match="closed before this was started"):
+            reserved.release([7])
+    assert [one.status for one in scope.releases()] == ["aborted"]
+    assert scope.spent(delta=0).upper == 0

@@ -28,7 +28,7 @@ from mechanism_conformance import MechanismConformance
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
 ADD = Relation.ADD_REMOVE
-LOUD: dict[str, Any] = {"epsilon": 1000, "threshold": 10}  # noise far below one
+LOUD: dict[str, Any] = {"epsilon": 1000, "threshold": 10, "sensitivity": 1}  # noise far below one
 
 
 def each(field: str, *values: object) -> list[dict[str, object]]:
@@ -52,7 +52,7 @@ class TestConformance(MechanismConformance):
     )
 
     def make(self, **changes: Any) -> Any:
-        return AboveThreshold(**{"epsilon": 1, "threshold": 2, "max_queries": 9, **changes})
+        return AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 2, "max_queries": 9, **changes})
 
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         run = mechanism.open(data, entropy=seeded(seed))
@@ -97,9 +97,16 @@ def test_a_query_that_is_no_number_is_answered_and_one_that_raises_ends_the_run_
 
 def test_it_is_the_sparse_vector_of_one_charge_above() -> None:
     """The same leaf and, with the same words, the same answers."""
-    mine = AboveThreshold(epsilon=3, threshold=4, share="0.4", monotone=True)
+    mine = AboveThreshold(epsilon=3, threshold=4, share="0.4", monotone=True, sensitivity=1)
     twin = SparseVector(
-        epsilon=3, cutoff=1, threshold=4, mode="single_threshold", charged="above", share="0.4", monotone=True
+        epsilon=3,
+        cutoff=1,
+        threshold=4,
+        mode="single_threshold",
+        charged="above",
+        share="0.4",
+        monotone=True,
+        sensitivity=1,
     )
     assert mine.parts() == twin.parts()
     assert (mine.claim(), mine.failures()) == (twin.claim(), twin.failures())
@@ -118,12 +125,12 @@ def test_its_parameters_are_its_own() -> None:
         "grid": "0.001953125", "max_queries": 7, "missing": "below", "share": "0.5",
         "justification": "rows are clipped to 3",
     }  # fmt: skip
-    assert AboveThreshold(epsilon=1, threshold=0, monotone=True).parameters()["assumes"]
+    assert AboveThreshold(epsilon=1, threshold=0, monotone=True, sensitivity=1).parameters()["assumes"]
 
 
 def test_a_unit_of_many_rows_needs_a_declared_sensitivity() -> None:
     with pytest.raises(ParameterError, match="sensitivity"):
-        AboveThreshold(epsilon=1, threshold=0).under(ADD, Unit("user", max_contributions=5))
+        AboveThreshold(epsilon=1, threshold=0, sensitivity=1).under(ADD, Unit("user", max_contributions=5))
 
 
 def settled_at(closed: tuple[int, ...], still_open: int) -> SparseVectorLaw:
@@ -140,7 +147,7 @@ def settled_at(closed: tuple[int, ...], still_open: int) -> SparseVectorLaw:
 
 def loss(tests: int, *, halted: bool, **changes: Any) -> Decimal:
     """The realised loss of a run of so many tests, at epsilon 1."""
-    law = AboveThreshold(**{"epsilon": 1, "threshold": 0, **changes}).parts()
+    law = AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 0, **changes}).parts()
     counts: dict[str, Any] = (
         {"closed_epochs": (tests,), "open_epoch": 0} if halted else {"closed_epochs": (), "open_epoch": tests}
     )
@@ -157,7 +164,7 @@ def test_a_halt_costs_a_quarter_a_test_up_to_epsilon_and_silence_up_to_half_of_i
 @given(tests=st.integers(1, 1000), share=st.sampled_from(["0.1", "0.25", "0.8"]), monotone=st.booleans())
 def test_general_scales(tests: int, share: str, monotone: bool) -> None:
     """Halt min(1/b1 + 2/b2, t/b2) (monotone 1/b2), silence min(1/b1, t/b2); a halt is never above the cap."""
-    law = AboveThreshold(epsilon=1, threshold=0, share=share, monotone=monotone).parts()
+    law = AboveThreshold(epsilon=1, threshold=0, share=share, monotone=monotone, sensitivity=1).parts()
     on_threshold, on_query = 1 / float(law.threshold_scale), 1 / float(law.query_scale)
     halt = on_threshold + (1 if monotone else 2) * on_query
     assert halt == pytest.approx(1)
@@ -183,12 +190,12 @@ def test_where_rules_give_nothing_back_the_cap_stays() -> None:
     """rho and mu are fixed before a run: only an account of epsilons falls."""
     for budget in (dpl.ZCDP(10), dpl.GDP(10)):
         scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=budget)
-        with scope.open(AboveThreshold(epsilon=4, threshold=-(10**9)), [1]) as run:
+        with scope.open(AboveThreshold(epsilon=4, threshold=-(10**9), sensitivity=1), [1]) as run:
             before = scope.account().sums
             run.ask(0)
         assert scope.account().sums == before
     scope = dpl.Ledger.in_memory().scope("s", unit="patient", relation="add_remove", budget=ApproxDP(10, "1e-6"))
-    with scope.open(AboveThreshold(epsilon=4, threshold=-(10**9)), [1]) as run:
+    with scope.open(AboveThreshold(epsilon=4, threshold=-(10**9), sensitivity=1), [1]) as run:
         assert scope.account().admissions[-1].reserved["pure"] == 4
         run.ask(0)
     assert scope.account().admissions[-1].charged["pure"] == 1
@@ -250,7 +257,7 @@ def test_the_correct_one_of_the_zoo() -> None:
 def test_a_threshold_that_is_kept_costs_half_of_epsilon_a_halt_more() -> None:
     """(1 + c)/2 at epsilon 1 for c halts, in the limit; and what the pair of the zoo loses."""
     for halts in (1, 2, 4):
-        law = AboveThreshold(epsilon=1, threshold=0).parts()
+        law = AboveThreshold(epsilon=1, threshold=0, sensitivity=1).parts()
         kept = SparseVectorLaw(
             "single_threshold", halts, (1 + halts) / Decimal(2), 0, law.threshold_scale, law.query_scale
         )
@@ -338,7 +345,7 @@ def distance(found: Counter[tuple[int, bool]], run: Run) -> float:
 
 def test_runs_have_the_law_of_theory_and_not_that_of_a_twin() -> None:
     """On a grid of 1/1024 the noise is Laplace but for less than can be seen. False alarms: 1e-9."""
-    right = last_answers(AboveThreshold(epsilon=1, threshold=1), 6000, seed=11)
+    right = last_answers(AboveThreshold(epsilon=1, threshold=1, sensitivity=1), 6000, seed=11)
     assert distance(right, RIGHT) > 1e-9
-    twin = AboveThreshold(epsilon=1, threshold=1, share="0.9")
+    twin = AboveThreshold(epsilon=1, threshold=1, share="0.9", sensitivity=1)
     assert distance(last_answers(twin, 6000, seed=11), RIGHT) < 1e-9

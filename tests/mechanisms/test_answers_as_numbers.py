@@ -1,9 +1,11 @@
 """Answers where numbers are asked for: a mean is its number, a histogram its counts, a curve its table."""
 
+import json
 import math
 import operator
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpledger as dpl
@@ -32,6 +34,8 @@ def test_a_mean_is_written_rounded_and_taken_by_numpy() -> None:
     assert [-MEAN, +MEAN, abs(MEAN)] == [-MEAN.mean, MEAN.mean, abs(MEAN.mean)]
     assert math.sqrt(MEAN) == math.sqrt(MEAN.mean)
     assert np.asarray([MEAN, MEAN], dtype=float).tolist() == [MEAN.mean] * 2
+    assert json.loads(json.dumps(float(MEAN))) == MEAN.mean
+    assert repr(MEAN) == str(MEAN) == f"MeanEstimate(mean={MEAN.mean!r}, count={MEAN.count})"
     assert not isinstance(MEAN, float)  # an estimate is more than its number
 
 
@@ -41,6 +45,12 @@ def test_counts_are_an_array_a_mapping_and_a_frame() -> None:
     assert [COUNTS["a"], COUNTS["b"], len(COUNTS)] == [*COUNTS.counts, 2]
     with pytest.raises(KeyError):
         COUNTS["c"]
+    assert [list(COUNTS), list(COUNTS.items())] == [["a", "b"], list(zip("ab", COUNTS.counts, strict=True))]
+    assert json.loads(json.dumps(dict(COUNTS))) == dict(COUNTS)
+    for series in (pd.Series(COUNTS), COUNTS.to_series()):
+        assert series.to_dict() == dict(COUNTS)
+        assert series.dtype == np.int64
+    assert [COUNTS.to_series().name, COUNTS.to_series().index.name] == ["count", "label"]
     frame = COUNTS.to_frame()
     assert frame["count"].dtype == np.float64
     assert frame["count"].to_dict() == dict(COUNTS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import comb
@@ -16,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
 from dpledger.errors import ParameterError
-from dpledger.mechanisms.learning.theory.gap import (
+from dpledger.mechanisms.learning.theory.users.gap import (
     BinomialGap,
     gap_at_least,
     gap_at_most,
@@ -147,6 +149,62 @@ def test_no_gap_of_a_grid_is_below_the_worst(m: int, difference: str) -> None:
 def test_a_gap_of_small_masses_has_a_closed_form_below_it(m: int, mass: str) -> None:
     gap = BinomialGap(m, Decimal(mass) / 2, Decimal(mass) * 3 / 4)
     assert mass_gap_at_least(m, mass) <= gap.lower
+
+
+ONE_SIGMA = math.erf(math.sqrt(0.5))
+"""2 Phi(1) - 1."""
+
+
+@pytest.mark.parametrize("m", [*range(2, 401, 7), 4096, 9999])
+def test_the_least_gap_has_a_closed_form_below_it_for_even_numbers(m: int) -> None:
+    """0.682689 min(1, sqrt(M) difference) with M = 2 floor(m/2); with m itself every odd m misses it."""
+    assert pytest.approx(0.682689, abs=5e-7) == ONE_SIGMA
+    edge = 1 / math.sqrt(m - m % 2)
+    for difference in (edge / 10, edge / 2, edge, min(0.9, 2 * edge)):
+        closed = gap_at_least(m, str(difference))
+        assert float(closed) == pytest.approx(ONE_SIGMA * min(1, difference / edge), rel=1e-6)
+        assert closed <= gap_worst(m, str(difference))
+    if m % 2 and m > 1:
+        edge = 1 / math.sqrt(m)
+        assert gap_worst(m, str(edge)) < ONE_SIGMA
+
+
+def least_on_a_grid(m: int, difference: float, cells: int) -> float:
+    """The least total variation of Bin(m, p) and Bin(m, p + difference) over cells + 1 values of p."""
+    low = np.linspace(0, 1 - difference, cells + 1)[: cells // 2 + 1]  # the rest is its mirror image
+    least = math.inf
+    for part in np.array_split(low, max(1, m * len(low) // 2**21)):
+        errors = np.stack([part, np.minimum(part + difference, 1)])
+        tells = np.diff(binom.sf(np.arange(m)[:, None], m, errors[:, None, :]), axis=0)[0]
+        least = min(least, float(tells.max(axis=0).min()))
+    return least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 2, 3, 7, 10, 25, 50, 100, 101, 400])
+def test_no_gap_of_a_fine_grid_is_below_the_worst(m: int) -> None:
+    for difference in ("0.001", "0.01", "0.05", "0.1", "0.3"):
+        assert float(gap_worst(m, difference)) <= least_on_a_grid(m, float(difference), 8000) + 1e-11
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [range(2, 65), range(65, 130), (255, 399, 1001), (4095, 4096)], ids=str)
+def test_the_true_gap_keeps_the_closed_form_at_odd_numbers_too(sizes: Sequence[int]) -> None:
+    for m in sizes:
+        edge = 1 / math.sqrt(m)
+        for difference in (edge / 4, edge):
+            assert least_on_a_grid(m, difference, 2000 if m < 1000 else 200) >= ONE_SIGMA * difference / edge - 1e-10
+
+
+def test_the_constant_of_small_masses() -> None:
+    """Of Poisson laws at mU = 1; the closed form rounds it down."""
+    constant = math.exp(-0.5) - math.exp(-0.75)
+    assert constant == pytest.approx(0.13416, abs=1e-5)
+    for m in (10**3, 10**5):
+        assert float(BinomialGap(m, Decimal(1) / (2 * m), Decimal(3) / (4 * m)).lower) == pytest.approx(
+            constant, rel=1e-3
+        )
+        assert 0.998 * constant < float(mass_gap_at_least(m, Decimal(1) / m)) <= constant
 
 
 def test_more_examples_never_tell_less() -> None:

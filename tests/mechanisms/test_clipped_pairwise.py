@@ -20,7 +20,6 @@ from dpledger.errors import ContractViolation, InfeasiblePlan, ParameterError, W
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -29,6 +28,7 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     matrix_of,
 )
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
 from dpledger.mechanisms.learning.users import clipped_pairwise
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM, clipped_pairwise_scores
 from dpledger.relations import Relation, Unit

@@ -40,7 +40,17 @@ def nan(published: Any) -> float:
 
 
 def search(**changes: Any) -> Doubling:
-    return Doubling(**{"first": "0.01", "rounds": 6, "accepts": 20, "check_epsilon": 2, **changes})
+    return Doubling(
+        **{
+            "first": "0.01",
+            "rounds": 6,
+            "accepts": 20,
+            "check_epsilon": 2,
+            "sensitivity": 1,
+            "error_sensitivity": 1,
+            **changes,
+        }
+    )
 
 
 class _Conformance(MechanismConformance):

@@ -299,9 +299,11 @@ def test_gradients_that_close_the_run_get_no_step() -> None:
 
 def test_a_run_does_not_pickle_and_shows_no_data() -> None:
     run = DPSGD(**PLAN).open(np.full((5, 2), 123.0), entropy=seeded(1))
-    assert "123" not in repr(run)
+    assert repr(run) == str(run) == f"<TrainingRun: 0 of {PLAN['steps']} steps>"
     with pytest.raises(TypeError):
         run.__reduce__()
+    run.close()
+    assert repr(run) == f"<TrainingRun: 0 of {PLAN['steps']} steps, closed>"
 
 
 class Counting:

@@ -41,7 +41,7 @@ def test_a_source_made_in_the_child_draws_there() -> None:
 
 
 def test_an_open_sparse_vector_answers_nothing_in_a_forked_child() -> None:
-    run = SparseVector(epsilon=1000, cutoff=2, threshold=10).open(None, entropy=seeded(1))
+    run = SparseVector(epsilon=1000, cutoff=2, threshold=10, sensitivity=1).open(None, entropy=seeded(1))
     assert run.ask(20) is Outcome.ABOVE
 
     def reads_the_data(_: object) -> int:
@@ -84,7 +84,7 @@ def test_what_the_callers_code_forks_gets_no_answer(raises: bool) -> None:
             raise ValueError
         return 20 if rows is None else rows
 
-    vector = SparseVector(epsilon=1000, cutoff=2, threshold=10).open(None, entropy=seeded(1))
+    vector = SparseVector(epsilon=1000, cutoff=2, threshold=10, sensitivity=1).open(None, entropy=seeded(1))
     training = DPSGD(**PLAN).open(np.ones((8, 2)), entropy=seeded(1))
     training.ask(lambda rows: rows)
     for ask in (vector.ask, training.ask):

@@ -97,7 +97,7 @@ class TestGradualRelease(_Gradual):
     )
 
     def make(self, **changes: Any) -> Any:
-        return GradualRelease(**{"epsilon": 2, **changes})
+        return GradualRelease(**{"epsilon": 2, "sensitivity": 1, **changes})
 
 
 class TestWhole(_Gradual):
@@ -114,21 +114,21 @@ class TestVector(_Gradual):
     bad_parameters = SHARED_BAD
 
     def make(self, **changes: Any) -> Any:
-        return GradualRelease(**{"epsilon": 2, "dimension": 3, **changes})
+        return GradualRelease(**{"epsilon": 2, "sensitivity": 1, "dimension": 3, **changes})
 
 
 class TestWholeVector(TestVector):
     bad_parameters = ({"sensitivity": "0.5"},)
 
     def make(self, **changes: Any) -> Any:
-        return GradualRelease(**{"epsilon": 2, "dimension": 3, "whole": True, **changes})
+        return GradualRelease(**{"epsilon": 2, "sensitivity": 1, "dimension": 3, "whole": True, **changes})
 
 
 class TestGradualGaussian(_Gradual):
     bad_parameters = (*SHARED_BAD, *refused("mu", *NO_POSITIVES), *refused("boundary", "linear", 3, {"kind": "x"}))
 
     def make(self, **changes: Any) -> Any:
-        return GradualGaussian(**{"mu": 2, **changes})
+        return GradualGaussian(**{"mu": 2, "sensitivity": 1, **changes})
 
 
 class TestGaussianVector(_Gradual):
@@ -138,40 +138,49 @@ class TestGaussianVector(_Gradual):
     bad_parameters = SHARED_BAD
 
     def make(self, **changes: Any) -> Any:
-        return GradualGaussian(**{"mu": 2, "dimension": 3, **changes})
+        return GradualGaussian(**{"mu": 2, "sensitivity": 1, "dimension": 3, **changes})
 
 
 class TestBounded(_Gradual):
     bad_parameters = refused("mu", *NO_POSITIVES, "1e10", "1e17", "1e-50")
 
     def make(self, **changes: Any) -> Any:
-        return GradualGaussian(**{"mu": 2, "boundary": LinearBoundary(tuning=1, delta="1e-6"), **changes})
+        return GradualGaussian(
+            **{"mu": 2, "sensitivity": 1, "boundary": LinearBoundary(tuning=1, delta="1e-6"), **changes}
+        )
 
 
 def opened(mechanism: Any, data: object = 100, seed: int = 1) -> Any:
     return mechanism.open(data, entropy=seeded(seed))
 
 
-BOTH: list[Any] = [GradualRelease(epsilon=2), GradualRelease(epsilon=2, whole=True), GradualGaussian(mu=2)]
+BOTH: list[Any] = [
+    GradualRelease(epsilon=2, sensitivity=1),
+    GradualRelease(epsilon=2, whole=True, sensitivity=1),
+    GradualGaussian(mu=2, sensitivity=1),
+]
 
 
 # ---- what is answered -----------------------------------------------------------------------------------------------
 
 
 def test_an_answer_has_the_form_of_the_statistic() -> None:
-    assert type(opened(GradualRelease(epsilon=2)).ask(1)) is float
-    assert type(opened(GradualRelease(epsilon=2, whole=True)).ask(1)) is int
-    assert type(opened(GradualRelease(epsilon=2, whole=True, bound=10**17), 10**30).ask(1)) is int
-    assert type(opened(GradualGaussian(mu=2)).ask(1)) is float
-    whole = opened(GradualRelease(epsilon=2, whole=True, dimension=3), [1, 2, 3]).ask(1)
+    assert type(opened(GradualRelease(epsilon=2, sensitivity=1)).ask(1)) is float
+    assert type(opened(GradualRelease(epsilon=2, whole=True, sensitivity=1)).ask(1)) is int
+    assert type(opened(GradualRelease(epsilon=2, whole=True, bound=10**17, sensitivity=1), 10**30).ask(1)) is int
+    assert type(opened(GradualGaussian(mu=2, sensitivity=1)).ask(1)) is float
+    whole = opened(GradualRelease(epsilon=2, whole=True, dimension=3, sensitivity=1), [1, 2, 3]).ask(1)
     assert (whole.dtype, whole.shape) == (np.int64, (3,))
-    for kind in (GradualRelease(epsilon=2, dimension=3), GradualGaussian(mu=2, dimension=3)):
+    for kind in (
+        GradualRelease(epsilon=2, dimension=3, sensitivity=1),
+        GradualGaussian(mu=2, dimension=3, sensitivity=1),
+    ):
         found = opened(kind, VECTOR).ask(1)
         assert (found.dtype, found.shape) == (np.float64, (3,))
 
 
 def test_an_answer_that_the_caller_changes_changes_none_that_comes() -> None:
-    mechanism = GradualGaussian(mu=2, dimension=2)
+    mechanism = GradualGaussian(mu=2, dimension=2, sensitivity=1)
     one, other = opened(mechanism, [0, 0]), opened(mechanism, [0, 0])
     one.ask(1)[:] = 10**9
     other.ask(1)
@@ -196,7 +205,7 @@ def test_a_level_that_is_not_finer_or_beyond_the_cap_is_refused_before_anything_
 
 
 def test_two_levels_of_the_same_noise_are_not_told_apart() -> None:
-    run = opened(GradualRelease(epsilon=1, grid=1))
+    run = opened(GradualRelease(epsilon=1, grid=1, sensitivity=1))
     run.ask("0.3")
     with pytest.raises(ParameterError, match="epsilon"):
         run.ask("0.3000000000000000000001")
@@ -226,7 +235,10 @@ def test_a_run_does_not_pickle_and_shows_nothing(mechanism: Any) -> None:
     run = opened(mechanism, 987654321)
     with pytest.raises(TypeError):
         pickle.dumps(run)
-    assert "987654321" not in repr(run) + str(run)
+    assert repr(run) == str(run) == "<GradualRun: nothing asked>"
+    run.ask("0.50")
+    run.close()
+    assert repr(run) == f"<GradualRun: at {mechanism.measure} 0.5, closed>"
 
 
 @ignores_fork_warnings
@@ -307,7 +319,7 @@ def test_a_whole_statistic_takes_the_discrete_chain_unless_no_pair_is_certified_
 def test_precisions_of_a_gaussian_chain_add_up_to_that_of_its_level_and_never_above(
     levels: list[int], dimension: int
 ) -> None:
-    mechanism = GradualGaussian(mu=4, dimension=dimension)
+    mechanism = GradualGaussian(mu=4, dimension=dimension, sensitivity=1)
     mus = [Decimal(level) / 100 for level in levels]
     with recording() as tape:
         run = opened(mechanism, 0 if dimension == 1 else [0] * dimension)
@@ -328,10 +340,10 @@ def test_precisions_of_a_gaussian_chain_add_up_to_that_of_its_level_and_never_ab
 
 def test_a_gaussian_answer_is_the_mean_weighted_by_precision() -> None:
     with recording() as tape:
-        run = opened(GradualGaussian(mu=3), 17)
+        run = opened(GradualGaussian(mu=3, sensitivity=1), 17)
         answers = [run.ask(mu) for mu in (1, 2, 3)]
     draws = [draw for draw in tape if isinstance(draw, Draw)]
-    grid = GradualGaussian(mu=3).grid_in_use
+    grid = GradualGaussian(mu=3, sensitivity=1).grid_in_use
     weights = [1 / float(draw.law.sigma) ** 2 for draw in draws]  # type: ignore[union-attr]
     published = [float(np.asarray(draw.output).reshape(-1)[0]) * float(grid) for draw in draws]
     for k, answer in enumerate(answers, start=1):
@@ -353,7 +365,7 @@ def test_a_level_of_a_chain_is_on_the_tape_with_its_sensitivity() -> None:
 @pytest.mark.parametrize("kind", [LinearBoundary, MixtureBoundary, StitchedBoundary])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_with_a_boundary_a_gaussian_chain_is_approximately_private(kind: Any, relation: Relation) -> None:
-    mechanism = GradualGaussian(mu=1, boundary=kind(tuning=1, delta="1e-6")).under(relation, Unit("row"))
+    mechanism = GradualGaussian(mu=1, boundary=kind(tuning=1, delta="1e-6"), sensitivity=1).under(relation, Unit("row"))
     claim = mechanism.claim()
     assert isinstance(claim, ApproxDP)
     assert claim.delta == Decimal("1e-6")
@@ -367,7 +379,7 @@ def test_with_a_boundary_a_gaussian_chain_is_approximately_private(kind: Any, re
 @settings(max_examples=100, deadline=None)
 def test_a_gaussian_chain_claims_its_cap_whatever_its_digits(mu: Decimal) -> None:
     for relation in Relation:
-        mechanism = GradualGaussian(mu=mu).under(relation, Unit("row"))
+        mechanism = GradualGaussian(mu=mu, sensitivity=1).under(relation, Unit("row"))
         assert mechanism.claim() == GDP(mu)
         price = cost(mechanism.parts(), relation).mu_squared
         assert price is not None
@@ -375,7 +387,7 @@ def test_a_gaussian_chain_claims_its_cap_whatever_its_digits(mu: Decimal) -> Non
 
 
 def test_where_a_unit_is_replaced_the_leaf_counts_half_the_sensitivity() -> None:
-    mechanism = GradualGaussian(mu=2).under(Relation.REPLACE_ONE, Unit("row"))
+    mechanism = GradualGaussian(mu=2, sensitivity=1).under(Relation.REPLACE_ONE, Unit("row"))
     assert mechanism.parts() == Chain(GaussianLaw(1))
     assert mechanism.level_of(1) == GaussianLaw(2)
 

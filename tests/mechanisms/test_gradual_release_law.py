@@ -43,7 +43,7 @@ def levels_of(mechanism: Any, *queries: Any, seed: int = 1, value: float = 0.0) 
 
 def many(**changes: Any) -> GradualRelease:
     """Statistics of which one unit moves any one by one."""
-    return GradualRelease(**{"epsilon": 2, "dimension": MANY, "whole": True, **changes})
+    return GradualRelease(**{"epsilon": 2, "sensitivity": 1, "dimension": MANY, "whole": True, **changes})
 
 
 # ---- each level -----------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_a_level_that_was_chosen_after_the_one_before_has_the_law_of_that_choice
     runs = 6_000
     seen = []
     for seed in range(runs):
-        run = GradualRelease(epsilon=2, whole=True).open(0, entropy=seeded(seed))
+        run = GradualRelease(epsilon=2, whole=True, sensitivity=1).open(0, entropy=seeded(seed))
         first = run.ask("0.5")
         seen.append((first, run.ask(1 if first < 0 else "1.5")))
     joint = {-1: discrete_joint(2, 1), 1: discrete_joint(2, 2 / 3)}
@@ -117,7 +117,7 @@ def test_two_levels_tell_what_the_last_one_tells_at_every_pair_of_answers(scales
 def test_gaussian_levels_are_a_brownian_path() -> None:
     """Each has its variance, and what a level adds to the next one is independent of that."""
     mus = (0.25, 0.5, 1.0, 2.0)
-    levels = levels_of(GradualGaussian(mu=2, dimension=MANY, grid=2.0**-20), *mus, value=5.0)
+    levels = levels_of(GradualGaussian(mu=2, dimension=MANY, grid=2.0**-20, sensitivity=1), *mus, value=5.0)
     for mu, level in zip(mus, levels, strict=True):
         for part in (-1.0, -0.3, 0.5, 1.5):
             hits = int((level - 5.0 <= part / mu).sum())
@@ -136,7 +136,7 @@ DOUBLINGS = [Decimal(str(2 ** (k / 2))) for k in range(-20, 1)]  # mu, so that t
 
 def crossings(curve: Callable[[Decimal], float]) -> int:
     """How many of many analysts see, at one level or another, a loss above v/2 + curve(v)."""
-    levels = levels_of(GradualGaussian(mu=1, dimension=MANY), *DOUBLINGS)
+    levels = levels_of(GradualGaussian(mu=1, dimension=MANY, sensitivity=1), *DOUBLINGS)
     crossed = np.zeros(MANY, dtype=bool)
     for mu, level in zip(DOUBLINGS, levels, strict=True):
         v = mu * mu
@@ -161,10 +161,16 @@ def test_the_tail_of_one_fixed_level_is_crossed_far_more_often() -> None:
 
 # ---- how precise it is ----------------------------------------------------------------------------------------------
 
-ONE: list[Any] = [GradualRelease(epsilon=2), GradualRelease(epsilon=2, whole=True), GradualGaussian(mu=2)]
+ONE: list[Any] = [
+    GradualRelease(epsilon=2, sensitivity=1),
+    GradualRelease(epsilon=2, whole=True, sensitivity=1),
+    GradualGaussian(mu=2, sensitivity=1),
+]
 
 
-@pytest.mark.parametrize("mechanism", [*ONE, GradualRelease(epsilon=2, grid=1), GradualGaussian(mu=2, grid=1)])
+@pytest.mark.parametrize(
+    "mechanism", [*ONE, GradualRelease(epsilon=2, grid=1, sensitivity=1), GradualGaussian(mu=2, grid=1, sensitivity=1)]
+)
 def test_an_interval_holds_the_number_as_often_as_it_says(mechanism: Any) -> None:
     runs, missed = 2000, 0
     for seed in range(runs):

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.noise import ExpMinus, happens, recording, replaying, sampled
+from dpledger.mechanisms.noise import ExpMinus, Uniform, happens, recording, replaying, sampled, uniform
 from dpledger.mechanisms.noise.coins import tossed, uniform_below
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value
 from noise_oracle import WordList
@@ -160,6 +160,52 @@ def test_an_irrational_chance_is_bracketed_until_it_is_known() -> None:
     falls = sum(tossed(root_half, entropy) for _ in range(5_000))
     assert binomial_p_value(falls, 5_000, math.sqrt(0.5)) > SIGNIFICANCE
     assert len(asked) == 5_000  # one look is enough, ties aside
+
+
+# ---- uniform whole numbers ------------------------------------------------------------------------------------------
+
+
+@given(
+    k=st.one_of(st.integers(1, 12), st.integers(1, 2**64), st.sampled_from([2**32 - 1, 2**32, 2**32 + 1, 2**64])),
+    words=st.lists(st.one_of(st.integers(0, WORD - 1), st.sampled_from([0, WORD - 1])), max_size=6),
+)
+def test_each_uniform_number_is_floor_k_u_of_the_words_that_follow(k: int, words: list[int]) -> None:
+    """A word decides, but where the next could carry over: then it is drawn."""
+    found = uniform(k, len(words), entropy=scripted(words)).tolist()
+    for word, number in zip(words, found, strict=True):
+        assert k * word // WORD <= number <= (k * (word + 1) - 1) // WORD < k
+
+
+@pytest.mark.parametrize("k", [3, 2**33 + 1, 3 * 2**62])
+def test_a_tie_is_decided_by_the_next_word(k: int) -> None:
+    tied = next(word for word in (WORD * at // k for at in range(1, k)) if (k * word) % WORD)
+    below = k * tied // WORD
+    assert uniform(k, 1, entropy=scripted([tied, 0])).tolist() == [below]
+    assert uniform(k, 1, entropy=scripted([tied, WORD - 1])).tolist() == [below + 1]
+
+
+def test_uniform_numbers_are_as_likely_each_and_those_of_a_die_with_a_face_more_are_not() -> None:
+    def counted(k: int) -> dict[int, int]:
+        return dict(enumerate(np.bincount(uniform(k, 60_000, entropy=seeded(4)).astype(np.int64), minlength=6)[:5]))
+
+    assert events_p_value(counted(6), 60_000, dict.fromkeys(range(5), 1 / 6)) > SIGNIFICANCE
+    assert events_p_value(counted(7), 60_000, dict.fromkeys(range(5), 1 / 6)) < SIGNIFICANCE
+
+
+def test_uniform_numbers_are_on_the_tape_and_replayed() -> None:
+    with recording() as draws:
+        then = uniform(5, 40, entropy=seeded(1))
+    assert [(draw.law, draw.value, draw.shape, draw.sensitivity) for draw in draws] == [(Uniform(5), 5, (40,), None)]
+    with replaying(draws):
+        assert np.array_equal(uniform(5, 40, entropy=seeded(2)), then)
+    with replaying(draws):
+        assert uniform(4, 40, entropy=seeded(2)).max() < 4  # another law: drawn afresh
+
+
+@pytest.mark.parametrize("k", [0, -1, 2**64 + 1, 1.5, "6", None])
+def test_a_uniform_number_is_among_one_to_two_to_the_sixty_four(k: Any) -> None:
+    with pytest.raises(ParameterError, match="k"):
+        uniform(k, 1, entropy=seeded(1))
 
 
 # ---- on the tape ---------------------------------------------------------------------------------------------------

@@ -43,7 +43,15 @@ def nan(published: Any) -> float:
 
 
 def search(**changes: Any) -> NoiseReduction:
-    own = {"least": "0.01", "most": "0.32", "levels": 6, "accepts": 20, "check_epsilon": 2}
+    own = {
+        "least": "0.01",
+        "most": "0.32",
+        "levels": 6,
+        "accepts": 20,
+        "check_epsilon": 2,
+        "sensitivity": 1,
+        "error_sensitivity": 1,
+    }
     return NoiseReduction(**{**own, **changes})
 
 
@@ -158,7 +166,7 @@ def test_up_to_a_level_it_costs_the_check_and_that_level_alone(done: int, seed: 
     assert spent is not None
     assert checked is not None
     assert spent == checked + chain.reached.epsilon
-    doubling = Doubling(first="0.01", rounds=6, accepts=20, check_epsilon=10_000)
+    doubling = Doubling(first="0.01", rounds=6, accepts=20, check_epsilon=10_000, sensitivity=1, error_sensitivity=1)
     other = cost(doubling.release(Judged(0, _Told(errors)), entropy=seeded(seed)).parts, Relation.ADD_REMOVE).pure
     assert other is not None
     assert (spent < other) is (done > 1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner, RepeatedParity
 from dpledger.mechanisms.learning.theory.parity_sizes import RepetitionMode, parity_plan, parity_size, stays_failed
+from dpledger.mechanisms.learning.theory.sizes import occam
 from dpledger.relations import Relation
 
 MODES: tuple[RepetitionMode, ...] = ("basic", "first_success", "until_success")
@@ -32,11 +34,19 @@ def test_published_sizes_of_the_slides_and_of_rows_that_come_and_go() -> None:
     assert added == [371, 225]
 
 
+@pytest.mark.parametrize(("dimension", "known"), [(20, 169), (10, 100)])
+def test_published_sizes_without_privacy(dimension: int, known: int) -> None:
+    """(ln |C| + ln(1/beta))/alpha; the sharper logarithm needs a few less."""
+    assert math.ceil((dimension * math.log(2) + math.log(1 / 0.05)) / 0.1) == known
+    assert 0.9 * known < occam(2**dimension, *TARGET).needed <= known
+
+
 @given(beta=st.decimals("0.001", "0.9", places=3))
+@example(beta=Decimal("0.125"))
 def test_runs_and_stops_leave_no_answer_with_half_of_beta(beta: Decimal) -> None:
     plans = {mode: parity_plan(5, "0.1", beta, epsilon=1, relation=Relation.REPLACE_ONE, mode=mode) for mode in MODES}
     half, runs = Decimal("0.5"), int(dict(plans["basic"].inside)["runs"])
-    assert runs == math.ceil(math.log2(2 / beta) - 1e-9)
+    assert 2 ** (runs - 1) < 2 / Fraction(beta) <= 2**runs
     assert stays_failed(half, runs=runs) <= beta / 2 * Decimal("1.00000000001")
     stop = dict(plans["until_success"].inside)["stop probability"]
     assert stays_failed(half, stop=stop) <= beta / 2 * Decimal("1.00000000001")

@@ -221,6 +221,22 @@ def test_sizes_of_conjunctions(variables: int, sharp: int, one_by_one: int, clos
     assert failure(plan.needed - 1) > 0.025 * (1 - 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("variables", "alpha", "beta", "known"),
+    [(5, 0.1, 0.05, 15_288), (10, 0.1, 0.05, 64_017), (20, 0.1, 0.05, 269_001), (6, 0.2, 0.1, 9842)],
+)
+def test_whole_noise_needs_hardly_more_than_continuous_noise(
+    variables: int, alpha: float, beta: float, known: int
+) -> None:
+    """The published sizes of continuous noise, whose threshold is no whole number; ours is the next one."""
+    twice = math.floor(4 * variables * math.log(4 * variables / beta))
+    sizes = np.arange(known - 1, known + 1)
+    failure = 2 * variables * np.asarray(binom.cdf(twice, sizes, alpha / (2 * variables)))
+    assert failure[1] <= beta / 2 < failure[0]
+    ours = conjunction_size(variables, str(alpha), str(beta), scale=2 * variables).needed
+    assert known <= ours <= 1.008 * known
+
+
 def test_beyond_every_dataset_the_closed_form_is_the_plan() -> None:
     learner = PrivateConjunctionLearner(1000, epsilon="1e-9").under(Relation.REPLACE_ONE, Unit())
     plan = learner.plan()

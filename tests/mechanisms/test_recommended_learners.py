@@ -15,8 +15,10 @@ from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.recommended import Recommendation, Recommended, plan, recommend
 from dpledger.mechanisms.learning.represented.learners import RealizableRepresentationLearner
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
+from dpledger.mechanisms.learning.tables.binning import Binning
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
-    ConceptClass,
+    AnyClass,
     FiniteClass,
     ParityClass,
     PointClass,
@@ -29,7 +31,8 @@ from dpledger.mechanisms.learning.users.thresholds import UserLevelThresholdLear
 from dpledger.relations import Relation, Unit
 
 GROUP = "ExponentialPPACLearner of records, by group privacy"
-CLASSES: list[ConceptClass] = [PointClass(16), ThresholdClass(15), ParityClass(4), FiniteClass([[0, 1], [1, 1]])]
+STUMPS = StumpClass(Binning({"age": [18, 40, 65]}, {"colour": ["red", "blue"]}, source="the form"))
+CLASSES: list[AnyClass] = [PointClass(16), ThresholdClass(15), ParityClass(4), FiniteClass([[0, 1], [1, 1]]), STUMPS]
 
 
 def needs(alpha: str, examples: int, **more: Any) -> dict[str, int | None]:
@@ -77,7 +80,7 @@ def test_records_are_recommended_the_learners_of_records() -> None:
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ZERO_OUT], ids=lambda relation: relation.value)
 @pytest.mark.parametrize("examples", [1, 9])
 def test_each_class_is_recommended_someone_under_each_relation(
-    concepts: ConceptClass, relation: Relation, examples: int
+    concepts: AnyClass, relation: Relation, examples: int
 ) -> None:
     for realizable in (False, True):
         found = recommend("0.2", "0.1", 1, examples, concepts, relation=relation, realizable=realizable)
@@ -101,6 +104,26 @@ def test_group_privacy_is_the_learner_at_a_unit_of_many_rows() -> None:
         records = learner.under(relation, Unit("user", 100)).plan("0.1", "0.1", agnostic=True).needed
         name = GROUP.replace("Learner", "Learner with monotone", 1) if monotone else GROUP  # whose exponent that is
         assert needs("0.1", 100, relation=relation)[name] == math.ceil(records / 100)
+
+
+@pytest.mark.parametrize("relation", Relation, ids=lambda relation: relation.value)
+def test_stumps_are_learned_as_records(relation: Relation) -> None:
+    """By the one learner that takes them and promises an accuracy; users pay for each of their records."""
+    monotone = relation in (Relation.ADD_REMOVE, Relation.ZERO_OUT)
+    learner = ExponentialPPACLearner(STUMPS, epsilon=1, monotone=monotone)
+    for agnostic in (False, True):
+        (alone,) = recommend("0.1", "0.1", 1, 1, STUMPS, relation=relation, realizable=not agnostic).rows
+        assert alone.plan == learner.under(relation, Unit()).plan("0.1", "0.1", agnostic=agnostic)
+        (users,) = recommend("0.1", "0.1", 1, 20, STUMPS, relation=relation, realizable=not agnostic).rows
+        records = learner.under(relation, Unit("user", 20)).plan("0.1", "0.1", agnostic=agnostic).needed
+        assert users.needed == math.ceil(records / 20)
+
+
+def test_rows_that_stand_twice_are_a_prior_that_plans_pay_for() -> None:
+    once, twice = FiniteClass([[0, 0, 1], [0, 1, 1]]), FiniteClass([[0, 0, 1], [0, 1, 1]] * 2)
+    assert (once.distinct, once.size, twice.distinct, twice.size) == (2, 2, 2, 4)
+    few, more = (plan(concepts, "0.1", "0.1", epsilon=1).needed for concepts in (once, twice))
+    assert few < more
 
 
 def test_what_no_number_is_enough_for_is_said() -> None:
@@ -164,7 +187,7 @@ def test_what_a_learner_knows_itself_is_left_out_and_the_rest_is_asked_for() -> 
 
 
 @pytest.mark.parametrize("concepts", CLASSES, ids=str)
-def test_a_class_is_planned_with_and_without_privacy(concepts: ConceptClass) -> None:
+def test_a_class_is_planned_with_and_without_privacy(concepts: AnyClass) -> None:
     learner = ExponentialPPACLearner(concepts, epsilon=1)
     sharp = ExponentialPPACLearner(concepts, epsilon=1, monotone=True)
     for agnostic in (False, True):

@@ -60,7 +60,7 @@ class TestExponentialMechanism(OfScores):
     relations = tuple(Relation)
 
     def make(self, **changes: Any) -> ExponentialMechanism:
-        return ExponentialMechanism(**{"candidates": ("a", "b", "c"), "epsilon": "0.5", **changes})
+        return ExponentialMechanism(**{"candidates": ("a", "b", "c"), "epsilon": "0.5", "sensitivity": 1, **changes})
 
 
 class TestMonotoneExponentialMechanism(OfScores):
@@ -85,21 +85,23 @@ class TestExponentialMechanismOnSegments(OfScores):
     bad_containers: ClassVar[tuple[object, ...]] = (None, 3, "abc", [1, 2], [])
 
     def make(self, **changes: Any) -> ExponentialMechanism:
-        return ExponentialMechanism(**{"candidates": 2**50, "epsilon": "0.5", **changes})
+        return ExponentialMechanism(**{"candidates": 2**50, "epsilon": "0.5", "sensitivity": 1, **changes})
 
 
 class TestPermuteAndFlip(OfScores):
     relations = tuple(Relation)
 
     def make(self, **changes: Any) -> PermuteAndFlip:
-        return PermuteAndFlip(**{"candidates": 3, "epsilon": "0.5", **changes})
+        return PermuteAndFlip(**{"candidates": 3, "epsilon": "0.5", "sensitivity": 1, **changes})
 
 
 class TestMonotonePermuteAndFlip(OfScores):
     relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
     def make(self, **changes: Any) -> PermuteAndFlip:
-        return PermuteAndFlip(**{"candidates": ("a", "b", "c"), "epsilon": "0.5", "monotone": True, **changes})
+        return PermuteAndFlip(
+            **{"candidates": ("a", "b", "c"), "epsilon": "0.5", "sensitivity": 1, "monotone": True, **changes}
+        )
 
 
 class TestRandomizedResponse(MechanismConformance):

@@ -33,17 +33,17 @@ def chances(mechanism: Any, scores: object) -> list[float]:
 
 def test_the_laws_are_those_of_the_sources() -> None:
     scores = (3, 2, 2, 0)
-    flipped = chances(PermuteAndFlip(candidates=4, epsilon=1), scores)
-    weighted = chances(ExponentialMechanism(candidates=4, epsilon=1), scores)
+    flipped = chances(PermuteAndFlip(candidates=4, epsilon=1, sensitivity=1), scores)
+    weighted = chances(ExponentialMechanism(candidates=4, epsilon=1, sensitivity=1), scores)
     assert flipped == pytest.approx([0.47423301, 0.22623663, 0.22623663, 0.07329374], abs=1e-8)
     assert weighted == pytest.approx([0.41047677, 0.24896674, 0.24896674, 0.09158975], abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_chooses_by_that_law(kind: Any) -> None:
-    mechanism, runs = kind(candidates=4, epsilon=1), 10_000
+    mechanism, runs = kind(candidates=4, epsilon=1, sensitivity=1), 10_000
     true = dict(enumerate(chances(mechanism, (3, 2, 2, 0))))
-    twin = dict(enumerate(chances(kind(candidates=4, epsilon="1.6"), (3, 2, 2, 0))))
+    twin = dict(enumerate(chances(kind(candidates=4, epsilon="1.6", sensitivity=1), (3, 2, 2, 0))))
     found = Counter(mechanism.sample((3, 2, 2, 0), runs, seeded(5)).tolist())
     assert events_p_value(found, runs, true) > SIGNIFICANCE
     assert events_p_value(found, runs, twin) < SIGNIFICANCE
@@ -85,17 +85,17 @@ def test_rounding_to_the_grid_is_paid_for(scores: list[float], moves: list[float
 
 def test_monotone_scores_need_a_relation_that_keeps_them_so() -> None:
     for kind in KINDS:
-        mechanism = kind(candidates=2, epsilon=1, monotone=True)
+        mechanism = kind(candidates=2, epsilon=1, sensitivity=1, monotone=True)
         assert mechanism.under(ADD, RECORD).parameters()["assumes"]
         for relation in (REPLACE, Relation.LABEL_FLIP):
             with pytest.raises(RelationError, match="monotone"):
                 mechanism.under(relation, RECORD)
             with pytest.raises(RelationError, match="monotone"):
-                kind(candidates=2, epsilon=1, monotone=True, relation=relation)
+                kind(candidates=2, epsilon=1, sensitivity=1, monotone=True, relation=relation)
 
 
 def test_what_it_promises_and_what_it_is_made_of() -> None:
-    weighted, flipped = (kind(candidates=2, epsilon="0.5") for kind in KINDS)
+    weighted, flipped = (kind(candidates=2, epsilon="0.5", sensitivity=1) for kind in KINDS)
     assert (weighted.claim(), weighted.parts()) == (BoundedRange("0.5"), ExponentialLaw("0.5"))
     assert flipped.claim() == flipped.parts() == PureDP("0.5")
 
@@ -105,7 +105,7 @@ def test_what_it_promises_and_what_it_is_made_of() -> None:
 
 def test_segments_are_candidates_in_a_row() -> None:
     for kind in KINDS:
-        mechanism = kind(candidates=6, epsilon=2)
+        mechanism = kind(candidates=6, epsilon=2, sensitivity=1)
         apart = chances(mechanism, [1, 1, 3, 3, 3, 0])
         together = chances(mechanism, Segments([1, 3, 0], [2, 3, 1]))
         assert together == pytest.approx([sum(apart[:2]), sum(apart[2:5]), apart[5], 0.0])
@@ -113,7 +113,7 @@ def test_segments_are_candidates_in_a_row() -> None:
 
 
 def test_segments_that_do_not_fit_are_read_in_one_way() -> None:
-    mechanism = ExponentialMechanism(candidates=10, epsilon=2, missing=-3)
+    mechanism = ExponentialMechanism(candidates=10, epsilon=2, missing=-3, sensitivity=1)
     for counts, read in (([4, 9], [4, 6, 0]), ([4, 2], [4, 2, 4]), ([-7, "x"], [0, 0, 10]), ([2.5, 1e300], [3, 7, 0])):
         scores, filled = mechanism._steps(Segments([1, 2], counts))
         assert filled == read
@@ -122,7 +122,9 @@ def test_segments_that_do_not_fit_are_read_in_one_way() -> None:
 
 def test_segments_are_refused_where_candidates_have_names() -> None:
     with pytest.raises(ParameterError, match="names"):
-        ExponentialMechanism(candidates=("a", "b"), epsilon=1).release(Segments([1], [2]), entropy=seeded(1))
+        ExponentialMechanism(candidates=("a", "b"), epsilon=1, sensitivity=1).release(
+            Segments([1], [2]), entropy=seeded(1)
+        )
     for scores, counts in (([1], [1, 2]), ("ab", [1, 2]), ([1], 3), (np.zeros((1, 1)), [1])):
         with pytest.raises(ParameterError):
             Segments(scores, counts)

@@ -56,7 +56,7 @@ def test_threads_that_share_a_source_release_without_a_failure() -> None:
 
 
 def test_a_sparse_vector_of_one_answer_gives_two_threads_one() -> None:
-    run = SparseVector(epsilon=1000, cutoff=1, threshold=10, charged="above").open(None, entropy=Slow())
+    run = SparseVector(epsilon=1000, cutoff=1, threshold=10, charged="above", sensitivity=1).open(None, entropy=Slow())
     answers = together(lambda: run.ask(20), lambda: run.ask(20))
     assert answers.count(Outcome.ABOVE) == 1
     assert sum(isinstance(answer, Halted) for answer in answers) == 1
@@ -72,7 +72,7 @@ def test_what_interrupts_an_answer_gets_none_and_ends_nothing(other: str) -> Non
         with pytest.raises(PolicyError, match="in the middle"):
             run.ask(0) if other == "ask" else run.close()
 
-    run = SparseVector(epsilon=1, cutoff=2, threshold=-1000).open(None, entropy=Interrupted(handler))
+    run = SparseVector(epsilon=1, cutoff=2, threshold=-1000, sensitivity=1).open(None, entropy=Interrupted(handler))
     assert run.ask(0) is Outcome.ABOVE
     assert run.ask_many([0, 0]) == (Outcome.ABOVE,) * 2
     assert run.close().value.asked == 3
@@ -97,7 +97,7 @@ def test_what_interrupts_a_statistical_query_gets_none_and_ends_nothing(other: s
 
 
 @pytest.mark.parametrize("other", ["ask", "close"])
-@pytest.mark.parametrize("mechanism", [GradualRelease(epsilon=4), GradualGaussian(mu=4)])
+@pytest.mark.parametrize("mechanism", [GradualRelease(epsilon=4, sensitivity=1), GradualGaussian(mu=4, sensitivity=1)])
 def test_what_interrupts_a_level_gets_none_and_ends_nothing(mechanism: Any, other: str) -> None:
     """Found: a second Gaussian level was drawn as if the first were not there, so that both were worth more than the
     finest one; and what was closed in the middle of a level reported the level before it."""

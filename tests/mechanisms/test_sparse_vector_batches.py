@@ -29,7 +29,7 @@ from tapes import declared
 from threads import together
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
-LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10}  # noise far below one
+LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10, "sensitivity": 1}  # noise far below one
 
 
 def outcome(release: Release[Any]) -> SparseVectorOutcome:
@@ -109,7 +109,16 @@ def test_batches_have_the_law_of_asking_one_by_one(
     """Noise that is drawn and never looked at adds up to nothing."""
     delta = "0.1" if mode == "target_charging" else 0
     tests = SparseVector(
-        **{"epsilon": 1, "cutoff": 2, "threshold": 10, "grid": 1, "mode": mode, "delta": delta, **change}
+        **{
+            "epsilon": 1,
+            "cutoff": 2,
+            "threshold": 10,
+            "sensitivity": 1,
+            "grid": 1,
+            "mode": mode,
+            "delta": delta,
+            **change,
+        }
     )
     exact = law_of(one_by_one, tests, monkeypatch)
     assert sum(exact.values()) == 1
@@ -126,7 +135,7 @@ class Careless(Epochs):
 
 
 def test_a_batch_that_renews_no_threshold_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    tests = SparseVector(epsilon=1, cutoff=2, threshold=10, grid=1, mode="basic")
+    tests = SparseVector(epsilon=1, cutoff=2, threshold=10, grid=1, mode="basic", sensitivity=1)
     exact = law_of(one_by_one, tests, monkeypatch)
     monkeypatch.setattr(runs, "Epochs", Careless)
     assert law_of(at_once, tests, monkeypatch) != exact
@@ -225,7 +234,7 @@ def test_every_kind_of_number_counts_as_when_it_is_asked_alone(values: Any, chan
 
 
 def test_the_tape_shows_the_law_the_values_and_the_sensitivity() -> None:
-    tests = SparseVector(epsilon=1, cutoff=50, threshold=0, grid=1, mode="basic")
+    tests = SparseVector(epsilon=1, cutoff=50, threshold=0, grid=1, mode="basic", sensitivity=1)
     with recording() as draws:
         tests.open(None, entropy=seeded(3)).ask_many(np.zeros(5))
     query = [draw for draw in draws if draw.law == DiscreteLaplace(tests.parts().query_scale)]
@@ -238,7 +247,7 @@ def test_the_tape_shows_the_law_the_values_and_the_sensitivity() -> None:
 @pytest.mark.parametrize("mode", ["single_threshold", "basic"])
 def test_noise_is_drawn_in_vectors(mode: Any) -> None:
     """A hundred thousand queries in seven draws, and thresholds by the hundred: no draw for each query or charge."""
-    tests = SparseVector(epsilon=500, cutoff=10**5, threshold=0, grid=1, mode=mode)
+    tests = SparseVector(epsilon=500, cutoff=10**5, threshold=0, grid=1, mode=mode, sensitivity=1)
     run = tests.open(None, entropy=seeded(3))
     with recording() as draws:
         assert len(run.ask_many(np.tile([10**6, 10**6, 10**6, -(10**6)], 25_000))) == 100_000
@@ -289,7 +298,9 @@ def test_what_is_no_list_of_queries_is_refused_and_nothing_is_asked(bad: Any) ->
 
 
 def test_threads_share_the_answers_that_are_left() -> None:
-    run = SparseVector(epsilon=1, cutoff=3, threshold=-(10**6), max_queries=1000).open(None, entropy=system())
+    run = SparseVector(epsilon=1, cutoff=3, threshold=-(10**6), max_queries=1000, sensitivity=1).open(
+        None, entropy=system()
+    )
 
     def work() -> int:
         given = 0

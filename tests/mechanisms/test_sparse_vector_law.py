@@ -114,13 +114,13 @@ def least_p_value(found: Counter[str], law: Law) -> float:
 
 @pytest.mark.parametrize("change", MODES, ids=lambda change: str(change["mode"]))
 def test_transcripts_have_exactly_the_law_of_theory(change: dict[str, Any]) -> None:
-    mechanism = SparseVector(epsilon=3, cutoff=2, threshold=4, grid=1, **change)
+    mechanism = SparseVector(epsilon=3, cutoff=2, threshold=4, grid=1, sensitivity=1, **change)
     assert least_p_value(frequencies(mechanism, 4000, seed=21), law_of(mechanism)) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("twin", ["SVT-B1", "SVT-B2", "SVT-B6"])
 def test_the_same_test_rejects_wrong_noise(twin: str) -> None:
-    mechanism = SparseVector(epsilon=6, cutoff=2, threshold=4, grid=1, mode="basic")
+    mechanism = SparseVector(epsilon=6, cutoff=2, threshold=4, grid=1, mode="basic", sensitivity=1)
     assert least_p_value(frequencies(mechanism, 2000, seed=22), law_of(mechanism)) > SIGNIFICANCE
     assert least_p_value(frequencies(mechanism, 2000, seed=22, twin=twin), law_of(mechanism)) < SIGNIFICANCE
 
@@ -137,7 +137,7 @@ def test_neighbours_are_as_close_as_claimed(
     change: dict[str, Any], stream: list[tuple[int, int]], cutoff: int, epsilon: str
 ) -> None:
     """Every transcript for the pure modes; the hockey-stick divergence for the others. Both directions."""
-    mechanism = SparseVector(epsilon=epsilon, cutoff=cutoff, threshold=1, grid=1, **change)
+    mechanism = SparseVector(epsilon=epsilon, cutoff=cutoff, threshold=1, grid=1, sensitivity=1, **change)
     law = law_of(mechanism)
     here = law.distribution([value for value, _ in stream])
     there = law.distribution([value + move for value, move in stream])
@@ -153,7 +153,7 @@ def test_each_transcript_is_within_its_realised_loss(
     change: dict[str, Any], stream: list[tuple[int, int]], cutoff: int
 ) -> None:
     """|log P/P'| of every transcript is at most what its outcome is settled at."""
-    mechanism = SparseVector(epsilon=2, cutoff=cutoff, threshold=1, grid=1, **change)
+    mechanism = SparseVector(epsilon=2, cutoff=cutoff, threshold=1, grid=1, sensitivity=1, **change)
     law = law_of(mechanism)
     there = law.distribution([value + move for value, move in stream])
     for text, probability in law.distribution([value for value, _ in stream]).items():
@@ -237,7 +237,7 @@ def audited(
 
 
 def one_charge(**changes: Any) -> SparseVector:
-    return SparseVector(**{"epsilon": 1, "cutoff": 1, "threshold": 0, "mode": "basic", **changes})
+    return SparseVector(**{"epsilon": 1, "cutoff": 1, "threshold": 0, "sensitivity": 1, "mode": "basic", **changes})
 
 
 def test_the_correct_mechanism_is_not_refuted() -> None:

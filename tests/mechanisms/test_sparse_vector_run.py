@@ -27,7 +27,7 @@ from mechanism_conformance import MechanismConformance
 from tapes import declared
 
 ABOVE, BELOW = Outcome.ABOVE, Outcome.BELOW
-LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10}  # noise far below one
+LOUD: dict[str, Any] = {"epsilon": 1000, "cutoff": 2, "threshold": 10, "sensitivity": 1}  # noise far below one
 
 
 def each(field: str, *values: object) -> list[dict[str, object]]:
@@ -64,7 +64,7 @@ class _Conformance(MechanismConformance):
     changes: ClassVar[dict[str, Any]]
 
     def make(self, **changes: Any) -> Any:
-        return SparseVector(**{"epsilon": 1, "cutoff": 3, "threshold": 2, **self.changes, **changes})
+        return SparseVector(**{"epsilon": 1, "cutoff": 3, "threshold": 2, "sensitivity": 1, **self.changes, **changes})
 
     def run(self, mechanism: Any, data: Any, seed: int) -> Release[Any]:
         run = mechanism.open(data, entropy=seeded(seed))
@@ -98,34 +98,36 @@ class TestRefreshed(_Conformance):
 
 def test_pure_modes_promise_epsilon_alone_even_where_a_delta_is_given() -> None:
     for mode in ("single_threshold", "basic"):
-        tests = SparseVector(epsilon=1, cutoff=3, threshold=0, delta="0.001", mode=mode)
+        tests = SparseVector(epsilon=1, cutoff=3, threshold=0, delta="0.001", mode=mode, sensitivity=1)
         assert tests.claim() == PureDP(1)
         assert tests.failures() == ()
 
 
 def test_other_modes_promise_a_delta_of_composition() -> None:
-    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001")
+    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", sensitivity=1)
     assert tests.claim() == ApproxDP(1, "0.000001")
     assert tests.failures() == (PrivacyFailure("0.000001", "composition"),)
 
 
 def test_under_fixes_the_mode_and_the_grid() -> None:
-    ready = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001").under(Relation.ZERO_OUT, Unit("user"))
+    ready = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", sensitivity=1).under(
+        Relation.ZERO_OUT, Unit("user")
+    )
     assert ready.mode == "target_charging"
     assert ready.grid == Decimal(2) ** -10
-    assert ready.parts() == SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001").parts()
+    assert ready.parts() == SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", sensitivity=1).parts()
 
 
 def test_half_of_epsilon_on_the_threshold_is_the_split_of_above_threshold() -> None:
-    law = SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.5", charged="above").parts()
+    law = SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.5", charged="above", sensitivity=1).parts()
     assert [law.threshold_scale, law.query_scale] == [1, 2]
-    assert SparseVector(epsilon=2, cutoff=1, threshold=0).parts() == (
-        SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.281").parts()
+    assert SparseVector(epsilon=2, cutoff=1, threshold=0, sensitivity=1).parts() == (
+        SparseVector(epsilon=2, cutoff=1, threshold=0, share="0.281", sensitivity=1).parts()
     )
 
 
 def test_a_share_counts_where_the_mode_divides_epsilon() -> None:
-    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", share="0.1")
+    tests = SparseVector(epsilon=1, cutoff=30, threshold=0, delta="0.000001", share="0.1", sensitivity=1)
     assert tests.parts().mode == "target_charging"
     ready = tests.under(Relation.ADD_REMOVE, Unit("user"))
     assert (ready.mode, ready.share) == ("target_charging", None)
@@ -133,8 +135,8 @@ def test_a_share_counts_where_the_mode_divides_epsilon() -> None:
 
 
 def test_monotone_queries_are_declared_in_the_record_and_halve_the_noise() -> None:
-    plain = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5")
-    counts = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5", monotone=True)
+    plain = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5", sensitivity=1)
+    counts = SparseVector(epsilon=1, cutoff=3, threshold=0, share="0.5", monotone=True, sensitivity=1)
     assert counts.parts().query_scale * 2 == plain.parts().query_scale
     assert counts.parts().monotone
     assert counts.parameters()["assumes"] == ASSUMES
@@ -198,7 +200,7 @@ def test_the_charged_side_can_be_above() -> None:
 @settings(max_examples=40)
 def test_charging_above_is_charging_below_of_the_mirror_image(values: list[int], seed: int) -> None:
     """On whole values of the grid, with the same words, the free and the charged answers are the same ones."""
-    plan: dict[str, Any] = {"epsilon": 2, "cutoff": 3, "grid": 1}
+    plan: dict[str, Any] = {"epsilon": 2, "cutoff": 3, "grid": 1, "sensitivity": 1}
     below = SparseVector(threshold=1, **plan).open(None, entropy=seeded(seed))
     above = SparseVector(threshold=-1, charged="above", **plan).open(None, entropy=seeded(seed))
     for value in values[:3]:
@@ -320,24 +322,26 @@ def test_a_query_never_moves_further_than_is_declared(value: float, move: float,
 
 
 def test_a_threshold_off_the_grid_is_rounded_up() -> None:
-    draws = draws_of(SparseVector(epsilon=1, cutoff=1, threshold="2.1", grid=1), [0.0])
+    draws = draws_of(SparseVector(epsilon=1, cutoff=1, threshold="2.1", grid=1, sensitivity=1), [0.0])
     assert draws[0].value == 3
 
 
 def test_a_run_does_not_pickle_and_shows_no_data() -> None:
     run = SparseVector(**LOUD).open("classified", entropy=seeded(1))
-    assert "classified" not in repr(run)
+    assert repr(run) == str(run) == "<SparseVectorRun: 0 asked>"
     with pytest.raises(TypeError):
         run.__reduce__()
 
 
-def test_positional_parameters_are_epsilon_cutoff_threshold_delta() -> None:
-    assert SparseVector(1, 2, 3, "0.01") == SparseVector(epsilon=1, cutoff=2, threshold=3, delta="0.01")
+def test_positional_parameters_are_epsilon_cutoff_threshold_sensitivity_delta() -> None:
+    assert SparseVector(1, 2, 3, 1, "0.01") == SparseVector(
+        epsilon=1, cutoff=2, threshold=3, delta="0.01", sensitivity=1
+    )
 
 
 def test_a_grid_that_is_no_power_of_two_names_itself() -> None:
     with pytest.raises(ParameterError, match=r"SparseVector\.grid"):
-        SparseVector(epsilon=1, cutoff=1, threshold=0, grid="0.3")
+        SparseVector(epsilon=1, cutoff=1, threshold=0, grid="0.3", sensitivity=1)
 
 
 class Counting:

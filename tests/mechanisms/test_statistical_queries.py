@@ -20,12 +20,12 @@ from dpledger.accounting.guarantees import AccuracyFailure, PureDP
 from dpledger.accounting.rules import cost
 from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError, ScopeError
 from dpledger.ledger.ledger import Ledger
-from dpledger.mechanisms.entropy import seeded
+from dpledger.mechanisms.entropy import Entropy, seeded
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueriesAsked
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.query_sizes import query_size
-from dpledger.mechanisms.noise import recording
+from dpledger.mechanisms.noise import Uniform, recording, replaying, uniform
 from dpledger.mechanisms.protocol import Release
 from dpledger.relations import Relation, Unit
 from mechanism_conformance import MechanismConformance
@@ -41,6 +41,10 @@ def halves(x: Any, y: Any) -> Any:
 
 def same(x: Any, y: Any) -> Any:
     return list(y)
+
+
+def unrecorded_words(k: int, size: int, *, entropy: Entropy) -> Any:
+    return entropy.words(size) % np.uint64(k)
 
 
 class Conforms(MechanismConformance):
@@ -254,7 +258,8 @@ def test_after_the_last_query_and_after_its_end_a_run_draws_nothing() -> None:
     with recording() as draws, pytest.raises(Halted, match="closed"):
         run.ask(same)
     assert not draws
-    assert "0" not in repr(ROWS)
+    assert repr(run) == str(run) == "<QueryRun: 2 of 2 asked, closed>"
+    assert repr(ROWS) == "LabeledSample(...)"
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(run)
 
@@ -308,6 +313,31 @@ def test_every_record_is_asked_about_in_one_block(relation: Relation) -> None:
     else:
         assert [at % 5 for block in seen for at in block] == [at for at, block in enumerate(seen) for _ in block]
     assert run.close().parts == Parallel((DiscreteLaplaceLaw(scale=1, sensitivity=1),) * 5, by="unit")
+
+
+@pytest.mark.parametrize("dealt", [uniform, unrecorded_words])
+def test_which_records_make_a_block_is_on_the_tape(dealt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A twin that deals by bare words passes other sums to the door of noise when its noise is replayed."""
+    monkeypatch.setattr("dpledger.mechanisms.stability.ensembles.chunkers.uniform", dealt)
+    oracle = StatisticalQueryOracle(epsilon=1, queries=5, mode="split", values="whole", high=10**6)
+    placed = oracle.under(Relation.ADD_REMOVE, Unit())
+    rows = LabeledSample(list(range(53)), [at * at for at in range(53)])
+
+    def sums(seed: int) -> list[Any]:
+        run = placed.open(rows, entropy=seeded(seed))
+        return [run.ask(same) for _ in range(5)]
+
+    with recording() as draws:
+        sums(1)
+    with replaying(draws) as again:
+        sums(2)
+    passed = [[int(draw.value[0]) for draw in tape if draw.sensitivity] for tape in (draws, again)]
+    assert sum(passed[0]) == sum(passed[1]) == sum(at * at for at in range(53))
+    if dealt is uniform:
+        assert (draws[0].law, draws[0].shape) == (Uniform(5), (53,))
+        assert passed[0] == passed[1]
+    else:
+        assert passed[0] != passed[1]
 
 
 def test_blocks_are_for_units_of_one_record() -> None:

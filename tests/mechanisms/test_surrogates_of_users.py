@@ -20,7 +20,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, matrix_of
-from dpledger.mechanisms.learning.theory.user_sizes import surrogate_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of, point_mistakes
 from dpledger.mechanisms.learning.users.reading import users_of
 from dpledger.mechanisms.learning.users.surrogate_learner import UserLevelSurrogateLearner
@@ -215,6 +215,13 @@ def test_published_numbers_of_users(m: int, needed: int) -> None:
     plan = surrogate_users(PointClass(2**20), m, "0.1", "0.1", epsilon=1)
     assert plan.needed == needed
     assert plan.status == "certified"
+
+
+@pytest.mark.parametrize("bits", [20, 40, 64])
+@pytest.mark.parametrize("m", [25, 100, 400])
+def test_the_whole_class_stays_cheaper(bits: int, m: int) -> None:
+    whole, hashed = (plan(PointClass(2**bits), m, "0.1", "0.1", epsilon=1) for plan in (proper_users, surrogate_users))
+    assert whole.needed < hashed.needed
 
 
 def test_what_leaves_next_to_nothing_of_alpha_is_passed_over() -> None:

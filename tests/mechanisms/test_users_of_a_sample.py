@@ -16,6 +16,7 @@ from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.mistakes import UserClass, mistakes_of
 from dpledger.mechanisms.learning.users.reading import cap_users, users_of
+from dpledger.mechanisms.noise import Uniform, recording, replaying
 from dpledger.mechanisms.units import ByUnit
 from dpledger.relations import Relation, Unit
 
@@ -116,6 +117,18 @@ def test_a_row_of_another_user_changes_no_users_rows() -> None:
         rows = ByUnit(([big, big, other, other], [1, 1, 0, 0]), units=["ann", "ann", "bob", "bob"])
         found = users_of(cap_users(rows, examples=2, entropy=seeded(1)), 2**64)
         assert found.points[0].tolist() == [big, big]
+
+
+def test_which_rows_are_kept_is_on_the_tape() -> None:
+    """Whatever else the entropy would say. The order of the rows of a list would be no draw: a twin that keeps the
+    first is told by no tape."""
+    rows = ByUnit((np.arange(40), np.zeros(40)), units=[at % 5 for at in range(40)])
+    with recording() as draws:
+        kept = cap_users(rows, examples=3, entropy=seeded(1)).x
+    assert [(draw.law, draw.shape) for draw in draws] == [(Uniform(2**64), (40,))]
+    with replaying(draws):
+        assert np.array_equal(cap_users(rows, examples=3, entropy=seeded(2)).x, kept)
+    assert not np.array_equal(cap_users(rows, examples=3, entropy=seeded(2)).x, kept)
 
 
 def test_nobody_and_wrong_containers() -> None:

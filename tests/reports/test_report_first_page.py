@@ -1,10 +1,11 @@
-"""The first page: eight questions, each answered in words by what the record shows, what people said, and what is not
+"""The first page: ten questions, each answered in words by what the record shows, what people said, and what is not
 known."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
@@ -29,12 +30,16 @@ from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.relations import Relation, Unit
 from dpledger.reports import Report
 from dpledger.reports.build import build
+from dpledger.reports.first_page.plain import WORDS
 from dpledger.reports.first_page.protection import meaning
 from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section, Table, blocks
 from dpledger.reports.promises import promises
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
-QUESTIONS = ["who", "promise", "used", "meaning", "record", "audits", "refusal", "gaps"]
+QUESTIONS = [
+    *("who", "promise", "used", "meaning", "decision", "unprotected"),
+    *("record", "audits", "refusal", "gaps"),
+]
 
 
 def page(record: Record) -> dict[str, Answer]:
@@ -43,6 +48,11 @@ def page(record: Record) -> dict[str, Answer]:
 
 def said(answer: Answer) -> str:
     return " ".join((answer.text, *answer.lines))
+
+
+def table_of(sections: tuple[Section, ...], id_: str) -> Table:
+    (found,) = (block for block in blocks(sections) if isinstance(block, Table) and block.id == id_)
+    return found
 
 
 def one_scope(*epsilons: str, budget: Guarantee | None = None) -> Record:
@@ -97,9 +107,9 @@ def test_scopes_that_share_people_are_added_up_and_the_weakest_promise_comes_fir
         record.scope(name, ApproxDP(1, "1e-6"), dataset="visits")
     found = page(record)["promise"]
     assert found.text == "ε ≤ 2, δ = 2e-6"
-    assert found.lines[0] == "for everything that scopes a, b ever release together about one patient"
-    assert "ε ≤ 0.5, δ = 0 for one employee: scope survey" in found.lines
-    assert "Scopes that name the same dataset are added up." in found.lines
+    assert found.lines[0] == "for everything that is ever released under budgets “a”, “b” about one patient"
+    assert "ε ≤ 0.5, δ = 0 for one employee: budget “survey”" in found.lines
+    assert "Budgets that name the same dataset are added up." in found.lines
 
 
 def test_the_weakest_promise_is_the_one_that_leaves_the_best_guess() -> None:
@@ -140,7 +150,7 @@ def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> N
     record = Record()
     for name in ("a", "b"):
         record.scope(name, PureDP(1))
-    assert "Whether 2 scopes may share people with others is unknown: not added up." in page(record)["promise"].lines
+    assert "Whether 2 budgets may share people with others is unknown: not added up." in page(record)["promise"].lines
 
 
 def test_a_scope_within_another_one_is_covered_by_its_promise() -> None:
@@ -178,14 +188,14 @@ def test_the_trust_model_is_one_word_of_a_declaration_that_names_one(text: str, 
 def test_how_much_is_used_is_one_number() -> None:
     found = page(one_scope("0.25", "0.375"))["used"]
     assert (found.text, found.share) == ("62.5 %", Decimal("0.625"))
-    assert found.lines[0] == "ε ≤ 0.625 of 1, at δ = 0, in scope patients"
+    assert found.lines[0] == "ε ≤ 0.625 of 1, at δ = 0, in budget “patients”"
 
 
 def test_of_many_scopes_the_fullest_counts() -> None:
     record = one_scope("0.25")
     record.scope("other", PureDP(1), dataset="visits")
     record.release("other", Laplace(sensitivity=1, epsilon="0.5"))
-    assert page(record)["used"].lines[0].endswith("in scope other, the fullest of 2")
+    assert page(record)["used"].lines[0].endswith("in budget “other”, the fullest of 2")
 
 
 def test_where_delta_runs_out_first_that_is_how_much_is_used() -> None:
@@ -215,8 +225,23 @@ def test_a_run_on_somebodys_word_is_told() -> None:
             return PureDP(1)
 
     record = one_scope("0.25", budget=PureDP(2))
-    record.release("patients", Trusted(sensitivity=1, epsilon=1))
-    assert "1 of 2 runs attested: what it lost is stated, not recomputed." in page(record)["used"].lines
+    record.release("patients", Trusted(sensitivity=1, epsilon=1), library="survey-tools 2.3")
+    told = "1 of 2 runs attested: what was promised or lost is stated, not recomputed."
+    assert told in page(record)["used"].lines
+
+
+def test_a_mechanism_of_ours_that_ran_here_is_nobodys_word() -> None:
+    """Its entry states a guarantee, which follows from its public parameters by the proof of the mechanism."""
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(2), dataset="visits")
+        scope.release(
+            dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), dpl.LabeledSample([1, 2, 3], [0, 1, 1])
+        )
+        made = build(book.verify())
+    found = {answer.id: answer for answer in made.answers}["first_page/used"]
+    assert not any("attested" in line for line in found.lines)
+    (row,) = table_of(made.sections, "scope:patients/admissions").rows
+    assert (row[7].text, row[7].status) == ("proved", None)
 
 
 def test_runs_elsewhere_are_told_with_whose_word_they_are() -> None:
@@ -260,18 +285,19 @@ def test_the_record_says_key_time_and_witness() -> None:
     found = page(sample())["record"]
     assert "verified in full" in found.text
     assert "From 2026-11-21T10:00:00Z to 2026-11-21T10:00:00Z, by the operator's clock." in found.lines
-    assert found.lines[-1].startswith("No witness has seen it")
-    watched = build(sample().verified(witnessed=5)).answers[4]
-    assert watched.lines[-1].startswith("A witness has seen it up to entry 4; ")
+    assert found.lines[-1].startswith("No checkpoint kept elsewhere was given")
+    watched = {answer.id: answer for answer in build(sample().verified(witnessed=5)).answers}["first_page/record"]
+    told = "A checkpoint kept elsewhere shows that nothing was changed up to entry 4; "
+    assert watched.lines[-1].startswith(told)
 
 
 @pytest.mark.parametrize(
     ("refuted", "text", "tone"),
     [
         ((), "1 of 1 kind tested, none refuted", "plain"),
-        (("laplace",), "refuted: laplace", "warning"),
+        (("laplace",), "refuted: noisy numbers", "warning"),
         (("twin",), "1 of 1 kind tested, none refuted", "plain"),
-        (("laplace", "twin"), "refuted: laplace", "warning"),
+        (("laplace", "twin"), "refuted: noisy numbers", "warning"),
     ],
 )
 def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], text: str, tone: str) -> None:
@@ -305,7 +331,7 @@ def test_no_audit_is_of_what_was_given_back() -> None:
 def test_an_audit_of_other_parameters_says_so() -> None:
     record = one_scope("0.5")
     record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
-    assert "With other parameters than ran here: laplace." in page(record)["audits"].lines
+    assert "With other parameters than ran here: noisy numbers." in page(record)["audits"].lines
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
         scope.release(dpl.Count(epsilon="0.5"), [1, 2])
@@ -317,7 +343,7 @@ def test_an_audit_of_other_parameters_says_so() -> None:
 def test_what_was_never_audited_is_named() -> None:
     found = page(one_scope("0.5"))["audits"]
     assert (found.text, found.status) == ("no audit", "unknown")
-    assert found.lines == ("Never audited: laplace.",)
+    assert found.lines == ("Never audited: noisy numbers.",)
 
 
 def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
@@ -326,9 +352,9 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
     record.release("patients", Laplace(sensitivity=1, epsilon="0.9"))
     record.release("patients", Laplace(sensitivity=1, epsilon="0.5"))
     found = page(record)["refusal"]
-    assert found.text == "laplace"
+    assert found.text == "Noisy numbers"
     assert found.lines == (
-        "Entry 5, scope patients: it asked for 0.5 where 0.25 was left (sum of epsilons).",
+        "Entry 5, budget “patients”: it asked for 0.5 where 0.25 of ε was left.",
         "2 refusals in all; none read data or spent anything.",
     )
 
@@ -336,10 +362,10 @@ def test_the_last_refusal_is_one_line_with_what_was_asked_and_left() -> None:
 @pytest.mark.parametrize(
     ("budget", "spent", "asked", "reason"),
     [
-        (ApproxDP(1, "1e-6"), "0.9", ApproxDP("0.2", "0.5"), "it asked for 0.5 where 5e-7 was left (sum of deltas)"),
-        (ApproxDP(1, "1e-6"), "0.9", PureDP("0.2"), "it asked for 0.2 where 0.1 was left (mixed account)"),
-        (ZCDP(1), "0.1", ApproxDP("0.1", "1e-9"), "it asked for 1e-9 where 0 was left (sum of deltas)"),
-        (PureDP(1), "0.1", GaussianLaw(3), "it has no price there (sum of epsilons)"),
+        (ApproxDP(1, "1e-6"), "0.9", ApproxDP("0.2", "0.5"), "it asked for 0.5 where 5e-7 of δ was left"),
+        (ApproxDP(1, "1e-6"), "0.9", PureDP("0.2"), "it asked for 0.2 where 0.1 of ε was left"),
+        (ZCDP(1), "0.1", ApproxDP("0.1", "1e-9"), "it asked for 1e-9 where 0 of δ was left"),
+        (PureDP(1), "0.1", GaussianLaw(3), "no theorem gives it a price in ε"),
     ],
 )
 def test_the_reason_of_a_refusal_is_the_account_that_is_furthest_from_admitting_it(
@@ -352,7 +378,79 @@ def test_the_reason_of_a_refusal_is_the_account_that_is_furthest_from_admitting_
         with pytest.raises(BudgetRefused):
             scope.charge(asked, by="A. Smith", reason="another")
         found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/refusal"]
-    assert found.lines[0] == f"Entry 4, scope patients: {reason}."
+    assert found.lines[0] == f"Entry 4, budget “patients”: {reason}."
+
+
+# ---- purpose, plain words -------------------------------------------------------------------------------------------
+
+
+def test_purpose_reason_and_who_decided_stand_on_the_page_as_declared_or_unknown() -> None:
+    record = one_scope()
+    found = page(record)["decision"]
+    assert (found.text, found.status) == ("nobody has said who decided", "unknown")
+    assert found.lines == tuple(f"{word}: unknown, nobody has said." for word in ("For", "Not for", "Why this budget"))
+    assert [link.to for link in found.links] == [
+        f"declared/{item}" for item in ("intended_use", "justification", "decision_owner")
+    ]
+    record.declare("intended_use", "Planning", "A. Lindqvist")
+    record.declare("justification", "It is enough", "M. Okafor", scope="patients")
+    assert page(record)["decision"].status == "unknown"
+    record.declare("decision_owner", "The board", "A. Lindqvist")
+    found = page(record)["decision"]
+    assert (found.text, found.status) == ("The board", "declared")
+    assert found.lines == (
+        "For: Planning",
+        "Not for: unknown, nobody has said.",
+        "Why this budget: It is enough",
+        "Declared by A. Lindqvist, M. Okafor.",
+    )
+    assert found.links[1].to == "scope:patients/declared/justification"
+
+
+def test_what_is_published_without_noise_stands_on_the_page() -> None:
+    record = one_scope()
+    assert page(record)["unprotected"].status == "unknown"
+    record.declare("non_dp_releases", "The number of invitations", "A. Lindqvist")
+    assert page(record)["unprotected"].status == "unknown"
+    record.declare("invariants", "The number of clinics", "A. Lindqvist")
+    found = page(record)["unprotected"]
+    assert (found.text, found.status) == ("In the words of A. Lindqvist", "declared")
+    assert found.lines[:2] == ("Without noise: The number of invitations", "Exactly: The number of clinics")
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [("1", False), ("1.01", True), ("11", True)])
+def test_the_page_warns_of_a_large_epsilon(epsilon: str, warned: bool) -> None:
+    found = page(one_scope(budget=PureDP(epsilon)))["promise"]
+    assert any(line.startswith("Warning: ε is above") for line in found.lines) == warned
+    assert found.tone == ("warning" if warned else "plain")
+
+
+def test_every_mechanism_of_ours_has_a_plain_name_on_the_page() -> None:
+    ours = {
+        kind
+        for value in (getattr(dpl, name) for name in dpl.__all__)
+        if isinstance(value, type) and (hasattr(value, "parts") and hasattr(value, "claim"))
+        for kind in [next((field.default for field in fields(value) if field.name == "kind"), None)]
+        if isinstance(kind, str)
+    }
+    assert len(ours) > 30
+    assert WORDS.keys() == ours | {"declared_run"}
+
+
+def test_two_mechanisms_with_one_plain_name_are_told_apart() -> None:
+    record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
+    record.release("patients", Gaussian(sensitivity=1, noise_multiplier=20))
+    record.add(audit("laplace", PureDP("0.25"), "0.2", "not_refuted"))
+    found = page(record)["audits"]
+    assert found.text == "1 of 2 kinds tested, none refuted"
+    assert "Never audited: noisy numbers (gaussian)." in found.lines
+
+
+def test_no_page_speaks_of_scopes_accounts_or_tags() -> None:
+    for record in (sample(), one_scope("0.5", "0.6")):
+        for answer in page(record).values():
+            text = said(answer)
+            assert not re.search(r"\b(scopes?|account|mixed|dp_sgd|sparse_vector)\b", text), text
 
 
 def test_gaps_are_counted_and_linked() -> None:
@@ -381,7 +479,7 @@ def test_the_first_page_alone_says_what_the_report_says_first_and_names_it() -> 
 
 def test_a_long_record_has_a_first_page_of_the_same_length() -> None:
     lines = sum(len(answer.lines) for answer in build(long(700, distinct=True).verified()).answers)
-    assert lines <= 24
+    assert lines <= 34
 
 
 # ---- readings and accuracy in the annexes ---------------------------------------------------------------------------
@@ -395,7 +493,7 @@ def items_of(record: Record) -> dict[str, Item]:
 def test_the_readings_stand_in_their_order() -> None:
     """At the caps at least as much as realised; as one plan at most as much as adaptive, for these pure runs."""
     record = one_scope("0.25", budget=ApproxDP(3, "1e-6"))
-    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     items = items_of(record)
     found = [items[f"scope:patients/spent_{name}"].value for name in ("lower", "upper", "cap", "planned")]
     lower, upper, cap, plan = (value for value in found if isinstance(value, Decimal))
@@ -444,7 +542,7 @@ def test_half_of_the_laplace_mass_is_where_the_closed_form_says() -> None:
 
 def test_where_none_is_known_a_declaration_may_say_how_exact_it_is() -> None:
     record = one_scope(budget=ApproxDP(3, "1e-6"))
-    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     assert intervals(record)["sparse_vector"].status == "unknown"
     record.declare("accuracy", "Within 30 of the threshold, in nine of ten runs", "A. Lindqvist")
     assert intervals(record)["sparse_vector"].status == "declared"

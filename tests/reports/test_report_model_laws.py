@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ParameterError
 from dpledger.ledger.verifying.verification import Verified
@@ -19,7 +22,7 @@ from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.model import Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
-from report_records import Record, hostile, long, report_on_sample, sample
+from report_records import Record, audit, hostile, long, report_on_sample, sample
 
 
 def items_of(model: ReportModel) -> list[Item]:
@@ -183,7 +186,28 @@ def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -
     assert "the operator's word" in by_operator.origin.signature
     assert "their own envelope" in by_person.origin.signature
     replaced = item(model, "declared/output_recipients")
-    assert replaced.text == "The regional registry and the public [replaces 1 earlier declaration]"
+    assert replaced.text == "The regional registry and the public [replaces the words of entry 6]"
+
+
+def test_words_that_were_replaced_stand_with_the_entry_that_replaced_them(model: ReportModel) -> None:
+    (row,) = tables_of(model)["declared/replaced"].rows
+    assert [cell.text for cell in row] == ["Who receives the output", "The public", "A. Lindqvist", "6", "7"]
+    record = Record()
+    for number in range(200):
+        record.declare("region", f"Region {number}", "A. Lindqvist")
+    table = tables_of(build(record.verified()))["declared/replaced"]
+    assert len(table.rows) == 150
+    assert table.caption.endswith("49 earlier ones stand there")
+    assert [cell.text for cell in table.rows[-1]] == ["Region", "Region 198", "A. Lindqvist", "199", "200"]
+
+
+def test_words_of_the_sample_file_are_marked() -> None:
+    record = Record()
+    record.declare("intended_use", "Planning of screening capacity", "A. Lindqvist")
+    record.declare("limits", "Patients who never came are not in the data, and nobody asked them", "A. Lindqvist")
+    made = build(record.verified())
+    assert item(made, "declared/intended_use").text.endswith("[word for word the sample's]")
+    assert "sample" not in item(made, "declared/limits").text
 
 
 def test_many_scopes_that_declare_the_same_are_told_in_a_line() -> None:
@@ -198,7 +222,11 @@ def test_many_scopes_that_declare_the_same_are_told_in_a_line() -> None:
 def test_delta_is_compared_with_the_declared_number_of_units(model: ReportModel) -> None:
     compared = item(model, "scope:patients-2026/delta_against_population")
     assert compared.text == "n = 569 as declared; δ·n = 5.69e-4, δ is below 1/n"
-    assert item(model, "scope:staff-survey/delta_against_population").origin.status == "unknown"
+    pure = item(model, "scope:staff-survey/delta_against_population")
+    assert (pure.text, pure.origin.status) == ("nothing to compare: δ is 0", "measured")
+    record = Record()
+    record.scope("s", ApproxDP(1, "1e-6"))
+    assert item(build(record.verified()), "scope:s/delta_against_population").origin.status == "unknown"
 
 
 @pytest.mark.parametrize(("epsilon", "warned"), [("1", []), ("1.01", ["above 1:"]), ("11", ["above 10:"])])
@@ -218,8 +246,64 @@ def test_a_large_epsilon_is_warned_of(epsilon: str, warned: list[str]) -> None:
 def test_since_the_previous_report_only_what_came_after_it_counts(model: ReportModel) -> None:
     assert item(model, "verified/since_previous").text == (
         "2 charges, 1 settled charge, 0 aborted charges, 3 refusals, 1 new scope, 0 declarations, "
-        "0 changes of budgets or policies, 0 changes of keys"
+        "0 audits, 0 changes of budgets or policies, 0 changes of keys"
     )
+
+
+def test_since_a_checkpoint_only_what_came_after_it_counts() -> None:
+    record = sample()
+    before = len(record.entries)
+    record.declare("limits", "None", "A. Lindqvist")
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    since = item(build(record.verified(witnessed=before)), "verified/since")
+    assert since.value == before
+    assert since.text.startswith(f"{before} entries then, as they are now; since: 0 charges, ")
+    assert ", 1 declaration, 1 audit, " in since.text
+    assert not any(one.id == "verified/since" for one in items_of(build(record.verified())))
+
+
+def test_releases_of_one_kind_are_told_apart_by_the_keys_that_people_gave() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(3), dataset="visits")
+        for key in ("age", "region", None):
+            scope.release(dpl.Histogram(epsilon="0.1", edges=(0, 1, 2)), [0.5], key=key)
+        for reason in ("the survey of March", "the survey of May"):
+            scope.charge(PureDP("0.2"), by="A. Smith", reason=reason)
+        found = tables_of(build(book.verify()))
+    notes = [row[0].note for row in found["scope:s/admissions"].rows]
+    assert notes[0].startswith("keys age, region; edges")
+    assert notes[1:] == ["the survey of March", "the survey of May"]
+
+
+def test_the_epsilons_of_one_run_are_told_apart(model: ReportModel) -> None:
+    (prose,) = (
+        block
+        for block in blocks(model.sections)
+        if isinstance(block, Prose) and block.id == "scope:patients-2026/basis"
+    )
+    found = tables_of(model)["scope:patients-2026/admissions"]
+    (row,) = (row for row in found.rows if row[0].text == "dp_sgd")
+    line = prose.lines[-1]
+    claimed, alone = re.findall(r"ε ≤ ([0-9.]+)", line)
+    assert Decimal(alone) <= Decimal(claimed)
+    assert f"alone: ε ≤ {alone} " in row[3].note
+    assert f" {row[5].text} is what it is charged" in line
+    assert line.endswith("only what is charged counts against the budget.")
+
+
+def test_the_odds_say_which_runs_they_leave_out() -> None:
+    record = Record()
+    record.scope("s", ApproxDP(9, "1e-6"))
+    for number in range(1, 12):
+        record.release("s", Laplace(sensitivity=1, epsilon=f"0.0{number:02d}"))
+    made = build(record.verified())
+    rows = tables_of(made)["scope:s/odds"].rows
+    assert [row[0].text for row in rows] == [
+        "the whole budget",
+        *(f"laplace (key-{number}), alone" for number in range(11, 3, -1)),
+    ]
+    (note,) = (one for one in blocks(made.sections) if isinstance(one, Prose) and one.id == "scope:s/odds_left_out")
+    assert "8 costliest kinds of runs; 3 more" in note.lines[0]
 
 
 def test_a_quick_verification_reports_no_content() -> None:

@@ -19,7 +19,7 @@ def book() -> dpl.Ledger:
     book = dpl.Ledger.in_memory(clock=lambda: "2026-11-21T10:00:00Z", entropy=seeded(1))
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(1, "1e-6"))
     scope.release(dpl.Laplace(sensitivity=1, epsilon="0.1"), 1234)
-    with scope.open(dpl.SparseVector(epsilon="0.5", cutoff=2, threshold=3), [1] * 30) as tests:
+    with scope.open(dpl.SparseVector(epsilon="0.5", cutoff=2, threshold=3, sensitivity=1), [1] * 30) as tests:
         tests.ask(len)
     with pytest.raises(BudgetRefused):
         scope.release(dpl.Laplace(sensitivity=1, epsilon=2), 1234)

@@ -34,13 +34,14 @@ class Run:
 
     def below(self, values: Sequence[float]) -> float:
         """P(every answer is BELOW)."""
-        return self._probability(values, halted=False)
+        return self._probability(tuple(values), halted=False)
 
     def above_at_last(self, values: Sequence[float]) -> float:
         """P(the last answer is the first ABOVE)."""
-        return self._probability(values, halted=True)
+        return self._probability(tuple(values), halted=True)
 
-    def _probability(self, values: Sequence[float], *, halted: bool) -> float:
+    @functools.cache  # noqa: B019
+    def _probability(self, values: tuple[float, ...], *, halted: bool) -> float:
         z, weights = self._nodes(values)
         likelihood = np.ones_like(z)
         for value in values[:-1] if halted else values:

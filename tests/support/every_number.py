@@ -78,6 +78,7 @@ from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
+from dpledger.mechanisms.learning.queries.domain_queries import DomainQuery
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import JointQuery
 from dpledger.mechanisms.learning.queries.thresholds import PrivateSQThresholdLearner
@@ -87,16 +88,8 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.represented.sizes import boosted_size, realizable_size, surrogate_size
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.tables.binning import Binning
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import PointClass, ThresholdClass
-from dpledger.mechanisms.learning.theory.gap import (
-    BinomialGap,
-    gap_at_least,
-    gap_at_most,
-    gap_worst,
-    mass_gap_at_least,
-)
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size, shrinking
 from dpledger.mechanisms.learning.theory.parity_sizes import parity_plan
 from dpledger.mechanisms.learning.theory.planning import natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.learning.theory.query_sizes import conjunction_size, query_size
@@ -109,8 +102,17 @@ from dpledger.mechanisms.learning.theory.sizes import (
     private_occam,
     vc_plan,
 )
-from dpledger.mechanisms.learning.theory.threshold_sizes import threshold_users
-from dpledger.mechanisms.learning.theory.user_sizes import proper_users, surrogate_users
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_pairwise_plan
+from dpledger.mechanisms.learning.theory.users.gap import (
+    BinomialGap,
+    gap_at_least,
+    gap_at_most,
+    gap_worst,
+    mass_gap_at_least,
+)
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import threshold_users
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, surrogate_users
 from dpledger.mechanisms.learning.users.clipped_pairwise import ClippedPairwiseEM
 from dpledger.mechanisms.learning.users.learners import UserLevelProperLearner
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
@@ -356,13 +358,6 @@ def _learned_classes() -> dict[str, Answer]:
         points = recommend("0.1", "0.05", THIRD, 3, PointClass(2**20))
         return agnostic, points.rows, points.words(), recommend(THIRD, THIRD, 1, 1, PointClass(2**20), realizable=True)
 
-    def clipped() -> object:
-        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
-            Relation.REPLACE_ONE, Unit("user", 7)
-        )
-        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
-        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
-
     def learners() -> object:
         one = ExponentialPPACLearner(ThresholdClass(2**64), epsilon=THIRD)
         return [(one.under(relation, Unit("user", 7)).claim(), one.exponent, one.parameters()) for relation in Relation]
@@ -372,8 +367,21 @@ def _learned_classes() -> dict[str, Answer]:
         one = PrivateStumpBooster(binning=bins, epsilon=THIRD, rounds=7, gamma=THIRD)
         placed = [one.under(relation, Unit("user", 7)) for relation in Relation]
         scores = one.scores(bins.read([{"a": 0.1}, {"a": 0.2}]), np.array([0, 1], dtype=np.uint8), (3, 4, 0))
-        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist()
+        advice = recommend(THIRD, "0.1", THIRD, 3, StumpClass(bins)).rows
+        return bins, [(each.claim(), each.parts(), each.parameters()) for each in placed], scores.tolist(), advice
 
+    return {
+        "tables": tables,
+        "sizes of learners": sizes,
+        "deviations": helpers,
+        "learners of classes": learners,
+        "least bounds": least,
+        **_learned_of_users(),
+        **_queried(),
+    }
+
+
+def _learned_of_users() -> dict[str, Answer]:
     def of_users() -> object:
         gaps = BinomialGap(30, "0.2", THIRD), gap_worst(31, THIRD), gap_at_least(31, "0.01")
         more = gap_at_most(30, "0.2", THIRD), mass_gap_at_least(7, "0.01")
@@ -390,6 +398,13 @@ def _learned_classes() -> dict[str, Answer]:
         found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
         return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
 
+    def clipped() -> object:
+        placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(
+            Relation.REPLACE_ONE, Unit("user", 7)
+        )
+        found = [clipped_pairwise_plan(99, 50, "0.1", THIRD, epsilon=THIRD, relation=relation) for relation in Relation]
+        return found, placed.parameters(), placed.claim(), placed.plan(THIRD, THIRD)
+
     def halving() -> object:
         plans = [median_size(1000, "0.2", mass, "0.07", m=9) for mass in shrinking("0.3")]
         plan = partial(threshold_users, ThresholdClass(1000), 9, "0.3", "0.07", epsilon=THIRD, comparison="paper")
@@ -402,17 +417,11 @@ def _learned_classes() -> dict[str, Answer]:
         return plans, found, found.words(), told, medians.exponent, medians.parameters(), mass_gap(9, "0.3").level
 
     return {
-        "tables": tables,
         "users": of_users,
         "hashed users": of_hashed_users,
         "least errors": estimates,
-        "sizes of learners": sizes,
-        "deviations": helpers,
-        "learners of classes": learners,
-        "least bounds": least,
         "clipped pairs": clipped,
         "halving by users": halving,
-        **_queried(),
     }
 
 
@@ -432,7 +441,8 @@ def _queried() -> dict[str, Answer]:
             for values in ("real", "whole"):
                 one = StatisticalQueryOracle(values=values, low=-1, high=2, **asked).under(relation, Unit("user", 3))
                 run = one.open(LabeledSample([1, 2, 3], [1, 0, 1]), entropy=seeded(9))
-                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several)))
+                on_cells = run.ask(DomainQuery([[1e300, -0.3, 0.7, 2], [0.1, 1, -1e-300, 1]]))
+                found.append((one.parts(), one.parameters(), run.ask(_labels), run.ask(several), on_cells))
         return found
 
     def learners() -> object:

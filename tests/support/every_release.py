@@ -122,7 +122,11 @@ def _answers() -> dict[str, Answer]:
 
 
 def asked() -> object:
-    run = SparseVector(epsilon="0.7", cutoff=3, threshold="3.3").under(ADD, ROW).open(ROWS, entropy=seeded(5))
+    run = (
+        SparseVector(epsilon="0.7", cutoff=3, threshold="3.3", sensitivity=1)
+        .under(ADD, ROW)
+        .open(ROWS, entropy=seeded(5))
+    )
     answers = [run.ask(float(k)).value for k in range(3)]
     return [*answers, run.close().parts]
 
@@ -166,14 +170,20 @@ def first_label(rows: Any, labels: Any) -> Any:
 
 def _refinements() -> dict[str, Answer]:
     return {
-        "gradual release": lambda: refined(GradualRelease(epsilon="3.3")),
+        "gradual release": lambda: refined(GradualRelease(epsilon="3.3", sensitivity=1)),
         "gradual mean": lambda: refined(GradualMean(epsilon="3.3", lower="-0.1", upper="3.7"), ROWS),
-        "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True)),
-        "doubling": lambda: searched(Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD)),
-        "noise reduction": lambda: searched(
-            NoiseReduction(least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD)
+        "gradual release of whole numbers": lambda: refined(GradualRelease(epsilon="3.3", whole=True, sensitivity=1)),
+        "doubling": lambda: searched(
+            Doubling(first=THIRD, rounds=5, accepts=1, check_epsilon=THIRD, sensitivity=1, error_sensitivity=1)
         ),
-        "gradual gaussian": lambda: refined(GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL))),
+        "noise reduction": lambda: searched(
+            NoiseReduction(
+                least=THIRD, most=9, levels=5, accepts=1, check_epsilon=THIRD, sensitivity=1, error_sensitivity=1
+            )
+        ),
+        "gradual gaussian": lambda: refined(
+            GradualGaussian(mu="3.3", boundary=MixtureBoundary(1, SMALL), sensitivity=1)
+        ),
         "accuracy first": accurate,
     }
 

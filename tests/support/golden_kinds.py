@@ -21,8 +21,8 @@ from dpledger.accounting.composition import (
     LaplaceLaw,
     Sequence as Steps,
     SparseVectorLaw,
-    parse_tree,
 )
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.ex_post.boundaries import LinearBoundary
 from dpledger.accounting.ex_post.odometer import Odometer
 from dpledger.accounting.filters import (

@@ -22,15 +22,17 @@ import json
 import pickle
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from dpledger.accounting.chains import is_within
-from dpledger.accounting.composition import Chain, Composition, children, parse_tree
+from dpledger.accounting.composition import Chain, Composition, children
+from dpledger.accounting.documents import parse_tree
 from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.pricing.outcomes import planned, steps
 from dpledger.accounting.rules import check
@@ -38,7 +40,18 @@ from dpledger.decimals import total
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.signed.values import kept, restored
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.protocol import Described, Inspects, Interactive, Keeps, Refines, Release, Sampled, Steps
+from dpledger.mechanisms.noise import recording, replaying
+from dpledger.mechanisms.protocol import (
+    Described,
+    Inspects,
+    Interactive,
+    Keeps,
+    Reads,
+    Refines,
+    Release,
+    Sampled,
+    Steps,
+)
 from dpledger.relations import Relation, Unit
 from dpledger.schema import plain
 from dpledger.strict_json import read_json
@@ -125,7 +138,7 @@ class MechanismConformance(ABC):
     def test_the_parts_keep_the_claim(self) -> None:
         for mechanism in self.placed():
             assert mechanism.relation is not None
-            check(mechanism.claim(), mechanism.parts(), mechanism.relation)
+            assert _refusal(partial(check, mechanism.claim(), mechanism.parts(), mechanism.relation)) is None
 
     def test_failures_add_up_to_the_claims_delta(self) -> None:
         for mechanism in self.placed():
@@ -133,7 +146,7 @@ class MechanismConformance(ABC):
 
     def test_parameters_have_a_place_in_the_ledger(self) -> None:
         for mechanism in (self.make(), *self.placed()):
-            _require_profile(dict(mechanism.parameters()))
+            assert _misplaced(dict(mechanism.parameters())) == []
 
     def test_parts_survive_the_wire(self) -> None:
         for mechanism in self.placed():
@@ -152,6 +165,15 @@ class MechanismConformance(ABC):
                     assert is_within(coarse, fine)
                 assert all(any(is_within(level, chain.of) for chain in chains) for level in levels if level is not None)
 
+    def test_it_says_what_values_count_as_that_are_no_ordinary_ones(self) -> None:
+        """Receipts say it, whatever the data hold: a mechanism that reads data and is silent spends on a surprise."""
+        for mechanism in (self.make(), *self.placed()):
+            assert isinstance(mechanism, Reads)
+            said = mechanism.values_read_as()
+            assert said == mechanism.values_read_as()
+            assert all(type(sentence) is str and sentence.isprintable() for sentence in said)
+            assert any("NaN" in sentence or "missing" in sentence for sentence in said), said
+
     def test_a_run_adds_outcomes_only(self) -> None:
         for mechanism in self.placed():
             release = self.run(mechanism, self.data_of(mechanism), _SEED)
@@ -166,6 +188,18 @@ class MechanismConformance(ABC):
             assert first.parts == second.parts
             others = [self.run(mechanism, data, _SEED + i) for i in range(1, 30)]
             assert any(not same_value(first.value, other.value) for other in others)
+
+    def test_all_that_it_draws_is_on_the_tape(self) -> None:
+        """So the tape tells the run: replayed with other entropy, it passes the same values and comes to the same."""
+        for mechanism in self.placed():
+            data = self.data_of(mechanism)
+            with recording() as draws:
+                first = self.run(mechanism, data, _SEED)
+            for other in (1, 2):
+                with replaying(draws) as again:
+                    assert same_value(first.value, self.run(mechanism, data, _SEED + other).value)
+                assert len(again) == len(draws)
+                assert all(same_value(then.value, now.value) for then, now in zip(draws, again, strict=True))
 
     def test_a_value_that_is_kept_comes_back(self) -> None:
         """What a mechanism says of its value in numbers, in the bytes of a store, is the value again."""
@@ -186,7 +220,7 @@ class MechanismConformance(ABC):
         for mechanism in self.placed():
             if isinstance(mechanism, Inspects):
                 for data in (self.data_of(mechanism), *self.bad_data):
-                    mechanism.inspect(data)
+                    assert _refusal(partial(mechanism.inspect, data)) is None
 
     def test_containers_of_a_wrong_kind_are_refused_before_the_run(self) -> None:
         for mechanism in self.placed():
@@ -217,6 +251,8 @@ def same_value(left: object, right: object) -> bool:
     """Whether two released values are equal, arrays entry by entry."""
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return bool(np.array_equal(np.asarray(left), np.asarray(right)))
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(same_value, left, right))
     return left == right
 
 
@@ -236,17 +272,22 @@ def _delta_of_failures(failures: tuple[Failure, ...]) -> Decimal:
     return total(failure.delta for failure in failures if isinstance(failure, PrivacyFailure))
 
 
-def _require_profile(value: object) -> None:
-    """Text, booleans, integers below 2^53 in size, lists, and objects with plain keys: no float, no null."""
+def _misplaced(value: object) -> list[object]:
+    """What is no text, no boolean, no integer below 2^53 in size, no list of those and no object with plain keys: no
+    float, no null."""
     if isinstance(value, dict):
-        for key, item in value.items():
-            assert isinstance(key, str)
-            assert _KEY.fullmatch(key), key
-            _require_profile(item)
-    elif isinstance(value, list):
-        for item in value:
-            _require_profile(item)
-    elif type(value) is int:
-        assert abs(value) < 2**53, value
-    else:
-        assert isinstance(value, (str, bool)), value
+        keys = [key for key in value if not isinstance(key, str) or not _KEY.fullmatch(key)]
+        return keys + [one for item in value.values() for one in _misplaced(item)]
+    if isinstance(value, list):
+        return [one for item in value for one in _misplaced(item)]
+    fits = abs(value) < 2**53 if type(value) is int else isinstance(value, (str, bool))
+    return [] if fits else [value]
+
+
+def _refusal(call: Callable[[], None]) -> Exception | None:
+    """What a call raised."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dpledger as dpl
-from dpledger.accounting.composition import Entry
+from dpledger.accounting.documents import Entry
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
@@ -266,14 +266,18 @@ DOORS: dict[str, Door] = {
     "Accountant.merge": Door(of(appended, "merge"), {"other": appended()}),
     "Accountant.resume": Door(dpl.Accountant.resume, {"record": appended().record()}),
     # mechanisms
-    "AboveThreshold": Door(dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "max_queries": 5, "share": "0.5"}),
+    "AboveThreshold": Door(
+        dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
+    ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
     "Count": Door(dpl.Count, {"epsilon": 1}),
     "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
-    "ExponentialMechanism.loss": Door(dpl.ExponentialMechanism(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
-    "PermuteAndFlip": Door(dpl.PermuteAndFlip, {"candidates": ("a", "b"), "epsilon": 1}),
-    "PermuteAndFlip.loss": Door(dpl.PermuteAndFlip(candidates=3, epsilon=1).loss, {"beta": "0.1"}),
+    "ExponentialMechanism.loss": Door(
+        dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity=1).loss, {"beta": "0.1"}
+    ),
+    "PermuteAndFlip": Door(dpl.PermuteAndFlip, {"candidates": ("a", "b"), "epsilon": 1, "sensitivity": 1}),
+    "PermuteAndFlip.loss": Door(dpl.PermuteAndFlip(candidates=3, epsilon=1, sensitivity=1).loss, {"beta": "0.1"}),
     "RandomizedResponse": Door(dpl.RandomizedResponse, {"answers": ("a", "b"), "epsilon": 1}),
     "RandomizedResponse.estimate": Door(
         dpl.RandomizedResponse(answers=("a", "b"), epsilon=1).estimate, {"published": ("a", "b", "a")}
@@ -285,19 +289,31 @@ DOORS: dict[str, Door] = {
     "Geometric.interval": Door(dpl.Geometric(sensitivity=1, epsilon=1).interval, {"confidence": "0.95"}),
     "Doubling": Door(
         dpl.Doubling,
-        {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1},
+        {"first": "0.1", "rounds": 3, "accepts": 5, "check_epsilon": 1, "sensitivity": 1, "error_sensitivity": 1},
     ),
     "NoiseReduction": Door(
         dpl.NoiseReduction,
-        {"least": "0.1", "most": 2, "levels": 4, "accepts": 5, "check_epsilon": 1},
+        {
+            "least": "0.1",
+            "most": 2,
+            "levels": 4,
+            "accepts": 5,
+            "check_epsilon": 1,
+            "sensitivity": 1,
+            "error_sensitivity": 1,
+        },
         {"least": "least|most", "boundary": "boundary|noise"},
     ),
-    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1}, {"mu": "mu|noise_multiplier"}),
-    "GradualGaussian.interval": Door(dpl.GradualGaussian(mu=2).interval, {"mu": 1, "confidence": "0.95"}),
+    "GradualGaussian": Door(dpl.GradualGaussian, {"mu": 1, "sensitivity": 1}, {"mu": "mu|noise_multiplier"}),
+    "GradualGaussian.interval": Door(
+        dpl.GradualGaussian(mu=2, sensitivity=1).interval, {"mu": 1, "confidence": "0.95"}
+    ),
     "GradualMean": Door(dpl.GradualMean, {"epsilon": 1, "lower": 0, "upper": 10}),
-    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1}),
-    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2).noise, {"epsilon": 1}),
-    "GradualRelease.interval": Door(dpl.GradualRelease(epsilon=2).interval, {"epsilon": 1, "confidence": "0.95"}),
+    "GradualRelease": Door(dpl.GradualRelease, {"epsilon": 1, "sensitivity": 1}),
+    "GradualRelease.noise": Door(dpl.GradualRelease(epsilon=2, sensitivity=1).noise, {"epsilon": 1}),
+    "GradualRelease.interval": Door(
+        dpl.GradualRelease(epsilon=2, sensitivity=1).interval, {"epsilon": 1, "confidence": "0.95"}
+    ),
     "Histogram": Door(dpl.Histogram, {"epsilon": 1, "categories": ("a", "b")}),
     "Histogram.interval": Door(dpl.Histogram(1, edges=(0, 1)).interval, {"confidence": "0.95"}),
     "IntegerGaussian": Door(dpl.IntegerGaussian, {"sensitivity": 1, "sigma": 1}),
@@ -396,7 +412,7 @@ DOORS: dict[str, Door] = {
         },
         left={"learner": OWN_CODE, "sampler": OWN_CODE, "n": "a number that is right draws as many records"},
     ),
-    "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10}),
+    "SparseVector": Door(dpl.SparseVector, {"epsilon": 20, "cutoff": 1, "threshold": 10, "sensitivity": 1}),
     "AccuracyFirst": Door(dpl.AccuracyFirst, ERM),
     "AccuracyFirst.within": Door(dpl.AccuracyFirst(**ERM).within, {"left": 1000}),
     "DPSGD": Door(dpl.DPSGD, RUN, {"relation": "relation|label_flip"}),
@@ -477,6 +493,7 @@ DOORS: dict[str, Door] = {
     "StatisticalQueryOracle.plan": Door(
         of(lambda: dpl.StatisticalQueryOracle(1, 3), "plan"), {"tolerance": "0.1", "beta": "0.1", "sharp": False}
     ),
+    "DomainQuery": Door(dpl.DomainQuery, {"values": [[0, 1], [1, 0]]}),
     "JointQuery": Door(dpl.JointQuery, {"of": [majority], "l1": 1, "justification": "one query"}),
     "query_size": Door(
         dpl.query_size,
@@ -692,7 +709,7 @@ DOORS: dict[str, Door] = {
     "Scope.note_lost": Door(of(scope, "note_lost"), {"charge": "a" * 32, "note": "words"}, names={"note": "charge"}),
     "Scope.open": Door(
         of(scope, "open"),
-        {"mechanism": dpl.SparseVector(20, 1, 10), "data": [1], "key": None, "tail_delta": None},
+        {"mechanism": dpl.SparseVector(20, 1, 10, sensitivity=1), "data": [1], "key": None, "tail_delta": None},
         left=DATA,
     ),
     "Scope.afford": Door(of(scope, "afford"), {"what": dpl.LaplaceLaw("0.1"), "most": 10, "tail_delta": None}),
@@ -700,16 +717,17 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
-    "Scope.charge": Door(of(scope, "charge"), ELSEWHERE, ELSEWHERE_NAMES),
+    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
-        {name: value for name, value in ELSEWHERE.items() if name != "key"},
+        ELSEWHERE,
         ELSEWHERE_NAMES,
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"mechanism": dpl.Count(1), "tail_delta": None}),
+    "Scope.left": Door(of(scope, "left"), {}),
+    "Scope.quote": Door(of(scope, "quote"), {"what": dpl.Count(1), "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
@@ -791,6 +809,7 @@ DOORS: dict[str, Door] = {
 
 WORDS: dict[str, str] = {
     "__version__": "text",
+    "FAIL": "an answer",
     "UNSTABLE": "an answer",
     "Composition": "a union of types, for annotations",
 }

@@ -244,7 +244,7 @@ def sample() -> Record:
     for _ in range(5):
         record.release("patients-2026", Laplace(sensitivity=1, epsilon="0.05", justification="one patient is one row"))
     record.release("patients-2026", Gaussian(sensitivity=1, noise_multiplier=20))
-    record.watch("patients-2026", SparseVector(epsilon="0.4", cutoff=4, threshold=20), (12,))
+    record.watch("patients-2026", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
     record.train("patients-2026", TRAINING, done=80)
     record.abort("patients-2026", Laplace(sensitivity=1, epsilon="0.05"))
     record.add(audit("laplace", PureDP("0.5"), "0.4127", "not_refuted"))
@@ -302,7 +302,10 @@ def crowded() -> Record:
     record = Record()
     long = "every visit to one of the nineteen outpatient clinics of the region between 2019 and 2026, " * 3
     record.declare("product_name", long, long)
-    record.declare("people", long, long)
+    for item in ("people", "intended_use", "not_intended_for", "justification", "decision_owner"):
+        record.declare(item, long, long)
+    record.declare("non_dp_releases", long, long)
+    record.declare("invariants", long, long)
     record.declare("trust_model", f"central: {long}", long)
     for number in range(25):
         name, unit = f"scope-with-a-long-name-{number:02d}", Unit(f"person-of-kind-{number}", 12)

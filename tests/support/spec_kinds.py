@@ -19,9 +19,11 @@ from dpledger.ledger.entries import declarations
 _BLOCK = re.compile(r"(?P<mark><!-- generated: (?P<name>[a-z ]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 FORMS: Mapping[str, str] = {  # by the word of the code for the type of a member
     "Exact": "number",
+    "Promise": "number",
     "Noise": "number above 0",
     "Positive": "number above 0",
     "Probability": "number in [0, 1)",
+    "PromisedProbability": "number in [0, 1)",
     "OpenProbability": "number in (0, 1)",
     "Rate": "number in (0, 1]",
     "Exacts": "list of numbers",

@@ -148,12 +148,15 @@ class StoreConformance(ABC):
             assert len(list(reader.refusals())) == 4
 
     def test_bytes_come_back_as_they_were(self, store: Store) -> None:
+        """As bytes: what else equals them, as the buffers of a database's driver do, cannot be read as they can."""
         every_byte = bytes(range(256))
         with store.transaction() as work:
             work.append(every_byte)
+            work.put_checkpoint(every_byte)
             work.put_value("c1", every_byte)
         with store.reading() as reader:
-            assert (reader.leaf(0), reader.value("c1")) == (every_byte, every_byte)
+            for found in (reader.leaf(0), *reader.leaves(), reader.checkpoint(), reader.value("c1")):
+                assert (found, type(found)) == (every_byte, bytes)
 
     def test_writers_exclude_each_other(self, store: Store) -> None:
         """Each reads the size and appends it: with two writers inside at once, a number would occur twice."""

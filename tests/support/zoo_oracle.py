@@ -5,9 +5,10 @@ A law is a mapping from a claimed loss to the outcomes of that stratum with thei
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -123,16 +124,21 @@ def comparison_losses(
 
 def _compared(threshold_scale: float, query_scale: float, values: Sequence[float], value: float) -> float:
     """The density of halting at the last of `values` with this noisy value."""
-    unit, weights = np.polynomial.legendre.leggauss(60)
+    unit, weights = _gauss()
     edges = sorted({value, *(edge for edge in (0.0, *values[:-1]) if edge < value), *(value - np.arange(0, 81, 4.0))})
-    total = 0.0
-    for low, high in itertools.pairwise(edges):
-        z = (low + high) / 2 + (high - low) / 2 * unit
-        density = np.exp(-np.abs(z) / threshold_scale) / (2 * threshold_scale)
-        for below in values[:-1]:
-            density = density * stats.laplace.cdf((z - below) / query_scale)
-        total += float((weights * density).sum() * (high - low) / 2)
+    low, high = np.array(edges[:-1])[:, None], np.array(edges[1:])[:, None]
+    z = (low + high) / 2 + (high - low) / 2 * unit
+    density = np.exp(-np.abs(z) / threshold_scale) / (2 * threshold_scale)
+    for below, times in Counter(values[:-1]).items():
+        density *= stats.laplace.cdf((z - below) / query_scale) ** times
+    total = float((weights * density * (high - low) / 2).sum())
     return total * math.exp(-abs(value - values[-1]) / query_scale) / (2 * query_scale)
+
+
+@functools.cache
+def _gauss() -> tuple[Floats, Floats]:
+    points, weights = np.polynomial.legendre.leggauss(60)
+    return points, weights
 
 
 # ---- accuracy first -------------------------------------------------------------------------------------------------

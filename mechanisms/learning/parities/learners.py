@@ -78,7 +78,7 @@ class Failed(StrEnum):
 
 
 FAIL: Final = Failed.FAIL
-"""The answer in place of a hypothesis."""
+"""The answer in place of a hypothesis. A value that was kept is a text again: compare by `==`."""
 
 ParityAnswer: TypeAlias = Concept | Literal[Failed.FAIL]
 
@@ -104,6 +104,14 @@ class _Parity(RowLearner):
         places = found.numbers.astype(np.int64 if self.dimension < _PLACE_BITS else object)
         places[~found.fits] = -1
         return places
+
+    def plain_of(self, value: ParityAnswer) -> int | None:
+        """The place of the parity; None of FAIL."""
+        return None if value is FAIL else value.place
+
+    def value_of(self, plain: int | None) -> ParityAnswer:
+        """The parity at a place, or FAIL, as `plain_of` says it."""
+        return FAIL if plain is None else Concept(ParityClass(self.dimension), plain)
 
     def _on(self, data: LabeledSample) -> ParityRuns:
         return ParityRuns.on(self._taken(data), self.dimension, self._rate, self.fail_probability)
@@ -166,12 +174,16 @@ class PrivateParityLearner(_Parity):
     is the greatest that keeps epsilon. `fail_probability`: of FAIL on examples that a parity fits; below 1/2 it costs
     nothing down to `least_fail_probability`. A unit of several rows pays for each. The data are a LabeledSample whose
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
-    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1, or FAIL.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan("0.1", "0.1").needed
     9367
+    >>> from dpledger.mechanisms.entropy import seeded
+    >>> none_fits = dpl.LabeledSample([5] * 10**4, [0, 1] * (10**4 // 2))
+    >>> learner.release(none_fits, entropy=seeded(1)).value == dpl.FAIL
+    True
     """
 
     dimension: Dimension
@@ -201,7 +213,7 @@ class PrivateParityLearner(_Parity):
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[ParityAnswer]:
         """A parity, or FAIL."""
-        return Release(value=_answer(self._on(data).one(entropy), self.dimension), parts=self.parts())
+        return Release(value=self.value_of(self._on(data).one(entropy)), parts=self.parts())
 
 
 @record
@@ -212,6 +224,7 @@ class RepeatedParity(_Parity):
     `max_runs` it stops there at the latest, which costs a delta. `first_success` has `runs` at most. `basic` pays for
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
     said, and how long it takes depends on the examples: do not show the time.
+    The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> rows = dpl.LabeledSample([[1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, [1, 0, 1] * 20)
@@ -283,7 +296,7 @@ class RepeatedParity(_Parity):
         while True:
             answer, done = found.one(entropy), done + 1
             if answer is not None or done == self._most_runs or self._stops(None, entropy)[0]:
-                return Release(value=_answer(answer, self.dimension), parts=self.parts())
+                return Release(value=self.value_of(answer), parts=self.parts())
 
     def _many(self, runs: ParityRuns, size: int, entropy: Entropy) -> Found:
         fits, numbers, going, done = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=object), np.arange(size), 0
@@ -314,10 +327,6 @@ class RepeatedParity(_Parity):
     @property
     def _failed(self) -> Decimal:
         return stays_failed(self.fail_probability, runs=self.runs, stop=self.stop_probability, most=self.max_runs)
-
-
-def _answer(number: int | None, dimension: int) -> ParityAnswer:
-    return FAIL if number is None else Concept(ParityClass(dimension), number)
 
 
 @lru_cache(maxsize=512)

@@ -26,11 +26,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.composition import Composition, DiscreteLaplaceLaw
-from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
-from dpledger.decimals import text
+from dpledger.accounting.guarantees import Failure, PureDP
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import RowsOfBits
-from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.row_learner import RowLearner, fits_within
 from dpledger.mechanisms.learning.samples import LabeledSample, bits_of, labels_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
@@ -147,11 +146,7 @@ class PrivateConjunctionLearner(RowLearner):
 
     def failures(self) -> tuple[Failure, ...]:
         """What is promised of the answer; the claim itself has no delta."""
-        promise = (
-            f"the conjunction errs on more than {text(self.alpha)}, where one fits all examples and there are at least "
-            f"{self.plan().needed} independent ones"
-        )
-        return (AccuracyFailure(self.beta, promise),)
+        return (fits_within("the conjunction", self.alpha, self.beta, self.plan()),)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the scale and the threshold that are used, and the records that the promise needs."""

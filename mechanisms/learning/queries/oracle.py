@@ -23,7 +23,7 @@ import functools
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self, assert_never
+from typing import Annotated, Literal, Self, assert_never
 
 import numpy as np
 from pydantic import Field
@@ -33,6 +33,7 @@ from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
 from dpledger.decimals import Number, is_whole, magnitude, multiply, read, round_up, subtract, text
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.queries.domain_queries import Records
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.learning.queries.run import JointQuery, QueryRun
 from dpledger.mechanisms.learning.samples import LabeledSample, check_labels, labeled_sample
@@ -79,7 +80,8 @@ class StatisticalQueryOracle:
     queries chosen beforehand alone, and adaptive ones break it where the noise is small. Its "Lap(S, f, K/(eps m))"
     passes a scale where an epsilon is meant, eps/K; "any combination" of answers (theorem 3.3) means whatever is
     computed from them, and later queries may depend on earlier answers.
-    An answer is a float near the mean of the values, and may be negative where that is near 0.
+    An answer is a float near the mean of the values, and may be negative where that is near 0. Many queries of numbered
+    points are answered from one count of the records as `DomainQuery`.
 
     >>> from dpledger.mechanisms.entropy import seeded
     >>> oracle = dpl.StatisticalQueryOracle(epsilon=1, queries=10, values="whole", n=6000)
@@ -198,6 +200,10 @@ class StatisticalQueryOracle:
             sharp=sharp,
         )
 
+    def values_read_as(self) -> tuple[str, ...]:
+        """What values of a query count as that are no ordinary numbers: of the parameters, never of the data."""
+        return ("a query is handed rows and labels as they are", *self.range.read_as())
+
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
         their number is public, of one for each block."""
@@ -214,14 +220,15 @@ class StatisticalQueryOracle:
         """Begin a run of queries."""
         self.inspect(data)
         if self.mode != "split":
-            everyone = (data.x, data.y, tally(data.y))
+            everyone = Records(data.x, data.y, tally(data.y))
             return QueryRun(self, lambda _: everyone, entropy)
         units = Units.of((data.x, data.y))
         block = seats(by_relation(self._relation), units, chunks=self.queries, entropy=entropy)
 
-        def of_block(number: int) -> tuple[Any, Any, int]:
+        def of_block(number: int) -> Records:
             places = np.flatnonzero(block == number).astype(np.int64)
-            return (*units.take(places), len(places))
+            x, y = units.take(places)
+            return Records(x, y, len(places))
 
         return QueryRun(self, of_block, entropy)
 

@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 
-from dpledger.decimals import float_down, float_up
+from dpledger.decimals import float_down, float_up, text
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.numeric.grid import nearest_whole
 from dpledger.mechanisms.numeric.rows import check_column, numbers, tally
@@ -54,6 +55,19 @@ class QueryRange:
         """`high` in steps."""
         return math.floor(Fraction(self.high) / Fraction(self.grid) + _HALF)
 
+    def read_as(self) -> tuple[str, ...]:
+        """What values count as that are outside, or no number, a sentence each: for receipts."""
+        low, high = text(self.low), text(self.high)
+        return (
+            f"a value of a query that is no number, NaN and a missing one too, counts as {low}",
+            f"a value outside [{low}, {high}], infinity too, counts as the nearer end",
+        )
+
+    @property
+    def reach(self) -> int:
+        """The most steps that a value is from 0."""
+        return max(abs(self.lowest), abs(self.highest))
+
     def moved(self, relation: Relation) -> int:
         """By how many steps a record that changes moves the sum of its values; one that is nulled counts as replaced,
         for a query may come to any value of the null record.
@@ -61,7 +75,7 @@ class QueryRange:
         Claim: at most as many. Source: docs/proofs/learning_queries.md, section 1."""
         match relation:
             case Relation.ADD_REMOVE:
-                return max(abs(self.lowest), abs(self.highest))
+                return self.reach
             case Relation.REPLACE_ONE | Relation.ZERO_OUT | Relation.LABEL_FLIP:
                 return self.highest - self.lowest
             case _:
@@ -73,8 +87,10 @@ class QueryRange:
         check_column(values)
         if tally(values) != rows:
             raise ContractViolation("another number of values than of rows")
+        steps = self.steps(values)
+        return int(steps.sum(dtype=np.int64)) if rows * self.reach < _SMALL else sum(steps.tolist())
+
+    def steps(self, values: object) -> npt.NDArray[np.int64]:
+        """Each value by itself, in steps: clipped to the range, NaN and what is no number at its low end."""
         read = np.clip(numbers(values, missing=float_up(self.low)), float_down(self.low), float_up(self.high))
-        steps = np.clip(nearest_whole(read / float_up(self.grid)), self.lowest, self.highest).astype(np.int64)
-        if rows * max(abs(self.lowest), abs(self.highest)) < _SMALL:
-            return int(steps.sum(dtype=np.int64))
-        return sum(steps.tolist())
+        return np.clip(nearest_whole(read / float_up(self.grid)), self.lowest, self.highest).astype(np.int64)

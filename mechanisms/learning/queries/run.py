@@ -17,6 +17,7 @@ from dpledger.decimals import Number, read
 from dpledger.errors import ContractViolation, Halted, ParameterError
 from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.queries.domain_queries import Records
 from dpledger.mechanisms.learning.queries.ranges import QueryRange
 from dpledger.mechanisms.noise import Law, Sensitivity, draw
 from dpledger.mechanisms.numeric.grid import to_floats
@@ -101,17 +102,21 @@ class QueryRun:
     """The conversation. Shows nothing of the data, does not pickle, and refuses in a forked child. Threads may share
     it: each query has a number of its own, and answers are drawn one after another.
 
-    `rows`: the records that query number i is asked of: rows, labels, and how many they are."""
+    `records`: those that query number i is asked of."""
 
-    def __init__(self, plan: QueryPlan, rows: Callable[[int], tuple[Any, Any, int]], entropy: Entropy) -> None:
+    def __init__(self, plan: QueryPlan, records: Callable[[int], Records], entropy: Entropy) -> None:
         self._plan = plan
         self._range, self._alone = plan.range, plan._law(None)
-        self._rows = rows
+        self._records = records
         self._entropy = entropy
         self._asked = 0
         self._release: Release[QueriesAsked] | None = None
         self._home = Home("a run of statistical queries")
         self._turn = Turn("a run of statistical queries")  # while something is counted or drawn, never in a query
+
+    def __repr__(self) -> str:
+        ended = "" if self._release is None else ", closed"
+        return f"<{type(self).__name__}: {self._asked} of {self._plan.queries} asked{ended}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a run of statistical queries does not pickle: a copy would repeat its noise")
@@ -136,15 +141,15 @@ class QueryRun:
         with self._turn:
             self._check_open()
             number, self._asked = self._asked, self._asked + 1
-        x, y, rows = self._rows(number)
-        sums = came_to(lambda: [self._range.total(one(x, y), rows=rows) for one in asked])
+        records = self._records(number)
+        sums = came_to(lambda: records.sums(asked, self._range))
         self._home.require()  # the query may have forked
         with self._turn:
             if sums is None:
                 self._close(self._plan._ended(None), outside_guarantee=True)
             elif self._release is None:
                 noisy = draw(law, _whole(sums[0]), sensitivity=sensitivity, entropy=self._entropy)
-                answers = tuple(self._told(value, rows) for value in noisy.tolist())
+                answers = tuple(self._told(value, records.rows) for value in noisy.tolist())
                 return answers if isinstance(query, JointQuery) else answers[0]
             else:
                 raise Halted("the run of statistical queries was closed while the query ran")

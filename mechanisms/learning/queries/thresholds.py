@@ -29,15 +29,14 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import AccuracyFailure, Failure, PureDP
-from dpledger.decimals import text
+from dpledger.accounting.guarantees import Failure, PureDP
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.queries.oracle import StatisticalQueryOracle
 from dpledger.mechanisms.learning.queries.run import RowQuery
-from dpledger.mechanisms.learning.row_learner import RowLearner
+from dpledger.mechanisms.learning.row_learner import RowLearner, fits_within
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS, ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize
@@ -124,11 +123,7 @@ class PrivateSQThresholdLearner(RowLearner):
 
     def failures(self) -> tuple[Failure, ...]:
         """What is promised of the answer; the claim itself has no delta."""
-        promise = (
-            f"the threshold errs on more than {text(self.alpha)}, where one fits all examples and there are at least "
-            f"{self.plan().needed} independent ones"
-        )
-        return (AccuracyFailure(self.beta, promise),)
+        return (fits_within("the threshold", self.alpha, self.beta, self.plan()),)
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, with the noise of its queries, of q psi - p for tau = p/q, and the records that the promise

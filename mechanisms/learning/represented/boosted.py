@@ -20,9 +20,13 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dpledger.decimals import Number
-from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import seeded
-from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation, Seed, fresh_seed
+from dpledger.mechanisms.learning.represented.representations import (
+    HashedPointRepresentation,
+    Seed,
+    check_coarser,
+    fresh_seed,
+)
 from dpledger.mechanisms.learning.represented.sizes import Boosted, boosted_size
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.planning import natural_log
@@ -59,8 +63,7 @@ class BoostedRepresentation:
     kind: Literal["boosted_points"] = tag(default="boosted_points")
 
     def __post_init__(self) -> None:
-        if self.bits >= self.dimension:
-            raise ParameterError("bits", self.bits, f"fewer than the {self.dimension} bits of a point")
+        check_coarser(self.bits, self.dimension)
 
     @classmethod
     def drawn(cls, *, dimension: int, a: Number, b: Number, bits: int = 4) -> BoostedRepresentation:

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
@@ -20,22 +19,28 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.decimals import Number
-from dpledger.errors import InfeasiblePlan, ParameterError, WorkLimit
+from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.domains import Domain, NumberedPoints, domain_of
-from dpledger.mechanisms.learning.error_counts import MOST_PARITY_BITS, ErrorCounts, error_counts
-from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
-from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation, Majority
+from dpledger.mechanisms.learning.domains import Domain
+from dpledger.mechanisms.learning.error_counts import ErrorCounts, error_counts
+from dpledger.mechanisms.learning.hypotheses import Hypothesis
+from dpledger.mechanisms.learning.represented.boosted import BoostedRepresentation
+from dpledger.mechanisms.learning.represented.kinds import (
+    OneRepresentation,
+    Representation,
+    check_listed,
+    held,
+    hypothesis_at,
+    rows_of_representation,
+    told,
+)
 from dpledger.mechanisms.learning.represented.representations import (
-    MOST_LISTED,
-    HashedPoint,
     HashedPointRepresentation,
-    Represented,
     TrivialRepresentation,
 )
 from dpledger.mechanisms.learning.represented.scores import (
@@ -48,7 +53,7 @@ from dpledger.mechanisms.learning.represented.scores import (
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample
-from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, ParityClass, PointClass, described
+from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, PointClass, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, private_occam
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
@@ -58,30 +63,7 @@ from dpledger.number_fields import Positive
 from dpledger.relations import Relation, Unit, one_way
 from dpledger.schema import Plain, given, plain, record, tag
 
-__all__ = [
-    "OneRepresentation",
-    "RealizableRepresentationLearner",
-    "Representation",
-    "SurrogateAgnosticLearner",
-    "hypothesis_at",
-    "require_fit",
-    "told",
-]
-
-Representation: TypeAlias = HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass
-"""Hypotheses that are there before the data: drawn for a class, the class itself, or any at all, as the rows of a
-matrix."""
-
-
-def representation_from(given: object) -> Representation:
-    """What was given, if it is a representation; ParameterError for anything else."""
-    if not isinstance(given, HashedPointRepresentation | BoostedRepresentation | TrivialRepresentation | FiniteClass):
-        raise ParameterError("representation", type(given).__name__, "a representation, or a FiniteClass")
-    return given
-
-
-OneRepresentation = Annotated[Representation, PlainValidator(representation_from)]
-"""A field that holds a representation; it is given as one."""
+__all__ = ["RealizableRepresentationLearner", "SurrogateAgnosticLearner"]
 
 Scores: TypeAlias = npt.NDArray[np.int64] | ErrorCounts
 """One a hypothesis; of the class itself, segments of concepts that err equally often."""
@@ -116,34 +98,26 @@ class _ByScores(RowLearner):
     @property
     def domain(self) -> Domain:
         """The rows that it learns from."""
-        match self.representation:
-            case HashedPointRepresentation(dimension=dimension) | BoostedRepresentation(dimension=dimension):
-                return NumberedPoints(1 << dimension)
-            case TrivialRepresentation(concept_class=concepts):
-                return domain_of(concepts)
-            case FiniteClass(points=points):
-                return NumberedPoints(points)
-            case _:
-                assert_never(self.representation)
+        return rows_of_representation(self.representation)
 
     def release(self, data: LabeledSample, *, entropy: Entropy) -> Release[Hypothesis]:
         """One hypothesis of the representation."""
-        place = self._drawn(self._scores(self._taken(data)), entropy)
+        (place,) = self._drawn(self._scores(self._taken(data)), 1, entropy)
         return Release(value=self._hypothesis(place), parts=self.parts())
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of the hypotheses of so many independent releases."""
-        scores = self._scores(self._taken(data))
-        found = [self._drawn(scores, entropy) for _ in range(size)]
+        found = self._drawn(self._scores(self._taken(data)), size, entropy)
         return np.array(found, dtype=np.int64 if self.representation.size <= 2**63 else object)
 
-    def _drawn(self, scores: Scores, entropy: Entropy) -> int:
-        moved = Sensitivity(self._moved, "linf", self._why)
-        law = ExponentialWeights(self.exponent)
+    def _drawn(self, scores: Scores, size: int, entropy: Entropy) -> list[int]:
+        law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", self._why)
         if isinstance(scores, ErrorCounts):
-            counts = scores.counts
-            return scores.place(choose(law, -scores.errors, counts=counts, sensitivity=moved, entropy=entropy))
-        return choose(law, -scores, sensitivity=moved, entropy=entropy)
+            steps, counts = -scores.errors, scores.counts
+            drawn = [choose(law, steps, counts=counts, sensitivity=moved, entropy=entropy) for _ in range(size)]
+            return [scores.place(number) for number in drawn]
+        steps = -scores
+        return [choose(law, steps, sensitivity=moved, entropy=entropy) for _ in range(size)]
 
     def _hypothesis(self, place: int) -> Hypothesis:
         return hypothesis_at(self.representation, place, self._concepts)
@@ -341,65 +315,3 @@ class SurrogateAgnosticLearner(_ByScores):
     def _moved(self) -> int:
         once = self._proper or self.relation is Relation.LABEL_FLIP
         return (1 if once else 2) * rows_of(self.unit)
-
-
-def check_listed(representation: Representation) -> None:
-    """Raise WorkLimit where a learner would have to list too many hypotheses: 2^24 majorities, 2^26 parities."""
-    match representation:
-        case BoostedRepresentation(size=size, rounds=rounds, copies=copies, bits=bits) if size > MOST_LISTED:
-            raise WorkLimit(f"{rounds} rounds of {copies << bits} hypotheses: more than {MOST_LISTED} in all")
-        case TrivialRepresentation(concept_class=ParityClass(dimension=dimension)) if dimension > MOST_PARITY_BITS:
-            raise WorkLimit(f"parities of {dimension} bits: each is weighed, and more than {MOST_PARITY_BITS} are many")
-        case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation() | FiniteClass():
-            return
-        case _:
-            assert_never(representation)
-
-
-@functools.lru_cache(maxsize=64)
-def held(some: FiniteClass, others: FiniteClass) -> bool:
-    """Whether each row of a matrix is a row of another."""
-    return {row.tobytes() for row in some.matrix} <= {row.tobytes() for row in others.matrix}
-
-
-def require_fit(concepts: object, representation: Representation) -> None:
-    """ParameterError unless the representation is one of hypotheses on the points of the class, in the same form."""
-    match concepts, representation:
-        case PointClass(points=points), HashedPointRepresentation(dimension=bits) if points == 1 << bits:
-            return
-        case FiniteClass(points=points), FiniteClass(points=others) if points == others:
-            return
-        case _:
-            raise ParameterError(
-                "representation",
-                type(representation).__name__,
-                "hashed points for a class of as many points, or a matrix on the points of a matrix",
-            )
-
-
-def hypothesis_at(representation: Representation, place: int, concepts: FiniteClass | None) -> Hypothesis:
-    """The hypothesis at that place. `concepts`: the class to be learned, where it is known and a matrix."""
-    match representation:
-        case HashedPointRepresentation():
-            return HashedPoint(representation, place)
-        case BoostedRepresentation():
-            return Majority(representation, place)
-        case TrivialRepresentation(concept_class=itself):
-            return Concept(itself, place)
-        case FiniteClass():
-            row = representation.matrix[place]
-            known = concepts is not None and bool((concepts.matrix == row).all(axis=1).any())
-            return Represented(representation, place, known)
-        case _:
-            assert_never(representation)
-
-
-def told(representation: Representation) -> Mapping[str, Plain]:
-    """The representation as the record keeps it."""
-    match representation:
-        case HashedPointRepresentation() | BoostedRepresentation() | TrivialRepresentation():
-            return representation.parameters()
-        case FiniteClass():
-            return described(representation)
-        case _:
-            assert_never(representation)

@@ -42,6 +42,7 @@ __all__ = [
     "Represented",
     "Seed",
     "TrivialRepresentation",
+    "check_coarser",
     "fresh_seed",
 ]
 
@@ -99,6 +100,12 @@ class TrivialRepresentation:
         return result
 
 
+def check_coarser(bits: int, dimension: int) -> None:
+    """ParameterError unless a hash has fewer cells than there are points."""
+    if bits >= dimension:
+        raise ParameterError("bits", bits, f"fewer than the {dimension} bits of a point")
+
+
 @record
 class HashedPointRepresentation:
     """h_c(x) = 1[g(x) = c] for each of 2^bits cells c, with g(x) = M x over GF(2), M uniform from `seed`; with `copies`
@@ -122,8 +129,7 @@ class HashedPointRepresentation:
     kind: Literal["hashed_points"] = tag(default="hashed_points")
 
     def __post_init__(self) -> None:
-        if self.bits >= self.dimension:
-            raise ParameterError("bits", self.bits, f"fewer than the {self.dimension} bits of a point")
+        check_coarser(self.bits, self.dimension)
         if Fraction(self.a) * self.cells_each <= 1:
             raise ParameterError("a", self.a, f"more than one of {self.cells_each} cells")
         if self.size > MOST_LISTED:

@@ -10,7 +10,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_down
 from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, known_vc
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, natural_log, pairs_uc, uc_one
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, natural_log, pairs_uc, uc_one
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["Boosted", "NearAll", "boosted_size", "realizable_size", "surrogate_size"]
@@ -90,11 +90,8 @@ def surrogate_size(
                 pairs_uc(GAMMA, beyond, sixth, ln_hypotheses=hypotheses, ln_card=card, vc=vc),
             ),
         )
-    needed = max(size for _, size in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="conservative",
         target=f"an error of at most {target} above the best of the class, but with probability {risk}",
         bound="representation, agnostic",

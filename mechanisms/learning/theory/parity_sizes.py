@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never, get_args
 
 from dpledger.accounting.arithmetic import outward
@@ -92,7 +94,7 @@ def parity_plan(
     if not budget > 0:
         raise ParameterError("epsilon", epsilon, "a number above 0")
     half = multiply(risk, HALF)
-    runs = 1 - math.frexp(float(half) * (1 - 2.0**-40))[1]
+    runs = (math.ceil(1 / Fraction(half)) - 1).bit_length()
 
     def price(rate: Decimal) -> Decimal:
         match mode:
@@ -110,12 +112,5 @@ def parity_plan(
         stop = round_down(half / (1 - half))
     size = parity_size(dimension, rate, half, alpha, risk)
     how = ("stop probability", stop) if mode == "until_success" else ("runs", Decimal(runs))
-    return SampleSize(
-        needed=size.needed,
-        chosen=size.chosen,
-        terms=size.terms,
-        status="proved",
-        target=size.target,
-        bound=f"parity of a random part, {mode.replace('_', ' ')}",
-        inside=(("sampling rate", rate), how),
-    )
+    bound = f"{size.bound}, {mode.replace('_', ' ')}"
+    return dataclasses.replace(size, bound=bound, inside=(("sampling rate", rate), how))

@@ -21,12 +21,13 @@ from fractions import Fraction
 from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, exact, in_own_context, text
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.plan import Plan
+from dpledger.mechanisms.plan import Plan, Status
 
 __all__ = [
     "SampleSize",
     "ceiling",
     "feasible",
+    "largest_of",
     "ln_growth",
     "natural_log",
     "pairs_uc",
@@ -62,6 +63,31 @@ class SampleSize(Plan):
         if self.others:
             found.append("Other bounds: " + ", ".join(f"{name} {needed:,}" for name, needed in self.others))
         return ". ".join(found) + "."
+
+
+def largest_of(
+    terms: tuple[tuple[str, int], ...],
+    *,
+    status: Status,
+    target: str,
+    bound: str,
+    units: str = "examples",
+    inside: tuple[tuple[str, Decimal], ...] = (),
+    others: tuple[tuple[str, int], ...] = (),
+) -> SampleSize:
+    """The plan for as many as the term asks for that asks for most."""
+    needed = max(needed for _, needed in terms)
+    return SampleSize(
+        needed=needed,
+        chosen=needed,
+        terms=terms,
+        status=status,
+        target=target,
+        bound=bound,
+        units=units,
+        inside=inside,
+        others=others,
+    )
 
 
 def users_of_examples(m: int) -> str:

@@ -20,7 +20,15 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass, known_vc
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, ln_growth, natural_log, smallest, uc_one
+from dpledger.mechanisms.learning.theory.planning import (
+    SampleSize,
+    ceiling,
+    largest_of,
+    ln_growth,
+    natural_log,
+    smallest,
+    uc_one,
+)
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
@@ -79,11 +87,8 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
         least = min(rate, target)
         private = ceiling(logarithm / (least * target - least * least / 2))
     terms = (("sampling", sampling), ("privacy", private))
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="proved",
         target=_above_best(target, risk),
         bound="agnostic exponential mechanism",
@@ -117,11 +122,8 @@ def plan_item_proper(
         ("deviation of the best", best[b]),
         ("choice", choice[c]),
     )
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="proved",
         target=_above_best(target, risk),
         bound="uniform deviation and choice",
@@ -150,15 +152,7 @@ def vc_plan(vc: int, alpha: Number, beta: Number) -> SampleSize:
     bounds = (("VC growth", vc_size(vc, alpha, beta)), ("VC, closed form", blumer_size(vc, alpha, beta)))
     best = min(bounds, key=lambda one: one[1])
     plan = _realizable(best[0], alpha, beta, (("sampling", best[1]),))
-    return SampleSize(
-        needed=plan.needed,
-        chosen=plan.chosen,
-        terms=plan.terms,
-        status="conservative",
-        target=plan.target,
-        bound=plan.bound,
-        others=tuple(one for one in bounds if one is not best),
-    )
+    return dataclasses.replace(plan, status="conservative", others=tuple(one for one in bounds if one is not best))
 
 
 def blumer_size(vc: int, alpha: Number, beta: Number) -> int:
@@ -214,12 +208,9 @@ def _expm1(exponent: Decimal) -> Decimal:
 
 
 def _realizable(bound: str, alpha: Number, beta: Number, terms: tuple[tuple[str, int], ...]) -> SampleSize:
-    needed = max(needed for _, needed in terms)
     error, risk = text(open_unit(alpha, "alpha")), text(open_unit(beta, "beta"))
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="proved",
         target=f"an error of at most {error}, but with probability {risk}, of a concept of the class",
         bound=bound,

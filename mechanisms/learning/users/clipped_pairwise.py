@@ -35,9 +35,9 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
-from dpledger.mechanisms.learning.theory.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.theory.concepts import ConceptClass, NumberedClass, described, matrix_of
 from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.users.clipped_sizes import clipped_size, moved_by_a_user
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -132,22 +132,22 @@ class ClippedPairwiseEM(ReadsUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[Concept]:
         """One concept of the class."""
-        place = self._drawn(clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip), entropy)
+        (place,) = self._drawn(clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip), 1, entropy)
         return Release(value=Concept(self.concept_class, place), parts=self.parts())
 
     def sample(self, data: UserSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The places of `size` independent releases."""
         scores = clipped_pairwise_scores(self.concept_class, self._taken(data), self.clip)
-        return np.array([self._drawn(scores, entropy) for _ in range(size)], dtype=np.int64)
+        return np.array(self._drawn(scores, size, entropy), dtype=np.int64)
 
     def plan(self, alpha: Number, beta: Number) -> SampleSize:
         """How many users are enough for an error of at most alpha above the best of the class, but with probability
         beta. InfeasiblePlan where the clip leaves nothing of such a difference."""
         return clipped_size(self.concept_class.size, rows_of(self.unit), self.clip, self.exponent, alpha, beta)
 
-    def _drawn(self, scores: Ints, entropy: Entropy) -> int:
+    def _drawn(self, scores: Ints, size: int, entropy: Entropy) -> list[int]:
         law, moved = ExponentialWeights(self.exponent), Sensitivity(self._moved, "linf", _WHY)
-        return choose(law, scores, sensitivity=moved, entropy=entropy)
+        return [choose(law, scores, sensitivity=moved, entropy=entropy) for _ in range(size)]
 
     @property
     def _moved(self) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpledger.decimals import round_up
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.theory.threshold_sizes import Comparison, noise_scale
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import Comparison, noise_scale
 from dpledger.mechanisms.noise import DiscreteLaplace, PermuteAndFlip, Sensitivity, choose, draw, exponent_for
 
 __all__ = ["Least", "comparison_law", "least_of"]

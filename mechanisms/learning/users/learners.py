@@ -41,9 +41,9 @@ from dpledger.mechanisms.learning.error_counts import ErrorCounts
 from dpledger.mechanisms.learning.hypotheses import Concept, Hypothesis
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
-from dpledger.mechanisms.learning.theory.gap import BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.user_sizes import (
+from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
+from dpledger.mechanisms.learning.theory.users.user_sizes import (
     proper_users,
     proper_users_for,
 )

@@ -39,9 +39,9 @@ from dpledger.mechanisms.learning.theory.concepts import (
     ThresholdClass,
     described,
 )
-from dpledger.mechanisms.learning.theory.gap import GRID_BITS, BinomialGap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.user_sizes import estimator_plan, rounds_for
+from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
+from dpledger.mechanisms.learning.theory.users.user_sizes import estimator_plan, rounds_for
 from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, mistakes_of
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw

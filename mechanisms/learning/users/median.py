@@ -28,8 +28,8 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.samples import UserSample, are_points
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import exponent_for
@@ -132,6 +132,10 @@ class UserLevelMedian(ReadsUsers):
     @property
     def _points(self) -> int:
         return self.points
+
+    @property
+    def _reads_labels(self) -> bool:
+        return False
 
     def _are_inside(self, data: UserSample) -> bool:
         return are_points(data.x.reshape(-1), self.points)

@@ -28,7 +28,18 @@ from dpledger.decimals import whole
 from dpledger.errors import ContractViolation, ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints, are_all_inside
-from dpledger.mechanisms.learning.samples import LabeledSample, UserSample, Words, check_users, labels_of, points_of
+from dpledger.mechanisms.learning.row_learner import STRICT
+from dpledger.mechanisms.learning.samples import (
+    LABELS_READ_AS,
+    LabeledSample,
+    UserSample,
+    Words,
+    check_users,
+    labels_of,
+    points_of,
+    points_read_as,
+)
+from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import check_column, rows_of
@@ -69,6 +80,16 @@ class ReadsUsers(OneShot, ABC):
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a UserSample with the unit's number of examples a user."""
         check_users(data, examples=rows_of(self.unit))
+
+    def values_read_as(self) -> tuple[str, ...]:
+        """What examples and labels count as that are no ordinary ones: of the parameters, never of the data."""
+        labels = (LABELS_READ_AS,) if self._reads_labels else ()
+        nobody = "a user with an example that is no number, NaN and a missing one too, counts nowhere"
+        return (points_read_as(self._points, "an example"), nobody, *labels, *((STRICT,) if self.strict else ()))
+
+    @property
+    def _reads_labels(self) -> bool:
+        return True
 
     def _taken(self, data: UserSample) -> UserSample:
         """The sample, inspected; ContractViolation, which names no user, where it is strict and some are outside."""
@@ -111,7 +132,7 @@ def cap_users(data: ByUnit, *, examples: int, entropy: Entropy) -> UserSample:
     sizes = np.array([len(group) for group in data.groups], dtype=np.int64)
     rows = np.concatenate([*data.groups, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     owners = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((entropy.words(len(rows)), owners))
+    order = np.lexsort((uniform(2**64, len(rows), entropy=entropy), owners))
     ranks = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = rows[order[(ranks < many) & (sizes >= many)[owners]]].reshape(-1, many)
     x, y = (_column(column)[kept] for column in data.rows)

@@ -29,12 +29,12 @@ from pydantic import Field
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.learning.represented.learners import OneRepresentation, hypothesis_at, require_fit, told
+from dpledger.mechanisms.learning.represented.kinds import OneRepresentation, hypothesis_at, require_fit, told
 from dpledger.mechanisms.learning.represented.representations import HashedPointRepresentation
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.user_sizes import (
+from dpledger.mechanisms.learning.theory.users.user_sizes import (
     surrogate_users,
     surrogate_users_for,
 )

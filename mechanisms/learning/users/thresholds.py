@@ -33,10 +33,10 @@ from dpledger.mechanisms.learning.domains import NumberedPoints
 from dpledger.mechanisms.learning.hypotheses import Concept
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass, described
-from dpledger.mechanisms.learning.theory.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.median_sizes import mass_gap
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.threshold_sizes import (
+from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
+from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap
+from dpledger.mechanisms.learning.theory.users.threshold_sizes import (
     Comparison,
     Halving,
     Split,
@@ -83,27 +83,31 @@ class Round:
 class LearnedThreshold:
     """1[x < place], and how it was found: the search for the least error of a threshold, then the rounds."""
 
-    concepts: ThresholdClass
-    place: int
+    concept: Concept
     least_error: LeastError
     rounds: tuple[Round, ...]
 
     def __str__(self) -> str:
-        return self.concepts.words(self.place)
+        return str(self.concept)
+
+    @property
+    def place(self) -> int:
+        """Where it changes."""
+        return self.concept.place
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
-        return self.concepts.predict(self.place, x)
+        return self.concept.predict(x)
 
     @property
     def params(self) -> Mapping[str, Plain]:
         """Its place, in text: it may be beyond every word."""
-        return Concept(self.concepts, self.place).params
+        return self.concept.params
 
     @property
     def output_in_class(self) -> bool:
         """It is one of the class."""
-        return True
+        return self.concept.output_in_class
 
 
 @record
@@ -315,7 +319,7 @@ class _Run:
         least = self.estimator.searched(self.sweep, entropy)
         above = add(least.high, margin)
         if above >= 1:
-            return LearnedThreshold(concepts, 0, least, ())
+            return LearnedThreshold(Concept(concepts, 0), least, ())
         counts = self.sweep.users_above(BinomialGap(rows_of(self.learner.unit), least.high, above).level)
         low, high, path = 0, concepts.points, list[Round]()
         for level in self.levels:
@@ -324,7 +328,7 @@ class _Run:
             w = self.points.sides(low, high, more_than=level).drawn(self.exponent, entropy)
             path.append(self._compared(counts, low, w, high, entropy))
             low, high = _around(low, w, high)[path[-1].side]
-        return LearnedThreshold(concepts, low, least, tuple(path))
+        return LearnedThreshold(Concept(concepts, low), least, tuple(path))
 
     def _compared(self, counts: ThresholdCounts, low: int, w: int, high: int, entropy: Entropy) -> Round:
         standing = {side: (first, last) for side, (first, last) in _around(low, w, high).items() if first <= last}

@@ -27,6 +27,7 @@ from pydantic import StringConstraints
 
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy, system
+from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.units import Units
 from dpledger.relations import Relation
 from dpledger.schema import Plain, record, tag
@@ -105,7 +106,7 @@ def seats(chunker: Chunker, units: Units, *, chunks: int, entropy: Entropy | Non
             return _slots(units, chunks)
         case "random":
             source = system() if entropy is None else entropy
-            return np.asarray(source.words(len(units)) % np.uint64(chunks)).astype(np.int64)
+            return uniform(chunks, len(units), entropy=source).astype(np.int64)
         case Hashed():
             return _hashes(units, chunks, chunker.salt)
         case _:

@@ -33,13 +33,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import StringConstraints
 
 from dpledger.accounting.composition import Composition, PostProcessed
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.noise.coins import cell
+from dpledger.mechanisms.noise import uniform
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer
 from dpledger.mechanisms.stability.ensembles.asking import AsRows
@@ -59,7 +58,6 @@ _STUDENT = (
     "; the student sees nothing but the public rows and their labels, and those rows are public (under label_flip: "
     "features, whose labels are not used)"
 )
-_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -148,10 +146,5 @@ def _labelled(answers: tuple[StableAnswer, ...], count: int, classes: int, entro
     answered[: len(answers)] = given
     labels = np.empty(count, dtype=np.int64)
     labels[answered] = np.fromiter((answer for answer in answers if answer is not UNSTABLE), dtype=np.int64)
-    labels[~answered] = _coins(int((~answered).sum()), classes, entropy)
+    labels[~answered] = uniform(classes, int((~answered).sum()), entropy=entropy)
     return Labels(labels, answered)
-
-
-def _coins(count: int, classes: int, entropy: Entropy) -> npt.NDArray[np.int64]:
-    words = entropy.words(count).tolist()
-    return np.array([cell(classes, word, _WORD_BITS, entropy) for word in words], dtype=np.int64)

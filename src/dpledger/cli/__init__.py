@@ -99,6 +99,7 @@ _COMMANDS = (
             "dpledger audit zoo:laplace_half_noise",
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1",
             "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --plot a.svg",
+            "dpledger audit mine:release --left 0 --right 1 --epsilon 1 --ledger clinic.ledger",
         ),
     ),
     (
@@ -112,6 +113,7 @@ _COMMANDS = (
         (
             "dpledger report clinic.ledger -o report.html",
             "dpledger report clinic.ledger --summary -o page.html -o page.md",
+            "dpledger report bundle --key clinic.ledger.pub --since bundle/checkpoint -o report.html",
         ),
     ),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,17 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpledger.cli.speaking import AsJson, speaking
-from dpledger.errors import ParameterError
+from dpledger.errors import DpledgerError, ParameterError
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
-    from dpledger.audit import ExPostClaim
+    from dpledger.audit import AuditResult, ExPostClaim
+    from dpledger.ledger.entries.bodies import Body
+    from dpledger.ledger.rules.standing import State
+    from dpledger.ledger.stores.protocol import Transaction
 
 __all__ = ["audit"]
 
 REFUTED = 1
 UNUSABLE = 2
 RECORDED = "recorded"  # of --loss
+MOST_NAMED = 3  # names, to somebody who named none
 
 
 def audit(
@@ -51,6 +58,13 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="To repeat a run (default: a fresh one, which is printed).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the trade-off plot here (.png, .svg or .pdf).")] = None,
     insist: Annotated[bool, typer.Option("--insist", help="Run it even if it takes over three hours.")] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Record the result in this ledger, for its reports; the signing key lies beside it."),
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="With --ledger: the scope it is about, under whose relation and unit it is run.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
@@ -61,8 +75,12 @@ def audit(
 
         if plot is not None:
             check_destination(plot)
+        record = _Record(ledger, scope)
+        rules = record.rules()
         claim = _claim(epsilon, delta, loss)
         subject = _subject(target, left, right)
+        if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
+            raise ParameterError("epsilon", "nothing", "what it claims, like --epsilon 1: it has no claim of its own")
         result = audit_mechanism(
             subject.mechanism,
             subject.left,
@@ -73,21 +91,73 @@ def audit(
             confidence=confidence,
             seed=seed,
             insist=insist,
+            **rules,
         )
         voice.say(str(result))
         if plot is not None:
             result.plot(plot)
             voice.say(f"wrote {plot}")
+        noted = {} if result.constant else record.note(result)
         if as_json:
-            print(result.to_json())
+            print(json.dumps(json.loads(result.to_json()) | noted, indent=2, ensure_ascii=False))
         elif result.constant:
             raise ParameterError(
                 "target", "one and the same output from every run", "a function that returns its answer"
             )
+        elif "entry" in noted:
+            voice.say(f"recorded in {ledger}: entry {noted['entry']}")
+        elif noted:
+            print(f"dpledger: not recorded: {noted['not_recorded']}", file=sys.stderr)
     if result.constant:
         raise typer.Exit(UNUSABLE)
     if result.verdict == "violation":
         raise typer.Exit(REFUTED)
+    if "not_recorded" in noted:
+        raise typer.Exit(UNUSABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """Where the result is noted, about which scope, if any; `ledger` None: nowhere. The file is open no longer than it
+    takes to look and to write: what is audited may take hours, and may use the ledger itself."""
+
+    ledger: Path | None
+    scope: str | None
+
+    def rules(self) -> dict[str, Any]:
+        """What is audited is audited as it would run in the scope. Raises before anything is run what would stand
+        against its entry."""
+        if self.ledger is None:
+            if self.scope is not None:
+                raise ParameterError("scope", self.scope, "--ledger as well: the ledger that it is in")
+            return {}
+        from dpledger.ledger.ledger import Ledger
+        from dpledger.ledger.rules import notes
+
+        with Ledger.open(self.ledger) as book:
+            about = None if self.scope is None else book.scope(self.scope)
+
+            def nothing_yet(state: State, _: Transaction) -> Sequence[Body]:
+                notes.require_open(state, self._about())
+                return []
+
+            book.transact(nothing_yet)
+            return {} if about is None else {"relation": about.relation, "unit": about.unit}
+
+    def note(self, result: AuditResult) -> dict[str, Any]:
+        """The index of its entry, or why there is none; the result stands either way."""
+        if self.ledger is None:
+            return {}
+        from dpledger.ledger.ledger import Ledger
+
+        try:
+            with Ledger.open(self.ledger) as book:
+                return {"entry": book.record(result, about=self._about()).index}
+        except DpledgerError as error:
+            return {"not_recorded": str(error)}
+
+    def _about(self) -> list[str]:
+        return [] if self.scope is None else [self.scope]
 
 
 def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExPostClaim | None:
@@ -103,8 +173,7 @@ def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExP
     if loss == RECORDED:
         return ExPostClaim(delta=None if delta == "0" else delta)
     if loss is not None:
-        module, _, name = loss.partition(":")
-        return ExPostClaim(_imported("loss", module, name, loss), delta)
+        return ExPostClaim(_imported("loss", loss), delta)
     return None
 
 
@@ -133,27 +202,50 @@ class _Subject:
 def _subject(target: str, left: str | None, right: str | None) -> _Subject:
     module, _, name = target.partition(":")
     if module == "zoo":
-        from dpledger.audit.zoo import exhibit
+        from dpledger.audit.zoo import ZOO, exhibit
 
+        if name not in ZOO and (near := _near(name, ZOO)):
+            raise ParameterError("target", target, "an exhibit, like " + ", ".join(f"zoo:{one}" for one in near))
         shown = exhibit(name)
         return _Subject(shown.mechanism, shown.left, shown.right, shown.claim, shown.batched)
     if left is None or right is None:
         raise ParameterError("left, right", "nothing", "two neighbouring datasets as JSON, like --left 0 --right 1")
-    return _Subject(_imported("target", module, name, target), _dataset("left", left), _dataset("right", right))
+    return _Subject(_imported("target", target), _dataset("left", left), _dataset("right", right))
 
 
-def _imported(field: str, module: str, name: str, target: str) -> Any:
+def _imported(field: str, target: str) -> Any:
     """What the person at the command line named. Never called with a name found in data."""
+    module, _, name = target.partition(":")
+    if not module or not name or module.endswith(".py") or re.search(r"[/\\]", module):
+        raise ParameterError(field, repr(target), _instead(module, name))
     try:
-        return getattr(import_module(module), name)
+        found = import_module(module)
     except Exception as error:  # whatever the module does as it is loaded
         reason = f"{type(error).__name__}: {error}"
-        raise ParameterError(field, target, f"module:name of something that can be imported ({reason})") from None
+        expected = f"module:name, of a module that is installed or lies in the current folder ({reason})"
+        raise ParameterError(field, target, expected) from None
+    try:
+        return getattr(found, name)
+    except Exception:  # a module may answer for its names itself
+        near = ", ".join(f"{module}:{one}" for one in _near(name, (one for one in vars(found) if one[0] != "_")))
+        expected = f"a name that {module} has{f', like {near}' if near else ''}"
+        raise ParameterError(field, target, expected) from None
+
+
+def _instead(module: str, name: str) -> str:
+    """What to write for somebody who named a file, or left something out."""
+    if not module.endswith(".py"):
+        return "module:name, like job:release for the function `release` in job.py of the current folder"
+    *folders, file = re.split(r"[/\\]", module.removesuffix(".py"))
+    inside = "" if set(folders) <= {"", "."} else f", in the folder {'/'.join(folders) or '/'}"
+    return f"module:name, without .py: {file}:{name or 'NAME'}{inside}"
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, known, MOST_NAMED, cutoff=0.5)
 
 
 def _dataset(field: str, text: str) -> object:
-    import json
-
     try:
         return json.loads(text)
     except ValueError:

@@ -13,7 +13,7 @@ from dpledger.cli.speaking import AsJson, bounds_in_words, number, share_above, 
 from dpledger.errors import ParameterError
 
 if TYPE_CHECKING:
-    from dpledger.accounting.composition import Document
+    from dpledger.accounting.documents import Document
     from dpledger.accounting.profile import Bounds
     from dpledger.strict_json import JsonValue
 
@@ -91,6 +91,6 @@ def document_in(file: Path) -> JsonValue:
 
 def composition_in(file: Path) -> Document:
     """The composition document in a file; - is standard input. Raises as `document_in`, for another document too."""
-    from dpledger.accounting.composition import Document, parse_document
+    from dpledger.accounting.documents import Document, parse_document
 
     return Document.read(file) if str(file) != "-" else parse_document(document_in(file))

@@ -68,9 +68,9 @@ class Walk:
             self._stream()
             self._refused()
             self._accounts()
-            self._bundle()
             self._audits()
             self._report()
+            self._bundle()
         self.result["seconds"] = round(time.monotonic() - self._started, 1)
         return self.result
 
@@ -133,7 +133,7 @@ class Walk:
         histogram = dpl.Histogram(epsilon="0.2", edges=(5, 15, 20, 25, 40))
         texture = self.scope.release(histogram, self.private.raw[:, TEXTURE], key="texture").value
         within = histogram.interval("0.95")
-        cells = ", ".join(f"{label} {cell}" for label, cell in texture)
+        cells = ", ".join(f"{label} {cell}" for label, cell in texture.items())
         self.voice.say(f"   texture: {cells}; each within {within} (95 %)")
         self.result["statistics"] = {"malignant": malignant, "mean_radius": float(radius), "texture": dict(texture)}
 
@@ -271,29 +271,8 @@ class Walk:
 
     # ---- 7 ----------------------------------------------------------------------------------------------------------
 
-    def _bundle(self) -> None:
-        self._title("7. A bundle, verified offline with the public key alone")
-        folder = self.book.export(self.out / "bundle")
-        key = read_public_key(self.out / "clinic.ledger.pub")
-        verified = bundle.verify(folder, key)
-        self.voice.say(f"   {verified.head.size} entries verified; root {verified.head.root.hex()[:16]}…")
-        tampered = self.out / "tampered"
-        shutil.copytree(folder, tampered)
-        entries = tampered / bundle.ENTRIES
-        data = bytearray(entries.read_bytes())
-        place = data.index(b"\n", len(data) // 2) - 300  # inside the signature part of an entry in the middle
-        data[place] ^= 1
-        entries.write_bytes(data)
-        try:
-            bundle.verify(tampered, key)
-        except VerificationError as error:
-            self.voice.say(f"   one bit flipped in a copy: {error}")
-            self.result["tampered"] = {"index": error.index, "reason": error.reason}
-
-    # ---- 8 ----------------------------------------------------------------------------------------------------------
-
     def _audits(self) -> None:
-        self._title(f"8. Audits: {TRIALS} runs on each side of two neighbouring datasets")
+        self._title(f"7. Audits: {TRIALS} runs on each side of two neighbouring datasets")
         from dpledger.audit import audit_mechanism
         from dpledger.audit.zoo import ZOO
 
@@ -307,7 +286,7 @@ class Walk:
         self.result["audits"] = {}
         for name, result in (("the count of step 2", own), ("a planted twin with half the noise", twin)):
             self._audited(name, result)
-            self.book.record(result.body())
+            self.book.record(result)
         twin.plot(self.out / "audit.png")
 
     def _audited(self, name: str, result: AuditResult) -> None:
@@ -319,23 +298,46 @@ class Walk:
             "epsilon_lower": decimals.text(result.epsilon_lower),
         }
 
-    # ---- 9 ----------------------------------------------------------------------------------------------------------
+    # ---- 8 ----------------------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
-        self._title("9. The report")
-        report = dpl.report(self.book)
+        self._title("8. The report")
+        self.report = report = dpl.report(self.book)
         for suffix in ("html", "json", "md"):
             report.save(self.out / f"report.{suffix}")
-        self.book.record(report.body())
         self.voice.say(f"   {self.out / 'report.html'}    open it in a browser; it needs no network")
         self.voice.say(f"   {self.out / 'report.json'}    the same, for programs")
         self.voice.say(f"   {self.out / 'report.md'}      the same, as text")
+        self.result["report"] = str(self.out / "report.html")
+
+    # ---- 9 ----------------------------------------------------------------------------------------------------------
+
+    def _bundle(self) -> None:
+        self._title("9. A bundle of the same entries, verified offline with the public key alone")
+        folder = self.book.export(self.out / "bundle")
+        key = read_public_key(self.out / "clinic.ledger.pub")
+        verified = bundle.verify(folder, key)
+        self.voice.say(f"   {verified.head.size} entries verified; root {verified.head.root.hex()[:16]}…")
+        self.voice.say("   the report is on the same entries, and names the same root")
+        tampered = self.out / "tampered"
+        shutil.copytree(folder, tampered)
+        entries = tampered / bundle.ENTRIES
+        data = bytearray(entries.read_bytes())
+        place = data.index(b"\n", len(data) // 2) - 300  # inside the signature part of an entry in the middle
+        data[place] ^= 1
+        entries.write_bytes(data)
+        try:
+            bundle.verify(tampered, key)
+        except VerificationError as error:
+            self.voice.say(f"   one bit flipped in a copy: {error}")
+            self.result["tampered"] = {"index": error.index, "reason": error.reason}
+        recorded = self.book.record(self.report)
+        self.voice.say(f"   entry {recorded.index}, which comes after both, records the report by its SHA-256")
         self.voice.say("\nNext:")
         ledger = self.out / "clinic.ledger"
         self.voice.say(f"   dpledger show {ledger}")
         self.voice.say(f"   dpledger spent {ledger} --scope patients-2026")
         self.voice.say(f"   dpledger verify {self.out / 'bundle'} --key {ledger}.pub")
-        self.result["report"] = str(self.out / "report.html")
 
 
 def _one_order(budget: dpl.ApproxDP) -> filters.EitherFilter:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, speaking
 from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
     from dpledger.accounting.guarantees import Guarantee
+    from dpledger.decimals import RoundsDown
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
     from dpledger.ledger.entries.entry import Entry
     from dpledger.ledger.entries.members import Attestation
-    from dpledger.ledger.signed.checkpoint import Checkpoint
-    from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.ledger.scope import Scope
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
@@ -94,7 +94,13 @@ def spent(
             account = opened.account()
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
+            left = _left(opened)
         voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        if lower < decimals.float_up(upper):
+            voice.say(
+                "  the first is what the costliest run costs by itself at least, the second what all were charged"
+            )
+        voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
             voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {_names(words)}")
@@ -102,6 +108,7 @@ def spent(
             "scope": scope,
             "delta": decimals.text(at),
             "epsilon": {"lower": number(lower), "upper": number(upper)},
+            "left": {"epsilon": float(decimals.text(left))},
             "attested": {"charges": len(words), "by": sorted(set(words))},
         }
         shown = account.odometer()
@@ -147,7 +154,7 @@ def show(
 def verify(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
     key: Annotated[str, typer.Option(help="The public key you trust: its text, or a file that holds it.")],
-    since: Annotated[Path | None, typer.Option(help="A checkpoint you remember from before.")] = None,
+    since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -159,7 +166,7 @@ def verify(
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
-        remembered = [] if since is None else [_remembered(since, trusted)]
+        remembered = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
             size = checkpoint.verify(record.head, trusted).size
             with bar("verifying", size) as advance:
@@ -223,32 +230,19 @@ def backup(
         voice.give({"backup": str(output), "size": size})
 
 
-def _remembered(path: Path, trusted: VerifyingKey) -> Checkpoint:
-    from dpledger import bounded
-    from dpledger.errors import ParameterError, VerificationError
-    from dpledger.ledger.signed import checkpoint
-
-    try:
-        return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
-    except OSError as error:
-        raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
-    except VerificationError as error:
-        raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
-
-
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _seen(found: Verified) -> str:
-    """What a remembered head shows, and what it does not."""
+    """What a checkpoint from before shows, and what it does not."""
     if not found.witnessed:
         return (
-            "you gave no remembered head (--since): that none of the last entries was cut off cannot be seen from the "
-            "record alone"
+            "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
+            "from the record alone"
         )
     follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed or 'no'} entries follow"
-    return f"{follow} the head that you remember; that none was cut off after it cannot be seen from the record alone"
+    return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"
 
 
 def _elsewhere(count: int) -> str:
@@ -270,6 +264,15 @@ def _guarantee(guarantee: Guarantee) -> str:
     from dpledger.accounting.guarantees import words_of
 
     return words_of(guarantee)
+
+
+def _left(scope: Scope) -> RoundsDown:
+    from dpledger import decimals, errors
+
+    try:
+        return scope.left()
+    except errors.ScopeError:  # closed: nothing is admitted
+        return decimals.RoundsDown(0)
 
 
 def _spent(account: ScopeAccount) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import AsJson, speaking
+from dpledger.cli.speaking import AsJson, read_checkpoint, speaking
+
+if TYPE_CHECKING:
+    from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.reports import Report
 
 __all__ = ["declare", "report"]
 
@@ -23,28 +27,71 @@ def report(
         ),
     ],
     key: Annotated[
-        str | None, typer.Option(help="The public key you trust (default: the file beside the ledger, named .pub).")
+        str | None,
+        typer.Option(
+            help="The public key you trust: its text, or a file that holds it (default: the file beside a ledger, "
+            "named .pub)."
+        ),
     ] = None,
+    since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept: what came after it is told.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Record the report's SHA-256 in the ledger; its signing key lies beside it."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
     with speaking(as_json) as voice:
         from dpledger.ledger.signed import checkpoint
-        from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
         from dpledger.ledger.verifying import sources, verification
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
-        with sources.opened(source) as record:
-            trusted = read_public_key(key if key is not None else KeyFiles.beside(source).public)
-            with bar("verifying", checkpoint.verify(record.head, trusted).size) as advance:
-                verified = verification.verify(record.leaves, record.head, trusted, advance=advance)
-        made = reported(verified).summary() if summary else reported(verified)
+        with sources.opened(source) as signed:
+            trusted = _trusted(source, key)
+            remembered = [] if since is None else [read_checkpoint(since, trusted)]
+            with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
+                verified = verification.verify(signed.leaves, signed.head, trusted, since=remembered, advance=advance)
+        whole = reported(verified)
+        made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
             voice.say(f"wrote {path}")
-        voice.give({"reports": [str(path) for path in output], "ledger": verified.head.origin})
+        answer: dict[str, Any] = {
+            "reports": [str(path) for path in output],
+            "ledger": verified.head.origin,
+            "digest": whole.digest,
+        }
+        if record:
+            answer["recorded"] = _recorded(source, whole)
+            voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
+        voice.give(answer)
+
+
+def _recorded(source: Path, made: Report) -> int:
+    """The index of the entry that records a report. ParameterError for a bundle, which nobody appends to."""
+    from dpledger.errors import ParameterError
+    from dpledger.ledger.ledger import Ledger
+
+    if source.is_dir():
+        raise ParameterError("record", str(source), "a ledger file: nothing is appended to a bundle")
+    with Ledger.open(source) as book:
+        return book.record(made.body()).index
+
+
+def _trusted(source: Path, key: str | None) -> VerifyingKey:
+    """The key that was given, or the one beside a ledger file. ParameterError where there is neither."""
+    from dpledger.errors import ParameterError
+    from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
+
+    if key is not None:
+        return read_public_key(key)
+    beside = KeyFiles.beside(source).public
+    if not beside.exists():
+        expected = "--key with the public key that you trust: its text, or the file that its owner gave you"
+        raise ParameterError("key", f"none, and there is no {beside}", expected)
+    return read_public_key(beside)
 
 
 def declare(
@@ -54,14 +101,19 @@ def declare(
 ) -> None:
     """Declare what a file says: what no ledger can measure, and a report asks for."""
     with speaking(as_json) as voice:
+        from dpledger.ledger.entries import declared_files
         from dpledger.ledger.ledger import Ledger
         from dpledger.reports.sections.declared import Declarations
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
             missing = Declarations(book.entries()).missing
+        copied = [one.item for one in declared_files.read(file) if declared_files.is_sample(one.item, one.text)]
         voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
+        if copied:
+            voice.say(f"  word for word the sample's, which is about nobody: {', '.join(copied)}")
+            voice.say("  the report says so beside them; write your own words and declare the file again")
         voice.say(
             f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
         )
-        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing)})
+        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing), "of_the_sample": copied})

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -22,8 +23,13 @@ from dpledger.errors import (
     NewerThanVerifier,
     StoreBehind,
     StoreFailure,
+    VerificationError,
 )
 from dpledger.notebooks import inert
+
+if TYPE_CHECKING:
+    from dpledger.ledger.signed.checkpoint import Checkpoint
+    from dpledger.ledger.signed.keys import VerifyingKey
 
 __all__ = [
     "AsJson",
@@ -32,6 +38,7 @@ __all__ = [
     "bounds_in_words",
     "inert",
     "number",
+    "read_checkpoint",
     "share_above",
     "share_below",
     "speaking",
@@ -41,6 +48,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for
 
 REFUSED = 1
 BAD_INPUT = 2
+WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 
@@ -86,7 +94,7 @@ class Voice:
             table.add_column(head, overflow="fold")
         for row in rows:
             table.add_row(*(inert(cell) for cell in row))
-        width = None if sys.stdout.isatty() else 132
+        width = None if sys.stdout.isatty() else WHOLE_ROWS
         Console(width=width, highlight=False, markup=False).print(table)
 
     def give(self, answer: Mapping[str, Any]) -> None:
@@ -106,7 +114,7 @@ def speaking(as_json: bool) -> Iterator[Voice]:
             if as_json:
                 print(json.dumps({"error": {"kind": kind, "message": str(error)}}))
             else:
-                print(f"dpledger: {error}", file=sys.stderr)
+                print(f"dpledger: {_finding(error)}{error}", file=sys.stderr)
             raise typer.Exit(_status(error)) from None
 
 
@@ -129,12 +137,31 @@ def _heard() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
+def _finding(error: DpledgerError) -> str:
+    """What is to be said first of a record that contradicts its signatures or the rules."""
+    return "DOES NOT VERIFY: " if isinstance(error, VerificationError) and _status(error) == REFUSED else ""
+
+
 def _status(error: DpledgerError) -> int:
     """A file that is no ledger, or not whole, or that only a newer version can judge, is bad input; a ledger that
     contradicts its signatures is a finding."""
     if isinstance(error, (InputError, EngineError, ForeignLedger, NewerThanVerifier, StoreBehind, StoreFailure)):
         return BAD_INPUT
     return REFUSED
+
+
+def read_checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
+    """A checkpoint that somebody kept. ParameterError for a file that holds none by that key."""
+    from dpledger import bounded
+    from dpledger.errors import ParameterError, VerificationError
+    from dpledger.ledger.signed import checkpoint
+
+    try:
+        return checkpoint.verify(bounded.read(path, checkpoint.MAX_BYTES), trusted)
+    except OSError as error:
+        raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
+    except VerificationError as error:
+        raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
 
 
 def number(value: float | Decimal) -> float | str:

@@ -16,8 +16,8 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
-from dpledger.mechanisms.learning.theory.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, users_of_examples
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, largest_of, users_of_examples
+from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = ["mass_gap", "median_size", "shrinking"]
@@ -64,11 +64,8 @@ def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m:
         chosen = ceiling(2 * outward.ln(2 * (size + 1) / risk) / (rate * apart))
         sampled = ceiling(32 * heavy * outward.ln(2 * (size + 1) ** 2 / risk) / (apart * apart))
     terms = (("sampling", sampled), ("selection", chosen))
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="proved",
         target=f"at most {text(gap.high)} of mass on either side, but with probability {text(risk)}",
         bound="user-level median",

@@ -19,10 +19,10 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, read, round_down, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
-from dpledger.mechanisms.learning.theory.gap import gap_worst
-from dpledger.mechanisms.learning.theory.median_sizes import median_size, shrinking
-from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, users_of_examples
-from dpledger.mechanisms.learning.theory.user_sizes import Richness, estimator_users, rounds_for
+from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, largest_of, users_of_examples
+from dpledger.mechanisms.learning.theory.users.gap import gap_worst
+from dpledger.mechanisms.learning.theory.users.median_sizes import median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.user_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
 
@@ -206,11 +206,8 @@ def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
 
 
 def _plan(target: _Target, halving: Halving, terms: tuple[tuple[str, int], ...]) -> SampleSize:
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="conservative",
         target=f"an error of at most {text(target.alpha)} above the best threshold, but with probability "
         f"{text(target.beta)}",

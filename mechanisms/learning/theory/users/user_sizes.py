@@ -18,16 +18,17 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
-from dpledger.mechanisms.learning.theory.gap import GRID_BITS, gap_worst
 from dpledger.mechanisms.learning.theory.planning import (
     SampleSize,
     ceiling,
     feasible,
+    largest_of,
     natural_log,
     pairs_uc,
     uc_one,
     users_of_examples,
 )
+from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, gap_worst
 from dpledger.mechanisms.plan import open_unit
 
 __all__ = [
@@ -338,11 +339,8 @@ def _bits(distance: Decimal, beta: Decimal) -> int:
 def _plan(
     target: _Target, terms: tuple[tuple[str, int], ...], bound: str, inside: tuple[tuple[str, Decimal], ...]
 ) -> SampleSize:
-    needed = max(needed for _, needed in terms)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=terms,
+    return largest_of(
+        terms,
         status="certified",
         target=f"an error of at most {text(target.alpha)} above the best of the class, but with probability "
         f"{text(target.beta)}",

@@ -1,0 +1,69 @@
+"""What the releases are for, who decided it and why, and what is published beside them without protection: the words of
+people, or that nobody has said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpledger.reports.model import Answer, Link, visible
+from dpledger.reports.sections.declared import Declaration, Declarations, label
+
+__all__ = ["decided", "unprotected"]
+
+LONG = 110  # characters of a text that somebody typed
+SHORT = 60  # characters of one that is an answer by itself
+NAME = 40  # characters of whose words they are
+
+
+def decided(declarations: Declarations) -> Answer:
+    """Purpose, justification of the budget, and who decided: each as declared, or unknown."""
+    asked = (("For", "intended_use"), ("Not for", "not_intended_for"), ("Why this budget", "justification"))
+    owner = declarations.of("decision_owner")[:1]
+    lines = tuple(_line(word, item, declarations) for word, item in asked)
+    needed = [declarations.of(item)[:1] for item in ("intended_use", "justification", "decision_owner")]
+    return Answer(
+        id="first_page/decision",
+        question="What is it for, and who decided?",
+        text=visible(owner[0].body.text, SHORT) if owner else "nobody has said who decided",
+        lines=(*lines, *_by([one for found in needed for one in found])),
+        status="declared" if all(needed) else "unknown",
+        links=_links(("intended_use", "justification", "decision_owner"), declarations),
+    )
+
+
+def unprotected(declarations: Declarations) -> Answer:
+    """What is published from the same data without noise: outside of every promise."""
+    asked = (("Without noise", "non_dp_releases"), ("Exactly", "invariants"))
+    found = [one for _, item in asked for one in declarations.of(item)[:1]]
+    return Answer(
+        id="first_page/unprotected",
+        question="What is published without this protection?",
+        text=f"In the words of {visible(found[0].body.by, NAME)}" if found else "nobody has said",
+        lines=(
+            *(_line(word, item, declarations) for word, item in asked),
+            "No promise of this page covers it, nor what never went through the record.",
+        ),
+        status="declared" if len(found) == len(asked) else "unknown",
+        links=_links(tuple(item for _, item in asked), declarations),
+    )
+
+
+def _line(word: str, item: str, declarations: Declarations) -> str:
+    found = declarations.of(item)
+    if not found:
+        return f"{word}: unknown, nobody has said."
+    more = f" (and {len(found) - 1:,} more, for other budgets)" if len(found) > 1 else ""
+    return f"{word}: {visible(found[0].body.text.replace(chr(10), ' '), LONG)}{more}"
+
+
+def _by(found: Sequence[Declaration]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(visible(one.body.by, NAME) for one in found))
+    return (f"Declared by {', '.join(names)}.",) if names else ()
+
+
+def _links(items: Sequence[str], declarations: Declarations) -> tuple[Link, ...]:
+    return tuple(
+        Link(label(item).lower(), found[0].item(label(item)).id if found else f"declared/{item}")
+        for item in items
+        for found in (declarations.of(item),)
+    )

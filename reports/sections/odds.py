@@ -1,0 +1,171 @@
+"""What a scope's promise means for one unit: the odds under the whole budget, and under its costliest runs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpledger.accounting.composition import Composition
+from dpledger.accounting.pricing.outcomes import planned
+from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
+from dpledger.reports import explain, words
+from dpledger.reports.certified import Engine, curve_of_guarantee
+from dpledger.reports.grouping import indices, key_of
+from dpledger.reports.model import (
+    Cell,
+    Column,
+    Curve,
+    CurveChart,
+    Picture,
+    Point,
+    Prose,
+    Section,
+    Table,
+)
+from dpledger.reports.sections.promise import bounds_of
+
+__all__ = ["meaning"]
+
+MOST_PLANS = 8  # kinds of runs whose own odds are told
+MOST_CURVES = 3  # of these, whose curves are drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A planned run, and the admissions of it."""
+
+    tree: Composition
+    members: tuple[Admission, ...]
+
+    @property
+    def name(self) -> str:
+        """The tag, the key that somebody gave to it, and that it is looked at by itself."""
+        key = key_of(self.members[0].key) if len(self.members) == 1 else ""
+        tag = words.tag(self.members[0].mechanism.kind)
+        return f"{tag} ({key}), alone" if key else f"{tag}, alone"
+
+    @property
+    def entries(self) -> str:
+        """Where its admissions stand."""
+        found = [one.index for one in self.members]
+        return f"{'entry' if len(found) == 1 else 'entries'} {indices(found)}"
+
+
+def meaning(account: ScopeAccount, engine: Engine, prefix: str) -> Section:
+    """The section that explains epsilon."""
+    epsilon, delta = bounds_of(account)
+    worst = explain.worst_case(epsilon, delta)
+    everything = f"everything that {account.scope} may ever release"
+    plans, without = _plans(account, engine)
+    return Section(
+        id=f"{prefix}/meaning",
+        heading="What that means for one " + account.unit.name,
+        blocks=(
+            Prose(
+                id=f"{prefix}/odds_sentences",
+                lines=explain.sentences(worst, account.relation, account.unit.name, everything),
+            ),
+            _odds_table(account, worst, plans[:MOST_PLANS], engine, prefix),
+            *_left_out(plans, without, prefix),
+            _curves(account, plans[:MOST_CURVES], engine, prefix),
+        ),
+    )
+
+
+def _plans(account: ScopeAccount, engine: Engine) -> tuple[tuple[Plan, ...], int]:
+    """The distinct planned runs that the engine has a profile for, the costliest first; how many it has none for."""
+    found: dict[Composition, list[Admission]] = {}
+    for admission in account.admissions:
+        if admission.status != "aborted":
+            found.setdefault(planned(admission.parts), []).append(admission)
+    known = []
+    for tree, members in found.items():
+        bounds = engine.epsilon(tree, account.relation, account.delta)
+        if bounds is not None:
+            known.append((-bounds.upper, members[0].index, Plan(tree, tuple(members))))
+    known.sort(key=lambda plan: plan[:2])
+    return tuple(plan for *_, plan in known), len(found) - len(known)
+
+
+def _odds_table(
+    account: ScopeAccount, worst: explain.Odds, plans: Sequence[Plan], engine: Engine, prefix: str
+) -> Table:
+    rows = [_odds_row("the whole budget", "worst case of its ε and δ", worst)]
+    for plan in plans:
+        found = engine.odds(plan.tree, account.relation, account.delta)
+        if found is not None:
+            rows.append(_odds_row(plan.name, f"{plan.entries}; by its own trade-off curve", found))
+    return Table(
+        id=f"{prefix}/odds",
+        caption=f"The odds in {account.scope}, each an upper bound",
+        columns=(
+            Column("Of"),
+            Column("Right guess after a coin flip", numeric=True),
+            Column("A 1 % suspicion becomes", numeric=True),
+            Column("Advantage", numeric=True),
+            *(Column(f"Found at {words.percent(rate)} false alarms", numeric=True) for rate in explain.RATES),
+        ),
+        rows=tuple(rows),
+        empty="",
+    )
+
+
+def _left_out(plans: Sequence[Plan], without: int, prefix: str) -> tuple[Prose, ...]:
+    """Which runs the table does not tell of, and why."""
+    lines = []
+    more = len(plans) - MOST_PLANS
+    if more > 0:
+        lines.append(
+            f"The table tells of the {MOST_PLANS} costliest kinds of runs; {more:,} more stand under “What was run”: "
+            "alone, each costs no more than the last of these."
+        )
+    if without:
+        lines.append(
+            f"{words.count(without, 'kind')} of runs {'is' if without == 1 else 'are'} not in it: no theorem gives a "
+            "trade-off curve for what ran there. The whole budget covers them."
+        )
+    return (Prose(id=f"{prefix}/odds_left_out", lines=tuple(lines), tone="note"),) if lines else ()
+
+
+def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
+    exception = f"except with probability {words.at_most(found.exception)}" if found.exception else ""
+    suspicion = (
+        Cell("no limit: δ is too large", status="unknown")
+        if found.suspicion is None
+        else Cell(words.percent(found.suspicion), found.suspicion, note=exception)
+    )
+    return (
+        Cell(name, note=note),
+        Cell(words.percent(found.guess), found.guess),
+        suspicion,
+        Cell(words.at_most(found.advantage, 3), found.advantage),
+        *(Cell(words.percent(power), power) for power in found.power),
+    )
+
+
+def _curves(account: ScopeAccount, plans: Sequence[Plan], engine: Engine, prefix: str) -> Picture:
+    epsilon, delta = bounds_of(account)
+    curves = [Curve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
+    for plan in plans:
+        points = engine.curve(plan.tree, account.relation)
+        if points:
+            curves.append(Curve(label=plan.name, role="plan", points=points))
+    return Picture(
+        id=f"{prefix}/tradeoff",
+        title=f"What a test can learn about one {account.unit.name} in {account.scope}",
+        description="For each rate of false alarms, the share of true cases that any test must miss. The diagonal is "
+        "guessing; the closer a curve is to it, the less can be learnt. "
+        + " ".join(_curve_words(curve) for curve in curves),
+        chart=CurveChart(curves=tuple(curves)),
+    )
+
+
+def _curve_words(curve: Curve) -> str:
+    at = max((point for point in curve.points if point.alpha <= Decimal("0.1")), key=_alpha)
+    missed = words.percent_at_least(at.beta)
+    return f"For {curve.label}, at {words.percent(at.alpha)} false alarms, at least {missed} are missed."
+
+
+def _alpha(point: Point) -> Decimal:
+    return point.alpha
