@@ -59,7 +59,7 @@ class Lattice:
 
 def moved(step: float, values: Array, finer: float) -> Array:
     """At least the same function at epsilon = 0, finer, 2 finer, ...: on its chords."""
-    places = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1)
+    places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
     cell, along = _placed(
         step, values.size, places * (1 - 8 * UNIT) - 8 * UNIT * step
     )  # a little to the left, where more is
@@ -74,7 +74,7 @@ def moved(step: float, values: Array, finer: float) -> Array:
 def moved_below(step: float, values: Array, falls: Array, finer: float) -> tuple[Array, Array]:
     """At most the same function at epsilon = 0, finer, 2 finer, ...: the larger of the lines through both points next
     to each, and how steep that is."""
-    places = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1)
+    places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
     cell, along = _placed(step, values.size, places)
     values, falls = (np.concatenate([each, np.zeros(1)]) for each in (values, falls))
     near, far = np.expm1(along + 8 * UNIT * (places + step)), -np.expm1(along - step)

@@ -53,6 +53,7 @@ _FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 _LONGEST = 1 << 15  # points of a function that is moved to another lattice
 _COMPOSED = 400  # runs of one range that a function is composed with, one by one
+_ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masses of a loss are stated with
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ class _Above:
         self.step, self.values = 0.0, np.zeros(1)
         self.square = 0.0  # of the ranges that `values` holds
         self.least = _LEAST  # added to each value at most
+        self.composed = 0  # runs, each of which may add as much as _GROWN says
 
     def run(self, eta: float, count: int) -> None:
         """As many runs before the others."""
@@ -232,11 +234,11 @@ class _Above:
                 break
             weights, beyond = found
             everywhere = everywhere if beyond else weights
-            if now > _COMPOSED:
+            if now > min(_COMPOSED, _ALL_COMPOSED - self.composed):
                 break
             for _ in range(now):
                 self.values = _composed(lattice, self.values, weights)
-            self.values *= _GROWN**now * SLACK
+            self.composed += now
             self.least += 2 * now * beyond
             self.values[:-1] += self.least
             self.square += now * eta * eta

@@ -215,12 +215,12 @@ def profile(losses: Numbers, masses: Numbers, epsilons: Numbers) -> Numbers:
 def test_moved_values_lie_on_their_sides(places: list[float], step: float, other: float) -> None:
     losses = np.array(places)
     masses = np.full(losses.size, 1 / losses.size)
-    grid = step * np.arange(math.ceil(3 / step) + 2)
+    grid: Numbers = step * np.arange(math.ceil(3 / step) + 2, dtype=np.float64)
     values = profile(losses, masses, grid)
     falls = np.array([(masses * np.exp(e - losses))[losses > e].sum() for e in grid])
     above = moved(step, values, other)
     below, steep = moved_below(step, values, falls, other)
-    epsilons = other * np.arange(above.size)
+    epsilons: Numbers = other * np.arange(above.size, dtype=np.float64)
     true = profile(losses, masses, epsilons)
     assert np.all(above >= true)
     assert np.all(below <= true)
@@ -247,5 +247,5 @@ def above_all(found: Numbers, runs: Runs) -> bool:
     """Whether the one loss of these runs is above what is found, at every fifth point."""
     ((loss, _),) = worst_of_runs(runs)
     assert isinstance(loss, FiniteLoss)
-    epsilons = STEP * np.arange(found.size)
+    epsilons: Numbers = STEP * np.arange(found.size, dtype=np.float64)
     return bool(np.all(found[:-1:5] <= profile(loss.losses, loss.masses, epsilons)[:-1:5] * (1 + 1e-9)))
