@@ -20,11 +20,11 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	$(PY) -m dpledger demo --out demo
 
 test: .venv/.dev lint types  ## linters, type checkers, layers and every test but the slow ones (under 25 minutes on two cores)
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
+	$(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
 coverage: .venv/.dev  ## the same tests, and what they reach: fails where that is less than before (twice as long)
 	$(PY) -m coverage erase
-	OPENBLAS_NUM_THREADS=1 $(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
+	$(PY) -m coverage run -m pytest -n 2 --dist worksteal -m "not slow"
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --format=total
 

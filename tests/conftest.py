@@ -13,6 +13,7 @@ import mpmath
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: its threads wait by spinning
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("DPLEDGER_HYPOTHESIS", "repeatable"))

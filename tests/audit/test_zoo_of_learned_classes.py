@@ -43,9 +43,9 @@ def test_our_own_learner_is_found_to_keep_its_claim_and_no_smaller_one() -> None
     shown: Any = ZOO["learned_threshold"]
     pair = (LabeledSample([x for x, _ in side], [y for _, y in side]) for side in (shown.left, shown.right))
     entropy = seeded(3)
-    outputs = [learner.sample(side, 12_000, entropy) for side in pair]
+    left, right = (learner.sample(side, 12_000, entropy) for side in pair)
     for epsilon, verdict in (("1", "not_refuted"), ("0.5", "violation")):
-        assert audit_outputs(*outputs, PureDP(epsilon), relation="replace_one").verdict == verdict
+        assert audit_outputs(left, right, PureDP(epsilon), relation="replace_one").verdict == verdict
 
 
 @pytest.mark.parametrize("name", WEIGHED)

@@ -128,4 +128,4 @@ def test_our_own_median_is_found_to_keep_its_claim_and_no_smaller_one() -> None:
     outputs = [median.sample(side, 12_000, entropy).tolist() for side in (left, right)]
     assert events_p_value(Counter(outputs[0]), 12_000, law_of("median_of_users", shown.left)) > SIGNIFICANCE
     for epsilon, verdict in (("1", "not_refuted"), ("0.4", "violation")):
-        assert audit_outputs(*outputs, PureDP(epsilon), relation="replace_one").verdict == verdict
+        assert audit_outputs(outputs[0], outputs[1], PureDP(epsilon), relation="replace_one").verdict == verdict

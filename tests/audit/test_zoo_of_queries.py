@@ -117,9 +117,9 @@ def asked(data: LabeledSample, rng: np.random.Generator) -> list[float]:
 
 def test_the_queries_of_the_house_keep_their_claim_and_no_smaller_one() -> None:
     pair, rng = (LabeledSample([1, 2], [1, 1]), LabeledSample([1, 2], [1, 0])), np.random.default_rng(5)
-    outputs = [[asked(side, rng) for _ in range(3000)] for side in pair]
+    left, right = ([asked(side, rng) for _ in range(3000)] for side in pair)
     for epsilon, verdict in (("1", "not_refuted"), ("0.4", "violation")):
-        assert audit_outputs(*outputs, PureDP(epsilon), relation="replace_one").verdict == verdict
+        assert audit_outputs(left, right, PureDP(epsilon), relation="replace_one").verdict == verdict
 
 
 @pytest.mark.parametrize(("epsilon", "verdict"), [("1", "not_refuted"), ("0.4", "violation")])

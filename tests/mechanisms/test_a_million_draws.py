@@ -43,10 +43,10 @@ def follows(drawn: npt.NDArray[Any], law: Mapping[int, float], twin: Mapping[int
 @pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
 def test_a_choice_of_four(kind: Any) -> None:
     def law_of(epsilon: Any) -> dict[int, float]:
-        mechanism = kind(candidates=4, epsilon=epsilon)
+        mechanism = kind(candidates=4, epsilon=epsilon, sensitivity=1)
         return dict(enumerate(probabilities(mechanism.law, mechanism._steps(SCORES)[0].tolist())))
 
-    drawn = kind(candidates=4, epsilon=1).sample(SCORES, MILLION, seeded(61))
+    drawn = kind(candidates=4, epsilon=1, sensitivity=1).sample(SCORES, MILLION, seeded(61))
     assert follows(drawn, law_of(1), law_of("1.02"))
 
 
@@ -60,7 +60,7 @@ def test_a_choice_among_segments() -> None:
         halves = (wide / 2, wide * (0.5 - 2.0**-30), wide * 2.0**-30)
         return dict(enumerate((first, *halves, last)))
 
-    mechanism = ExponentialMechanism(candidates=sum(counts), epsilon=1)
+    mechanism = ExponentialMechanism(candidates=sum(counts), epsilon=1, sensitivity=1)
     drawn = mechanism.sample(Segments(scores, counts), MILLION, seeded(62))
     assert follows(np.searchsorted(edges, drawn, side="right"), law_of("0.5"), law_of("0.51"))
 
