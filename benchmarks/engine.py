@@ -270,7 +270,7 @@ def ranges(report: Report, quick: bool) -> None:
         f"runs of one range: {equal.words()}, {max(equal.widths):.1e} at most",
         equal.median <= 100 and max(equal.widths) <= 1e-3,
     )
-    mixes = [ten() for _ in range(size)]
+    mixes: list[Composition] = [ten() for _ in range(size)]
     for words, order in _ORDERS.items():
         mixed = asked(mixes, order)
         report.verdict(
