@@ -240,7 +240,7 @@ DOORS: dict[str, Door] = {
     "Bounds": Door(dpl.Bounds, {"lower": 0.0, "upper": 1.0}, names={"lower": "Bounds", "upper": "Bounds"}),
     "compose": Door(
         lambda what=LEAF, **more: dpl.compose(what, **more),
-        {"what": LEAF, "relation": None, "direction": None, "verify": None},
+        {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any"},
         names={"what": WHAT},
     ),
     "Profile.curve": Door(of(profile, "curve"), {"count": 2}),
