@@ -26,7 +26,7 @@ ANNEX_OF_RECORD = (Link("what was verified, and how to repeat it", "verified"),)
 
 def record(verified: Verified) -> Answer:
     """What was verified: by which key, since when, and what a witness has seen of it."""
-    size, seen = verified.head.size, verified.witnessed
+    size = verified.head.size
     key = f"key {verified.key.key_id_hex}"
     full = verified.mode == "full"
     checked = (
@@ -38,7 +38,7 @@ def record(verified: Verified) -> Answer:
         id="first_page/record",
         question="Is the record whole?",
         text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
-        lines=(checked, *_since(verified.entries), _seen(size, seen)),
+        lines=(checked, *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
         links=ANNEX_OF_RECORD,
     )
@@ -49,7 +49,13 @@ def _since(entries: Sequence[Entry]) -> tuple[str, ...]:
     return (f"From {times[0]} to {times[-1]}, by the operator's clock.",) if times else ()
 
 
-def _seen(size: int, seen: int) -> str:
+def _seen(verified: Verified) -> str:
+    size, seen = verified.head.size, verified.witnessed
+    if verified.is_own:
+        return (
+            "The checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. A "
+            "cut-off end, or a new beginning, cannot be seen."
+        )
     if not seen:
         return (
             "No checkpoint kept elsewhere was given: a cut-off end, or a new beginning, cannot be seen. (A checkpoint "

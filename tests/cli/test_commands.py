@@ -351,6 +351,33 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
     assert "no.checkpoint" in done.stderr
 
 
+OWN = "is this bundle's own, or as new as it: it shows nothing about earlier copies"
+
+
+def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Path, tmp_path: Path) -> None:
+    """Nor does a copy of it, nor an older one that whoever handed over the bundle put into it."""
+    key = ("--key", f"{ledger}.pub")
+    run("export", str(ledger), "-o", "before")
+    with dpl.Ledger.open(ledger) as book:
+        size = len(book)
+        book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.125"), 10)
+    run("export", str(ledger), "-o", "bundle")
+    shutil.copy(tmp_path / "bundle" / "checkpoint", tmp_path / "as.new")
+    shutil.copy(tmp_path / "before" / "checkpoint", tmp_path / "bundle" / "older")
+    for since in ("bundle/checkpoint", "as.new", "bundle/older"):
+        assert run("report", "bundle", *key, "--since", since, "-o", "report.md").exit_code == 0
+        text = (tmp_path / "report.md").read_text()
+        assert OWN in text
+        assert "nothing was changed up to entry" not in text
+        assert "none: the one given is this bundle's own" in text
+        verified = run("verify", "bundle", *key, "--since", since)
+        assert OWN in verified.stdout
+        assert json.loads(run("verify", "bundle", *key, "--since", since, "--json").stdout)["unwitnessed"] == size + 2
+    shown = run("report", "bundle", *key, "--since", "before/checkpoint", "-o", "report.md")
+    assert shown.exit_code == 0
+    assert f"nothing was changed up to entry {size - 1}; 2 entries" in (tmp_path / "report.md").read_text()
+
+
 def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, tmp_path: Path) -> None:
     done = run("report", str(ledger), "-o", "report.json", "--record", "--json")
     assert done.exit_code == 0

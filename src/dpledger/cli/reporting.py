@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import AsJson, read_checkpoint, speaking
+from dpledger.cli.speaking import AsJson, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
@@ -50,10 +50,10 @@ def report(
 
         with sources.opened(source) as signed:
             trusted = _trusted(source, key)
-            remembered = [] if since is None else [read_checkpoint(since, trusted)]
+            kept = [] if since is None else [read_checkpoint(since, trusted)]
             with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
-                verified = verification.verify(signed.leaves, signed.head, trusted, since=remembered, advance=advance)
-        whole = reported(verified)
+                verified = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
+        whole = reported(remembered(verified, since, source))
         made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
