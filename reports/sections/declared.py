@@ -174,10 +174,9 @@ class Declarations:
         """Those of `item`: the ledger's first, then the scopes' in id order."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name == item)
 
-    def for_scope(self, item: str, scope: str) -> Item | None:
+    def for_scope(self, item: str, scope: str) -> Declaration | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
-        found = self._last.get((item, scope)) or self._last.get((item, ""))
-        return None if found is None else found.item(label(item))
+        return self._last.get((item, scope)) or self._last.get((item, ""))
 
     def others(self) -> tuple[Declaration, ...]:
         """Those that are not on the list."""
