@@ -383,14 +383,36 @@ def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, 
     assert done.exit_code == 0
     answer = json.loads(done.stdout)
     assert hashlib.sha256((tmp_path / "report.json").read_bytes()).hexdigest() == answer["digest"]
-    assert run("report", str(ledger), "-o", "next.md", "--summary", "--record").exit_code == 0
+    assert run("report", str(ledger), "-o", "next.json", "-o", "next.html", "--record").exit_code == 0
+    next_digest = hashlib.sha256((tmp_path / "next.json").read_bytes()).hexdigest()
+    assert next_digest in (tmp_path / "next.html").read_text()
     assert run("report", str(ledger), "-o", "last.md").exit_code == 0
     text = (tmp_path / "last.md").read_text()
     assert f"recorded in entry {answer['recorded'] + 1}" in text
     run("export", str(ledger), "-o", "bundle")
-    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md", "--record")
+    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "refused.json", "--record")
     assert refused.exit_code == 2
     assert "nothing is appended to a bundle" in refused.stderr
+    assert not (tmp_path / "refused.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-o", "report.html"), "add -o report.json"),
+        (("-o", "page.json", "--summary"), "give --record without --summary"),
+    ],
+    ids=["no json", "a first page alone"],
+)
+def test_no_digest_is_recorded_of_what_is_not_written(
+    run: Run, ledger: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    before = ledger.read_bytes()
+    refused = run("report", str(ledger), *words, "--record")
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+    assert ledger.read_bytes() == before
+    assert not (tmp_path / words[1]).exists()
 
 
 def test_a_file_for_a_scope_that_is_not_there_names_those_that_are(run: Run, ledger: Path, tmp_path: Path) -> None:
