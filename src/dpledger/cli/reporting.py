@@ -39,7 +39,7 @@ def report(
         bool,
         typer.Option(
             "--record",
-            help="Record in the ledger the SHA-256 of the .json that is written; the signing key lies beside the ledger.",
+            help="Record the SHA-256 of the .json that is written; the signing key lies beside the ledger.",
         ),
     ] = False,
     as_json: AsJson = False,
