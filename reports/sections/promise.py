@@ -23,7 +23,7 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
-from dpledger.reports.sections.declared import Declaration
+from dpledger.reports.sections.declared import COPIED, Declaration
 
 __all__ = ["bounds_of", "promised", "warnings_of"]
 
@@ -110,6 +110,8 @@ def _delta_against_population(account: ScopeAccount, population: Declaration | N
     if not delta:
         return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
     stated = re.fullmatch(r"\s*([0-9][0-9 ,_]{0,20})\s*", population.body.text) if population is not None else None
+    if population is not None and population.is_copied:
+        return unknown(id_, label, f"the number of units: {COPIED} (item population_size)")
     size = int(re.sub(r"[ ,_]", "", stated.group(1))) if stated else 0
     if population is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")

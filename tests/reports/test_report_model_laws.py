@@ -206,7 +206,7 @@ def test_words_of_the_sample_file_are_marked() -> None:
     record.declare("intended_use", "Planning of screening capacity", "A. Lindqvist")
     record.declare("limits", "Patients who never came are not in the data, and nobody asked them", "A. Lindqvist")
     made = build(record.verified())
-    assert item(made, "declared/intended_use").text.endswith("[word for word the sample's]")
+    assert item(made, "declared/intended_use").text.endswith("[the sample's words, not filled in]")
     assert "sample" not in item(made, "declared/limits").text
 
 
