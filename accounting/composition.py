@@ -141,6 +141,7 @@ if not TYPE_CHECKING:
 @record
 class Sequence:
     """One after another, every parameter fixed before the first release (the mechanisms themselves may look back).
+    `compose` reads it in any order, unless it is told that this is the one.
     `done`: how many of them were started, the first ones, once known.
 
     >>> both = dpl.Sequence((dpl.LaplaceLaw("0.1"), (dpl.LaplaceLaw("0.2"), 3)))

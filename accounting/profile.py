@@ -31,7 +31,8 @@ from dpledger.accounting.engine.choose import delta_interval, epsilon_interval
 from dpledger.accounting.engine.solve import Interval
 from dpledger.accounting.engine.tradeoff import Deltas, power_bounds
 from dpledger.accounting.laws.subsampled import Direction
-from dpledger.accounting.reading import Ingredients, Ranges, read_both_ways
+from dpledger.accounting.pricing.ingredients import Ranges
+from dpledger.accounting.reading import Ingredients, read_both_ways
 from dpledger.accounting.reasons import reasons
 from dpledger.decimals import Number, exact, float_down, float_up, own_context, whole
 from dpledger.errors import Contradiction, EngineError, ParameterError
@@ -42,6 +43,7 @@ from dpledger.schema import listed, one_of
 __all__ = ["Bounds", "Profile", "compose", "kept_profile"]
 
 Verify: TypeAlias = Literal["arb"]
+Order: TypeAlias = Literal["any", "given"]
 
 _POSTERIOR_DIGITS = 60  # of Bayes' rule: what they lose is far below its slack
 _MOST_RUNS = 10**100  # of one leaf, that nested counts may say
@@ -279,6 +281,7 @@ def compose(
     relation: Relation | str | None = None,
     direction: Direction | None = None,
     verify: Verify | None = None,
+    order: Order = "any",
 ) -> Profile:
     """The certified profile of all of `what`, under `relation` (default: that of its documents or mechanisms, or
     add_remove).
@@ -287,8 +290,10 @@ def compose(
     list of these; also a dict of counts, of whose equal keys Python keeps one (`accounting.composable`). `direction`:
     only one of the two ordered neighbour pairs. `verify="arb"`: each `epsilon` and `delta` (no curve) is confirmed in
     ball arithmetic (python-flint, the extra `arb`), its ends moved outward where that needs it; CannotCertify where it
-    cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. Raises
-    RelationError where different relations are named, CannotCertify where no theorem covers the tree.
+    cannot be; bounded ranges that are run several times are then read by their envelopes, which is wider. `order`: that
+    of different bounded ranges, of which alone the profile depends: in "any", chosen by what came out too, or in the
+    "given" one, fixed beforehand, in which the bounds are closer. Raises RelationError where different relations are
+    named, CannotCertify where no theorem covers the tree.
 
     >>> step = dpl.PoissonSampled(dpl.GaussianLaw(noise_multiplier=1), rate="0.01")
     >>> spent = dpl.compose((step, 1000), dpl.LaplaceLaw("0.1")).epsilon("1e-5")
@@ -297,9 +302,10 @@ def compose(
     """
     if verify is not None:
         one_of(verify, ("arb",), field="verify")
+    one_of(order, ("any", "given"), field="order")
     try:
         tree, given, direction = tree_of(*what, relation=relation, direction=direction)
-        removed, added = _cases(tree, given, "adaptive" if verify is None else "envelope")
+        removed, added = _cases(tree, given, order if verify is None else "envelope")
     except RecursionError:
         raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
     match direction:

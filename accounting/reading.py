@@ -11,9 +11,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias, assert_never
+from typing import assert_never
 
 from dpledger.accounting.composition import (
     Chain,
@@ -34,9 +33,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.kinds import AnyLeaf, JointGaussian, rules_of
 from dpledger.accounting.laws.draws import EVERYONE, Allocation, Draw, Poisson, Shuffle, Subset
-from dpledger.accounting.laws.gaussian import GaussianLoss
-from dpledger.accounting.laws.law import Loss
-from dpledger.accounting.laws.renyi_curves import RenyiCurve
+from dpledger.accounting.laws.repeated_ranges import Runs, in_blocks
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.accounting.pricing.costs import (
     admitted,
@@ -47,38 +44,18 @@ from dpledger.accounting.pricing.costs import (
 )
 from dpledger.accounting.pricing.drawn import (
     Drawn,
-    losses_of,
+    everyones,
     mirrors_itself,
-    ranges_above,
-    ranges_below,
-    tilts_of_ranges,
 )
+from dpledger.accounting.pricing.ingredients import Ingredients, Leaves, Ranges, ingredients_of
 from dpledger.decimals import multiply
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Ingredients", "read_both_ways", "read_losses"]
-
-Ranges: TypeAlias = Literal["adaptive", "envelope"]
+__all__ = ["Ingredients", "read_both_ways", "read_losses", "running_order"]
 
 MOST_LISTS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Ingredients:
-    """One list: `losses` with counts, and `curves`, leaves with Renyi divergences only, with counts.
-
-    `failure`: the sum of all their deltas, exact: at least the mass at infinity. `attained`: whether some mechanism of
-    this description is as bad, so that a lower bound of this list's profile is one of the tree's; `approached`: whether
-    some have losses nearly as large as this list's, which is all that a delta of 0 asks; `covers`: whether none is
-    worse, so that the tree's upper bound must not be below this list's."""
-
-    losses: tuple[tuple[Loss, int], ...]
-    curves: tuple[tuple[RenyiCurve, int], ...]
-    failure: Fraction
-    attained: bool = True
-    approached: bool = False
-    covers: bool = True
+MOST_BLOCKS = 4096  # of runs of one bounded range each, in their order
 
 
 def read_losses(tree: Composition, relation: Relation, direction: Direction) -> tuple[Ingredients, ...]:
@@ -86,28 +63,26 @@ def read_losses(tree: Composition, relation: Relation, direction: Direction) -> 
 
     Raises CannotCertify where the tree holds something that has no dominating pair and no Renyi curve under `relation`.
     """
-    return _all_ingredients(_lists(tree, relation), relation, direction)
+    return _all_ingredients(_lists(tree, relation), relation, direction, "any", None)
 
 
 def read_both_ways(
-    tree: Composition, relation: Relation, ranges: Ranges = "adaptive"
+    tree: Composition, relation: Relation, ranges: Ranges = "any"
 ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
-    """`read_losses` for the directions remove and add: one object where they agree. `ranges`: whether bounded ranges
-    that are run several times are iterated, or each of them is its envelope, which has a closed form and costs more."""
+    """`read_losses` for the directions remove and add: one object where they agree."""
     lists = _lists(tree, relation)
-    removed = _all_ingredients(lists, relation, "remove", ranges)
+    order = running_order(tree, relation) if ranges == "given" and len(lists) == 1 else None
+    removed = _all_ingredients(lists, relation, "remove", ranges, order)
     if all(mirrors_itself(drawn) for leaves in lists for drawn in leaves):
         return removed, removed
-    return removed, _all_ingredients(lists, relation, "add", ranges)
+    return removed, _all_ingredients(lists, relation, "add", ranges, order)
 
 
 def _all_ingredients(
-    lists: list[Leaves], relation: Relation, direction: Direction, ranges: Ranges = "adaptive"
+    lists: list[Leaves], relation: Relation, direction: Direction, ranges: Ranges, order: Runs | None
 ) -> tuple[Ingredients, ...]:
-    return tuple(itertools.chain.from_iterable(_ingredients(leaves, relation, direction, ranges) for leaves in lists))
-
-
-Leaves: TypeAlias = dict[Drawn, int]
+    each = (ingredients_of(leaves, relation, direction, ranges, order) for leaves in lists)
+    return tuple(itertools.chain.from_iterable(each))
 
 
 def _lists(tree: Composition, relation: Relation) -> list[Leaves]:
@@ -175,6 +150,43 @@ def _runs(tree: Composition, times: int) -> Iterable[tuple[Composition, int]]:
             return ((tree, times),)
         case _:
             assert_never(tree)
+
+
+def running_order(tree: Composition, relation: Relation) -> Runs | None:
+    """The bounded ranges that everyone is in, the one that is run first first; None where that is not said, or takes
+    more than MOST_BLOCKS."""
+    if isinstance(tree, Leaf):
+        return everyones((run, 1) for run in (Drawn(tree),) if rules_of(run.leaf).range is not None)
+    match tree:
+        case Repeated(of=of, times=times):
+            once = running_order(of, relation)
+            if once is None or len(once) < 2:
+                return once and ((once[0][0], once[0][1] * times),)
+            return in_blocks(once * times) if len(once) * times <= MOST_BLOCKS else None
+        case PostProcessed(of=of) | Chain(of=of):
+            return running_order(of, relation)
+        case Sequence(of=parts):
+            found: list[tuple[float, int]] = []
+            for part in parts:
+                runs = running_order(part, relation)
+                if runs is None or len(found) + len(runs) > MOST_BLOCKS:
+                    return None
+                found.extend(runs)
+            return in_blocks(found)
+        case PoissonSampled() | SampledWithoutReplacement() | RandomAllocation() | Shuffled() | Parallel():
+            return _order_within(tree, relation)
+        case Group() | Converted() | Filtered():
+            return _order_within(tree, relation)
+        case _:
+            assert_never(tree)
+
+
+def _order_within(tree: Composition, relation: Relation) -> Runs | None:
+    """Of what is read as one list: at most one range is in order."""
+    lists = _lists(tree, relation)
+    each = lists[0].items() if len(lists) == 1 else ()
+    runs = everyones(run for run in each if rules_of(run[0].leaf).range is not None)
+    return runs if len(lists) == 1 and len(runs) < 2 else None
 
 
 def _of_group(tree: Group, relation: Relation) -> list[Leaves]:
@@ -311,71 +323,3 @@ def _distinct(lists: Iterable[Leaves]) -> list[Leaves]:
         if len(distinct) > MOST_LISTS:
             raise CannotCertify(f"the parallel parts combine to more than {MOST_LISTS} cases")
     return distinct
-
-
-# ---- lists ----------------------------------------------------------------------------------------------------------
-
-
-def _is_supremum(drawn: Drawn, runs: int) -> bool:
-    """Whether the profile above is a supremum over mechanisms that no single one attains at any epsilon: that of a
-    bounded range, unless it is run once, on everyone or on a sample."""
-    return rules_of(drawn.leaf).range is not None and (runs > 1 or isinstance(drawn.how, Allocation))
-
-
-def _ingredients(leaves: Leaves, relation: Relation, direction: Direction, reading: Ranges) -> tuple[Ingredients, ...]:
-    """The list of a dominating pair for every leaf; and, where some are not exact, that of dominated ones."""
-    above: list[tuple[Loss, int]] = []
-    below: list[tuple[Loss, int]] = []
-    ranges: list[tuple[Drawn, int, Loss]] = []
-    curves: list[tuple[RenyiCurve, int]] = []
-    top, bottom = 0, 1  # mu^2 of the Gaussians, as a ratio: a list of them is one
-    failure, failure_below = Fraction(0), Fraction(0)
-    approached = True
-    for drawn, count in leaves.items():
-        if drawn.how == EVERYONE:
-            leaf, rules = drawn.leaf, rules_of(drawn.leaf)
-            if rules.renyi is not None:
-                curve = rules.renyi(leaf)
-                if curve is not None:
-                    curves.append((curve, count))
-                    failure += count * rules.failure(leaf, direction)
-                continue
-            if rules.gaussian is not None:
-                over, under = rules.gaussian(leaf, relation)
-                top, bottom = top * under + count * over * bottom, bottom * under
-                continue
-        losses = losses_of(drawn, relation, direction)
-        if losses is None:
-            continue
-        if losses.below is not losses.above:
-            approached = False
-        if _is_supremum(drawn, len(leaves) + count - 1):
-            ranges.append((drawn, count, losses.above))
-            losses = replace(losses, below=None)
-        else:
-            above.append((losses.above, count))
-        if losses.failure:
-            failure += count * losses.failure
-        if losses.below is not None:
-            below.append((losses.below, count))
-            if losses.failure and losses.below is losses.above:
-                failure_below += count * losses.failure
-    is_alone = len(leaves) == 1 and reading == "adaptive"
-    for drawn, count, envelope in ranges:
-        is_fixed = reading == "envelope" or bool(curves)
-        above.extend(
-            ((envelope, count),) if is_fixed else ranges_above(drawn, count, envelope, is_alone=len(ranges) == 1)
-        )
-    joint: list[tuple[Loss, int]] = [(GaussianLoss(top / bottom), 1)] if top else []
-    if above == below:
-        return (Ingredients((*above, *joint), tuple(curves), failure),)
-    lists: list[list[tuple[Loss, int]]] = []
-    for tilt in tilts_of_ranges((drawn, count) for drawn, count, _ in ranges):
-        shown = [ranges_below(drawn, count, tilt, direction, is_alone=is_alone) for drawn, count, _ in ranges]
-        each = [*below, *itertools.chain.from_iterable(shown)]
-        if each not in lists:
-            lists.append(each)
-    return (
-        Ingredients((*above, *joint), tuple(curves), failure, attained=False, approached=approached and not curves),
-        *(Ingredients((*each, *joint), (), failure_below, covers=False) for each in lists or [below]),
-    )

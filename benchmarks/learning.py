@@ -10,7 +10,7 @@ and left out, and `--quick` asks no peer for more than 10^5 concepts. A class of
 Lines: the exponential mechanism over thresholds and points on 10^7 and 2^64 points; systems over GF(2), one of 1,024 x
 4,096 and 10^5 random small ones at once; concepts of 250 users with 100 examples by clipped pairs; thresholds of
 100,000 users with 100 examples; 200 statistical queries of a million records; a thousand runs of one bounded range,
-and mixes of ten, composed.
+and mixes of ten, in their order and in any, composed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -155,13 +156,14 @@ class Composed:
 
     name: str
     tree: Callable[[int], dpl.Composition]
+    order: Literal["any", "given"] = "any"
 
     def asked(self, rounds: int) -> tuple[float, float]:
         """The seconds of the fastest round, each on other numbers, and the relative width."""
         seconds, width = float("inf"), 0.0
         for number in range(rounds):
             start = time.process_time()
-            found = dpl.compose(self.tree(number)).epsilon("1e-6")
+            found = dpl.compose(self.tree(number), order=self.order).epsilon("1e-6")
             seconds = min(seconds, time.process_time() - start)
             width = max(width, (found.upper - found.lower) / found.upper)
         return seconds, width
@@ -173,13 +175,18 @@ def compositions() -> list[Composed]:
     def eta(thousandths: int, number: int) -> dpl.BoundedRange:
         return dpl.BoundedRange(f"{(1000 * thousandths + number) / 10**6:.6f}")
 
+    def once(number: int) -> dpl.Composition:
+        return dpl.Sequence(tuple(eta(100 + 10 * k, number) for k in range(10)))
+
+    def ten_times(number: int) -> dpl.Composition:
+        return dpl.Sequence(tuple(dpl.Repeated(eta(10 + 5 * k, number), 10) for k in range(10)))
+
     return [
         Composed("a thousand runs of one range", lambda i: dpl.Repeated(eta(10, i), 1000)),
-        Composed("ten ranges, once each", lambda i: dpl.Sequence(tuple(eta(100 + 10 * k, i) for k in range(10)))),
-        Composed(
-            "ten ranges, ten runs of each",
-            lambda i: dpl.Sequence(tuple(dpl.Repeated(eta(10 + 5 * k, i), 10) for k in range(10))),
-        ),
+        Composed("ten ranges, once each, in order", once, "given"),
+        Composed("ten ranges, once each, in any order", once),
+        Composed("ten ranges, ten runs of each, in order", ten_times, "given"),
+        Composed("ten ranges, ten runs each, in any order", ten_times),
     ]
 
 

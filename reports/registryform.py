@@ -77,7 +77,7 @@ def _key(dumper: yaml.SafeDumper, entry: dict[str, Any]) -> yaml.MappingNode:
 
 
 _Dumper.add_representer(str, _text)
-_Dumper.add_representer(Decimal, _number)
+_Dumper.add_multi_representer(Decimal, _number)
 _Dumper.add_representer(dict, _key)
 
 

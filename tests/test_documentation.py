@@ -32,7 +32,8 @@ PAGES = (
     "docs/runs_elsewhere.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHARED = "plotting"  # what the pictures of several examples share: nothing to run
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
 FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
 
 

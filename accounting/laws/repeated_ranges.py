@@ -1,64 +1,65 @@
-"""Losses of a bounded range that is run several times, each run chosen by what came out before.
+"""Losses of bounded ranges that run several times, each run chosen by what came out before.
 
 `worst_of_runs` lists losses whose composition dominates all that such runs can show, together with anything of fixed
 losses in between; `attained_by_runs` those of one such conversation. Few runs are one loss, found by value iteration on
-a lattice of losses; of many, only the last ones are, and each of the earlier ones is a loss with few values that
+lattices of losses; of many, only the last ones are, and each of the earlier ones is a loss with few values that
 dominates a run from where they start. Source: Dong-Durfee-Rogers 2020 (the recursion); docs/proofs/bounded_ranges.md.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from dpledger.accounting.arithmetic.floating import UNIT, Array
-from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, far_tilt, range_pair
+from dpledger.accounting.laws.bounded_range import BoundedRangeLoss, far_tilt, range_pair, worst_position
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.law import Loss
+from dpledger.accounting.laws.range_lattice import (
+    BLOCKS,
+    FINEST,
+    SLACK,
+    Lattice,
+    after,
+    after_below,
+    moved,
+    moved_below,
+    of_lines,
+    of_values,
+    shifted,
+    smoothed,
+)
 
-__all__ = ["attained_by_runs", "worst_of_runs"]
+__all__ = ["Runs", "attained_by_runs", "in_blocks", "worst_of_runs"]
+
+Runs: TypeAlias = tuple[tuple[float, int], ...]
+"""Ranges, each with how often it is run, the first of them first."""
 
 WIDEST = 32.0  # an eta above is so coarse on the lattice that its envelope is as good
 _MOST = 640  # cells of a lattice, for one eta
 _WIDE = 3.0  # an eta above takes more cells
-_SLACK = 1 + 96 * UNIT  # of one step, for rounding
-_CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
-_MASS_ERROR = 1e-9  # relative, of second differences; what is not within it is refused
-_GROWTH = 1.8  # a run's loss is made anew when there are so many times as many after it
-_FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
-_RAREST = 1e-280  # values below are not compared: what is taken from them is not a normal float
+_GROWTH = 1.6  # a run's loss is made anew when there are so many times as many after it
+_LEAST = 1e-290  # of a value: what is lost below the normal floats is less
+_SEEN = 1e12  # times the least value: from here on its place does not show
+_COARSER = 3e-5  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
-_BLOCKS = 8  # of positions, each with its own bound of what a cell gains
-_SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
+_FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
-
-
-@dataclass(frozen=True, slots=True)
-class _Lattice:
-    """Losses at multiples of eta / cells."""
-
-    eta: float
-    cells: int
-
-    @property
-    def step(self) -> float:
-        return self.eta / self.cells
-
-    def likely(self) -> tuple[Array, Array]:
-        """The masses, under P, of the larger and the smaller of two losses, for each position of the larger."""
-        at, left = (self.step * np.arange(0, self.cells + 1)[::way] for way in (1, -1))  # both have an exact 0
-        whole = -math.expm1(-self.eta)
-        return -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
+_LONGEST = 1 << 15  # points of a function that is moved to another lattice
+_COMPOSED = 400  # runs of one range that a function is composed with, one by one
+_ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masses of a loss are stated with
 
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """`last`: runs that are iterated one by one. `enough`: from so many on a run's loss is kept. `cells` of the lattice
-    times runs, and the fewest cells for one eta."""
+    """`last`: so many runs are iterated one by one. `enough`: from so many on a run's loss is kept. `cells` of the
+    lattice times runs, and the fewest cells for one eta."""
 
     last: int
     enough: int
@@ -66,208 +67,193 @@ class _Effort:
     fewest: int
 
 
-_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)  # a mix is wider by the order of its runs
+_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)
+_MIXED = _Effort(32, 100, 800, 64)
 
 
-def worst_of_runs(eta: float, runs: int, *, is_alone: bool = True) -> tuple[tuple[Loss, int], ...]:
-    """Losses, each with how often it is run: together they dominate `runs` adaptive runs of eta-bounded range.
-
-    Claim: so they do, also where runs of other ranges, and of what has fixed dominating pairs, come in between.
-    Source: docs/proofs/bounded_ranges.md, sections 2 to 4.
-    """
-    return (
-        ((BoundedRangeLoss(eta), runs),)
-        if runs == 1 or eta > WIDEST
-        else _worst(eta, runs, _ALONE if is_alone else _AMONG_OTHERS)
-    )
+def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
+    """The same runs, those of one range that follow each other as one."""
+    grouped = itertools.groupby(runs, key=lambda each: each[0])
+    return tuple((eta, sum(count for _, count in each)) for eta, each in grouped)
 
 
-def attained_by_runs(eta: float, runs: int, position: float) -> tuple[tuple[Loss, int], ...]:
-    """Losses that one adaptive conversation of `runs` runs of eta-bounded range shows, or more: two losses with the
-    larger one at `position` times eta, and the last runs by what came out.
+def worst_of_runs(runs: Runs, *, is_alone: bool = True) -> tuple[tuple[Loss, int], ...]:
+    """Losses, each with how often it is run: together they dominate adaptive runs of these bounded ranges, in this
+    order.
+
+    Claim: so they do, also where runs of what has fixed dominating pairs come in between; those of one range also where
+    runs of other ranges do. Source: docs/proofs/bounded_ranges.md, sections 2 to 4."""
+    apart = tuple((BoundedRangeLoss(eta), count) for eta, count in runs if not _is_iterated(eta))
+    rest = in_blocks((eta, count) for eta, count in runs if _is_iterated(eta))
+    if sum(count for _, count in rest) < 2:
+        return (*apart, *((BoundedRangeLoss(eta), count) for eta, count in rest))
+    effort = _AMONG_OTHERS if not is_alone else _ALONE if len(rest) == 1 else _MIXED
+    return (*apart, *_worst(rest, effort))
+
+
+def _is_iterated(eta: float) -> bool:
+    return _MOST * FINEST < eta <= WIDEST
+
+
+def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple[tuple[Loss, int], ...]:
+    """Losses that one adaptive conversation of these bounded ranges, in this order, shows, or more: the last runs go by
+    what came out, at any position, then at the worst ones for these `tilts`; the first have two losses at the worst one
+    for `tilt`.
 
     Claim: at every epsilon some conversation has at least their delta. Source: docs/proofs/bounded_ranges.md,
     section 5."""
-    if runs == 1 or eta > WIDEST:
-        return ((range_pair(eta, position).loss(), runs),)
-    last = min(runs, _ALONE.last)
-    kept = _kept(eta, last)
-    if kept is None:
-        return ((range_pair(eta, position).loss(), runs),)
-    return ((kept, 1),) if last == runs else ((kept, 1), (range_pair(eta, position).loss(), runs - last))
+    kept, held = _kept(runs, tilts)
+    each: list[tuple[Loss, int]] = []
+    for eta, count in reversed(runs):
+        left = max(0, count - held)
+        held -= count - left
+        if left:
+            each.append((range_pair(eta, worst_position(eta, tilt)).loss(), left))
+    return tuple(each) if kept is None else ((kept, 1), *each)
+
+
+def _missing(square: float, eta: float, last: int) -> int:
+    """How many runs of this range are iterated after what has this sum of squares."""
+    return max(0, math.ceil(last - square / (eta * eta)))
 
 
 @functools.lru_cache(maxsize=256)
-def _worst(eta: float, runs: int, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
-    envelope = ((BoundedRangeLoss(eta), runs),)
-    last = min(runs, effort.last)
-    lattice = _lattice(eta, last, effort)
-    values = _above(lattice, last)
-    found = _of_values(lattice, values) if last == runs else _of_values(_Lattice(eta, lattice.cells // 4), values[::4])
-    if found is None:
-        return envelope
-    losses: list[tuple[Loss, int]] = [(found, 1)]
-    if last < runs:
-        lattice, values, blur = _smoothed(lattice, values)
-        losses.append((blur, 1))
-    weights, tilt = None, far_tilt(((eta, runs),))
-    while last < runs:
-        if values[-2] > _RAREST:
-            weights = _dominating(lattice, values, tilt) or weights  # what does once, does for ever
-        if weights is None:
-            return (*losses, (BoundedRangeLoss(eta), runs - last))
-        until = runs if last >= effort.enough or not values[-2] > _RAREST else min(runs, math.ceil(last * _GROWTH))
-        losses.append((_few_values(lattice, weights), until - last))
-        if until < runs:
-            for _ in range(until - last):
-                values = _composed(lattice, values, weights)
-        last = until
-    return tuple(losses)
+def _worst(runs: Runs, effort: _Effort) -> tuple[tuple[Loss, int], ...]:
+    made = _Above(runs, effort)
+    for eta, count in reversed(runs):
+        made.run(eta, count)
+    return made.losses() or tuple((BoundedRangeLoss(eta), count) for eta, count in runs)
 
 
 @functools.lru_cache(maxsize=256)
-def _kept(eta: float, last: int) -> FiniteLoss | None:
-    lattice = _lattice(eta, last, _ALONE)
-    values, falls = (each[::2] for each in _below(lattice, last))
-    return _of_lines(_Lattice(eta, lattice.cells // 2), values, falls)
+def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]:
+    """The loss of the last runs, which go by what came out, and how many they are: all, unless they are many."""
+    effort = _ALONE if len(runs) == 1 else _MIXED
+    lattices = _Lattices(runs, effort)
+    values, falls, step = np.zeros(1), np.zeros(1), 0.0
+    square, held = 0.0, 0
+    for eta, count in reversed(runs):
+        lattice = lattices.of(eta)
+        free = min(count, _missing(square, eta, effort.last))
+        few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
+        if (
+            not _is_iterated(eta)
+            or not free + few
+            or (values.size - 1) * step + (free + few) * eta > _LONGEST * lattice.step
+        ):
+            break
+        if 0 < step != lattice.step:
+            values, falls = moved_below(step, values, falls, lattice.step)
+        step = lattice.step
+        places = tuple(sorted({round(worst_position(eta, tilt) * lattice.cells) for tilt in tilts}))
+        for run in range(free + few):
+            values, falls = after_below(lattice, values, falls, None if run < free else places)
+        held += free + few
+        square += count * eta * eta
+        if free + few < count:
+            break
+    if held < 2:
+        return None, 0
+    for stride in _strides(runs, step, values.size):
+        kept = of_lines(stride * step, values[::stride], falls[::stride])
+        if kept is not None:
+            return kept, held
+    return None, 0
 
 
-def _lattice(eta: float, last: int, effort: _Effort) -> _Lattice:
-    fewest = effort.fewest + (2 * _BLOCKS if eta > _WIDE else 0)
-    return _Lattice(eta, _BLOCKS * (min(_MOST, max(fewest, effort.cells // last)) // _BLOCKS))
+def _strides(runs: Runs, step: float, points: int) -> Iterator[int]:
+    """How many steps are one of a loss, which has fewer values then: so few that it hardly shows, and fewer still
+    where rounding hides their differences."""
+    longest = math.sqrt(_COARSER * sum(count * eta * eta for eta, count in runs))
+    first = max(1, min(points // _FEWEST, math.floor(longest / step)))
+    while first == 1 or first * _FEWEST < 16 * points:
+        yield first
+        first *= 2
 
 
-# ---- profiles -------------------------------------------------------------------------------------------------------
+class _Lattices:
+    """Of the ranges of a mix: about as fine as that of the widest, and never with fewer cells than blocks."""
+
+    def __init__(self, runs: Runs, effort: _Effort) -> None:
+        self.widest = max(eta for eta, _ in runs)
+        iterated = min(effort.last, sum(count for _, count in runs))
+        fewest = effort.fewest + (2 * BLOCKS if self.widest > _WIDE else 0)
+        self.cells = min(_MOST, max(fewest, effort.cells // iterated))
+        self.step = self.widest / self.cells
+
+    def of(self, eta: float) -> Lattice:
+        share = (eta / self.widest) ** 0.75
+        return Lattice(eta, BLOCKS * max(1, math.floor(self.cells * share / BLOCKS)))
 
 
-def _above(lattice: _Lattice, runs: int) -> Array:
-    """At least the worst delta of `runs` runs, at epsilon = 0, step, 2 step, ... as far as it is above 0."""
-    values = np.zeros(1)
-    for _ in range(runs):
-        values = _after(lattice, values)
-    return values
+class _Above:
+    """A function on a lattice, and losses beside it: together they are above delta of the runs so far, from the last
+    one back."""
 
+    def __init__(self, runs: Runs, effort: _Effort) -> None:
+        self.runs, self.effort, self.lattices, self.tilt = runs, effort, _Lattices(runs, effort), far_tilt(runs)
+        self.beside: list[tuple[Loss, int]] = []
+        self.step, self.values = 0.0, np.zeros(1)
+        self.square = 0.0  # of the ranges that `values` holds
+        self.least = _LEAST  # added to each value at most
+        self.composed = 0  # runs, each of which may add as much as _GROWN says
 
-def _below(lattice: _Lattice, runs: int) -> tuple[Array, Array]:
-    """As many points of the worst delta of runs whose losses are on the lattice, and how steep lines through them are
-    that it lies above: by how much they fall in e^epsilon, times e^epsilon."""
-    values, falls = np.zeros(1), np.zeros(1)
-    for _ in range(runs):
-        below = np.exp(-lattice.step * np.arange(1, lattice.cells + 1))
-        known = [_padded(each[1 : lattice.cells + 1], lattice.cells) for each in (values, falls)]
-        steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])
-        at, start = _at(lattice, _wide(lattice, values, 2 * lattice.cells))
-        best = at.argmax(axis=1)
-        row = np.arange(best.size)
-        likely, other = lattice.likely()
-        steep = steep[::-1]
-        falls = steep[start + row + best] * likely[best] + steep[start - lattice.cells + row + best] * other[best]
-        values, falls = at[row, best][::-1] / _SLACK, falls[::-1]
-    return values, falls
+    def run(self, eta: float, count: int) -> None:
+        """As many runs before the others."""
+        lattice = self.lattices.of(eta)
+        if (self.values.size - 1) * self.step > _LONGEST * lattice.step:
+            self._apart(eta, count)
+            return
+        if 0 < self.step != lattice.step:
+            self.values = moved(self.step, self.values, lattice.step)
+        self.step = lattice.step
+        now = min(count, _missing(self.square, eta, self.effort.last))
+        for _ in range(now):
+            self.values = after(lattice, self.values)
+        self.square += now * eta * eta
+        self.values[:-1] = np.maximum(self.values[:-1], self.least)
+        if now < count:
+            self._with_few_values(lattice, count - now)
 
+    def _apart(self, eta: float, count: int) -> None:
+        """By themselves, in whatever order."""
+        self.beside.extend(worst_of_runs(((eta, count),), is_alone=False))
 
-def _padded(values: Array, size: int) -> Array:
-    return np.concatenate([values, np.zeros(size - values.size)])
+    def _with_few_values(self, lattice: Lattice, left: int) -> None:
+        eta = lattice.eta
+        lattice, self.values = smoothed(lattice, self.values)
+        self.step = lattice.step
+        everywhere: _Weights | None = None  # the last that were compared at all points
+        found: tuple[_Weights, float] | None = None
+        while left:
+            past = self.square / (eta * eta)
+            now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
+            seen = self.least * _SEEN
+            found = _dominating(lattice, self.values, self.tilt, seen) or found  # what does once, does for ever
+            if found is None:
+                break
+            weights, beyond = found
+            everywhere = everywhere if beyond else weights
+            if now > min(_COMPOSED, _ALL_COMPOSED - self.composed):
+                break
+            for _ in range(now):
+                self.values = _composed(lattice, self.values, weights)
+            self.composed += now
+            self.least += 2 * now * beyond
+            self.values[:-1] += self.least
+            self.square += now * eta * eta
+            left -= now
+        if left and everywhere is not None:
+            self.beside.append((_few_values(lattice, everywhere), left))
+        elif left:
+            self._apart(eta, left)
 
-
-def _wide(lattice: _Lattice, values: Array, beyond: int) -> Array:
-    """delta at -cells step, ... : below 0 by delta(-e) = 1 - e^-e (1 - delta(e)); `beyond` zeros after the last."""
-    below = lattice.step * np.arange(1, lattice.cells + 1)
-    mirror = np.zeros(lattice.cells)
-    known = values[1 : lattice.cells + 1]
-    mirror[: known.size] = known
-    return np.concatenate([(-np.expm1(-below) + np.exp(-below) * mirror)[::-1], values, np.zeros(beyond)])
-
-
-def _at(lattice: _Lattice, wide: Array) -> tuple[Array, int]:
-    """delta before one more run with the larger loss at t, for each t on the lattice (columns), epsilon falling from
-    row to row; and where in the values, falling as well, the first row is."""
-    m = lattice.cells
-    likely, other = lattice.likely()
-    windows = sliding_window_view(wide[::-1].copy(), m + 1)
-    rows = wide.size - 2 * m
-    at = windows[m : m + rows] * likely
-    at += windows[:rows] * other
-    return at, m
-
-
-def _after(lattice: _Lattice, values: Array) -> Array:
-    """At least delta before one more run: the supremum over its two losses, t and t - eta, of what is linear in
-    e^epsilon between the points, on each cell of t from both ends and from its curvature."""
-    wide = _wide(lattice, values, 2 * lattice.cells)
-    at, start = _at(lattice, wide)
-    upper: Array = _between(lattice, wide[::-1], slice(start, start + at.shape[0]), at)[::-1] * _SLACK
-    return upper
-
-
-def _between(lattice: _Lattice, wide: Array, here: slice, at: Array) -> Array:
-    """For each row of `at`, values at all t on the lattice: a bound of the supremum between them. Blocks of cells and
-    cells that cannot reach the largest value of their row are not looked at."""
-    m, h, rows = lattice.cells, lattice.step, at.shape[0]
-    width = m // _BLOCKS
-    slopes = (wide[1:] - wide[:-1]) / -math.expm1(-h)  # times e^epsilon
-    heights = wide[1:] + slopes * math.exp(-h)
-    scale = h * h * _SLACK / -math.expm1(-lattice.eta)
-    by_height, lower = scale * np.exp(h * np.arange(1, m + 1) - lattice.eta), math.exp(-lattice.eta)
-
-    def of_blocks(each: Array, less: float) -> Array:
-        """At least the fall of these from any cell of a block to the one eta higher, row by row."""
-        most, least = each[: 1 - width or None].copy(), each[: 1 - width or None].copy()
-        for k in range(1, width):
-            np.maximum(most, each[k : k + most.size], out=most)
-            np.minimum(least, each[k : k + least.size], out=least)
-        above, below = (sliding_window_view(ends, m - width + 1) for ends in (most * _CANCELLED, least * less))
-        return np.maximum(above[here, ::width] - below[here.start - m : here.stop - m, ::width], 0)
-
-    gains = of_blocks(heights, 1.0) * by_height[width - 1 :: width] + of_blocks(slopes, lower) * scale
-    tops = at[:, :m:width].copy()
-    for k in range(1, width + 1):
-        np.maximum(tops, at[:, k : m - width + k + 1 : width], out=tops)
-    best = tops.max(axis=1)
-    slight = gains.max(axis=1) / 8
-    slight[slight > _SLIGHT * best] = 0
-    reach = best[:, None] - np.where(slight[:, None] > 0, 0, gains / 8)
-    row, block = np.nonzero(tops >= reach)
-    cell = (block * width)[:, None] + np.arange(width)
-    left, right = at[row[:, None], cell], at[row[:, None], cell + 1]
-    chosen = np.maximum(left, right) >= reach[row, block][:, None]
-    row = np.broadcast_to(row[:, None], cell.shape)[chosen]
-    left, right, cell = left[chosen], right[chosen], cell[chosen]
-    near, far = here.start + row + cell, here.start - m + row + cell
-    bend = np.maximum(heights[near] * _CANCELLED - heights[far], 0) * by_height[cell]
-    bend += np.maximum(slopes[near] * _CANCELLED - slopes[far] * lower, 0) * scale
-    apart = np.abs(right - left)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = (left + right) / 2 + bend / 8 + apart * (apart / (2 * bend))
-    found = np.where(apart < bend / 2, inside, np.maximum(left, right))
-    largest = np.maximum.reduceat(found, np.searchsorted(row, np.arange(rows)))
-    bounds: Array = np.maximum(best + slight, largest)
-    return bounds
-
-
-def _shifted(lattice: _Lattice, values: Array, far: int) -> Array:
-    """delta after a run with the losses +-far steps, at as many points as `_after`."""
-    wide = _wide(lattice, values, 2 * lattice.cells)
-    start, count = lattice.cells, values.size + lattice.cells
-    likely = 1 / (1 + math.exp(-far * lattice.step))
-    found: Array = likely * wide[start - far : start - far + count]
-    found += (1 - likely) * wide[start + far : start + far + count]
-    return found
-
-
-def _smoothed(lattice: _Lattice, values: Array) -> tuple[_Lattice, Array, Loss]:
-    """These values before a loss of 0 or +-half a step, on the lattice that is twice as fine, and that loss: it has
-    chords half as long, where those in between would keep the corners of the long ones."""
-    finer = _Lattice(lattice.eta, 2 * lattice.cells)
-    h = finer.step
-    share = 1 / (1 + math.exp(h))
-    between = np.empty(2 * values.size - 1)
-    between[::2], between[1::2] = values, (1 - share) * values[:-1] + share * values[1:]
-    blurred = _shifted(finer, between, 1)[: between.size + 1] / 2
-    blurred[:-1] += between / 2
-    masses = np.array([(1 - share) / 2, 0.5, share / 2])
-    loss = FiniteLoss(np.array([h, 0.0, -h]), masses, np.array([4 * UNIT * h, 0.0, 4 * UNIT * h]), 16 * UNIT, 0.0)
-    return finer, blurred * _SLACK, loss
+    def losses(self) -> tuple[tuple[Loss, int], ...]:
+        for stride in _strides(self.runs, self.step, self.values.size):
+            found = of_values(stride * self.step, self.values[::stride])
+            if found is not None:
+                return ((found, 1), *self.beside)
+        return ()
 
 
 # ---- a run before the others ----------------------------------------------------------------------------------------
@@ -282,18 +268,21 @@ class _Weights:
     whole: float
 
 
-def _part(lattice: _Lattice) -> int:
+def _part(lattice: Lattice) -> int:
     return lattice.cells * 5 // 8
 
 
-def _dominating(lattice: _Lattice, values: Array, tilt: float) -> _Weights | None:
-    """A loss of few values after which delta is at least what any run makes of it, that adds least where delta falls
-    like e^{-tilt epsilon}; None where there is none. Source: docs/proofs/bounded_ranges.md, section 4."""
-    worst = _after(lattice, values)
+def _dominating(lattice: Lattice, values: Array, tilt: float, seen: float) -> tuple[_Weights, float] | None:
+    """A loss of few values after which delta is at least what any run makes of it, but for what is added to it, that
+    adds least where delta falls like e^{-tilt epsilon}; None where there is none. Source:
+    docs/proofs/bounded_ranges.md, section 4."""
+    worst = after(lattice, values)
     still = np.concatenate([values, np.zeros(lattice.cells)])
     more = worst / _GROWN - still
-    most, whole = (_shifted(lattice, values, far) - still for far in (_part(lattice), lattice.cells))
+    most, whole = (shifted(lattice, values, far) - still for far in (_part(lattice), lattice.cells))
     asked = more > 0
+    rare = more.size if values[-2] >= seen else int(np.argmax(values < seen))
+    asked[rare:] = False
     near = asked & (most > 0)
     far = asked & ~near & (whole > 0)
     if (asked & ~near & ~far).any():
@@ -311,17 +300,20 @@ def _dominating(lattice: _Lattice, values: Array, tilt: float) -> _Weights | Non
         if math.isfinite(cost[k]):
             best = _Weights(max(0.0, 1 - float(tried[k] + needed[k])), float(needed[k]), float(tried[k]))
         low, high = float(tried[max(k - 1, 0)]), float(tried[min(k + 1, _TRIED - 1)])
-    return best
+    if best is None:
+        return None
+    missing = more[rare:] - best.most * most[rare:] - best.whole * whole[rare:]
+    return best, float(np.max(missing, initial=0.0)) if rare < more.size else 0.0
 
 
-def _composed(lattice: _Lattice, values: Array, weights: _Weights) -> Array:
-    found: Array = weights.most * _shifted(lattice, values, _part(lattice))
-    found += weights.whole * _shifted(lattice, values, lattice.cells)
+def _composed(lattice: Lattice, values: Array, weights: _Weights) -> Array:
+    found: Array = weights.most * shifted(lattice, values, _part(lattice))
+    found += weights.whole * shifted(lattice, values, lattice.cells)
     found[: values.size] += weights.none * values
-    return found * _SLACK
+    return found * SLACK
 
 
-def _few_values(lattice: _Lattice, weights: _Weights) -> FiniteLoss:
+def _few_values(lattice: Lattice, weights: _Weights) -> FiniteLoss:
     losses = lattice.eta * np.array([1, 5 / 8, 0, -5 / 8, -1])
     each = np.array([weights.whole, weights.most, weights.none, weights.most, weights.whole])
     masses = each / (1 + np.exp(-losses))
@@ -329,66 +321,3 @@ def _few_values(lattice: _Lattice, weights: _Weights) -> FiniteLoss:
     there = masses > 0
     errors = 4 * UNIT * np.abs(losses)
     return FiniteLoss(losses[there], masses[there], errors[there], 2 * (_GROWN - 1), 0.0)
-
-
-# ---- losses of a profile --------------------------------------------------------------------------------------------
-
-
-def _of_values(lattice: _Lattice, values: Array) -> FiniteLoss | None:
-    """The loss whose delta has these values and is linear in e^epsilon in between; None where rounding hides it."""
-    h = lattice.step
-    ends = np.concatenate([values, np.zeros(1)])
-    falls = _falls(ends, h)
-    lost = _lost(ends, h)
-    masses: Array = math.exp(h) * np.concatenate([[0.0], falls[:-1]]) - falls  # under P, at 0, h, 2h, ...
-    masses[0] = 1 - values[0] - 2 * falls[0]  # by symmetry
-    raised: Array = masses + 2 * (lost + math.exp(h) * np.concatenate([[lost[0]], lost[:-1]]))
-    return _mirrored(h * np.arange(values.size, dtype=np.float64), raised, h)
-
-
-def _falls(ends: Array, h: float) -> Array:
-    """Of the chords, by how much they fall: their slopes in e^epsilon, times e^epsilon at the left end."""
-    falls: Array = (ends[:-1] - ends[1:]) / math.expm1(h)
-    return falls
-
-
-def _lost(ends: Array, h: float) -> Array:
-    """At least the rounding errors of these."""
-    found: Array = 8 * UNIT * (ends[1:] + ends[:-1]) / math.expm1(h)
-    return found
-
-
-def _of_lines(lattice: _Lattice, values: Array, falls: Array) -> FiniteLoss | None:
-    """The loss whose delta is the largest of the lines through these values, so steep that a convex function that has
-    the values lies above them."""
-    h = lattice.step
-    first = min(falls[0], 1 - values[0] - falls[0])  # of two lines at 0, mirror images, the flatter
-    falls = np.concatenate([[first], falls[1:]])
-    steeper = falls[:-1] - falls[1:] * math.exp(-h)
-    gap = math.expm1(h)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = (values[:-1] - values[1:] - falls[1:] * (math.exp(-h) * gap)) / (steeper * gap)
-    meeting = np.clip(np.nan_to_num(share), 0.0, 1.0) * gap
-    places = h * np.arange(steeper.size) + np.log1p(meeting)
-    masses = (1 + meeting) * (steeper - 8 * UNIT * falls[:-1])
-    still = 1 - values[0] - 2 * first - 8 * UNIT
-    return _mirrored(np.concatenate([[0.0], places]), np.concatenate([[still], masses]), h)
-
-
-def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
-    """The loss with these masses under P at losses of at least 0, the first of them 0, and the same with P and Q
-    exchanged below."""
-    if not h > _FINEST:
-        return None
-    there = masses > 0
-    middle = np.flatnonzero(there[:1])  # of the mass at 0, if any
-    there[0] = False
-    losses, left = places[there], masses[there]
-    right = left * np.exp(-losses)
-    seen = right > 0
-    every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
-    both = np.concatenate([left[::-1], masses[middle], right[seen]])
-    if abs(math.fsum(both.tolist()) - 1) > _MASS_ERROR:
-        return None
-    errors = 8 * UNIT * np.abs(every) + _MASS_ERROR * h * (every != 0)
-    return FiniteLoss(every, both, errors, _MASS_ERROR, 0.0)

@@ -13,6 +13,7 @@ docs/proofs/amplification.md.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,12 +28,21 @@ from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.ratios import averaged
-from dpledger.accounting.laws.repeated_ranges import attained_by_runs, worst_of_runs
+from dpledger.accounting.laws.repeated_ranges import Runs, attained_by_runs, in_blocks, worst_of_runs
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 
-__all__ = ["Drawn", "Losses", "losses_of", "mirrors_itself", "ranges_above", "ranges_below", "tilts_of_ranges"]
+__all__ = [
+    "Drawn",
+    "Losses",
+    "everyones",
+    "losses_of",
+    "mirrors_itself",
+    "ranges_above",
+    "ranges_below",
+    "tilts_of_ranges",
+]
 
 NEVER = Fraction(0)
 _OTHERS_RARE = 1.0, 40.0  # -log of how rare losses are for which positions are chosen as well
@@ -124,14 +134,25 @@ def _range_of(drawn: Drawn) -> Decimal:
     return range_of(drawn.leaf)
 
 
-def ranges_above(drawn: Drawn, count: int, envelope: Loss, *, is_alone: bool) -> tuple[tuple[Loss, int], ...]:
-    """Of bounded ranges: adaptive runs on everyone cost less than their envelope as often.
+def ranges_above(ranges: Iterable[tuple[Drawn, int, Loss]], order: Runs | None) -> tuple[tuple[Loss, int], ...]:
+    """Of bounded ranges with their envelopes: adaptive runs on everyone cost less than these as often; least where it
+    is known in which `order` they run.
 
     Claim: they dominate, also if what has fixed dominating pairs comes in between; of what is known by Renyi
     divergences alone that is not proved. Source: docs/proofs/bounded_ranges.md, Theorem 1."""
-    if drawn.how != EVERYONE:
-        return ((envelope, count),)
-    return worst_of_runs(float(_range_of(drawn)), count, is_alone=is_alone)
+    each = tuple(ranges)
+    batches = tuple((envelope, count) for drawn, count, envelope in each if drawn.how != EVERYONE)
+    if order is not None:
+        return (*batches, *worst_of_runs(order))
+    runs = everyones((drawn, count) for drawn, count, _ in each)
+    alone = len(each) == 1
+    return (*batches, *itertools.chain.from_iterable(worst_of_runs((run,), is_alone=alone) for run in runs))
+
+
+def everyones(ranges: Iterable[tuple[Drawn, int]]) -> Runs:
+    """Those that everyone is in, as numbers, of which 0 shows nothing."""
+    runs = ((float(_range_of(drawn)), count) for drawn, count in ranges if drawn.how == EVERYONE)
+    return in_blocks(run for run in runs if run[0])
 
 
 def tilts_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> tuple[float, ...]:
@@ -146,20 +167,21 @@ def tilts_of_ranges(ranges: Iterable[tuple[Drawn, int]]) -> tuple[float, ...]:
 
 
 def ranges_below(
-    drawn: Drawn, count: int, tilt: float, direction: Direction, *, is_alone: bool
+    ranges: Iterable[tuple[Drawn, int]], tilts: tuple[float, ...], tilt: float, direction: Direction, order: Runs | None
 ) -> tuple[tuple[Loss, int], ...]:
     """Two losses, eta apart, at the worst position for this tilt: run several times no single position is as bad as the
-    envelope. Where nothing else is run, the last runs go by what came out before them.
+    envelope. Where nothing else is run and it is known in which `order`, the last runs go by what came out before them.
 
     Claim: some conversation of this description shows as much. Source: docs/proofs/bounded_ranges.md, section 5."""
-    eta = _range_of(drawn)
-    if not eta:
-        return ()
-    position = worst_position(float(eta), tilt)
-    if is_alone and drawn.how == EVERYONE:
-        return attained_by_runs(float(eta), count, position)
-    loss = _range_below(eta, drawn.how, position, direction)
-    return () if loss is None else ((loss, count),)
+    if order is not None:
+        return attained_by_runs(order, tilts, tilt)
+    found: list[tuple[Loss, int]] = []
+    for drawn, count in ranges:
+        eta = _range_of(drawn)
+        if eta:
+            loss = _range_below(eta, drawn.how, worst_position(float(eta), tilt), direction)
+            found.extend(() if loss is None else ((loss, count),))
+    return tuple(found)
 
 
 def _require_known(leaf: AnyLeaf, how: Draw, relation: Relation) -> None:

@@ -22,9 +22,10 @@ __all__ = ["Scopes"]
 
 BASIS = (
     "Recomputed: the claim was derived again from the laws that the run is made of. Proved: a mechanism of dpledger "
-    "ran here, and its claim follows from its public parameters by a proof that the entry does not repeat. Attested: "
-    "it rests on a promise that the entry only declares, or the run happened elsewhere, and its parts are somebody's "
-    "word. Reserved is the price at which the run was admitted, at its worst; charged is what stands.",
+    "ran here, as its entry says, and its claim follows from its public parameters by a proof that the entry does not "
+    "repeat. Attested: it rests on a promise that the entry only declares, or the run happened elsewhere, and its "
+    "parts are somebody's word. Reserved is the price at which the run was admitted, at its worst; charged is what "
+    "stands.",
 )
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 

@@ -128,7 +128,7 @@ def test_that_test_can_fail() -> None:
 
 
 def test_beside_other_mechanisms_they_cost_less_than_their_envelope() -> None:
-    runs = worst_of_runs(0.3, 40)
+    runs = worst_of_runs(((0.3, 40),))
     assert not isinstance(runs[0][0], BoundedRangeLoss)
     tree = Sequence((Repeated(BoundedRange("0.3"), times=40), GaussianLaw(2)))
     assert compose(tree).epsilon("1e-6").upper < 6.10
@@ -143,7 +143,7 @@ def test_beside_renyi_curves_the_envelope_stays() -> None:
 
 def test_what_is_too_fine_or_too_wide_is_read_by_the_envelope() -> None:
     for eta, runs in ((1e-12, 5), (50.0, 5)):
-        assert worst_of_runs(eta, runs) == ((BoundedRangeLoss(eta), runs),)
+        assert worst_of_runs(((eta, runs),)) == ((BoundedRangeLoss(eta), runs),)
 
 
 @given(eta=st.floats(1e-3, 8), tilt=st.floats(1e-3, 20))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence as Ordered
 from functools import cache
 
 import numpy as np
@@ -15,29 +14,12 @@ from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.repeated_ranges import attained_by_runs, worst_of_runs
+from dpledger.accounting.laws.range_lattice import Lattice, after, smoothed
+from dpledger.accounting.laws.repeated_ranges import attained_by_runs
 from dpledger.accounting.profile import compose
+from range_oracles import attained
 
 Numbers = npt.NDArray[np.float64]
-
-
-def attained(step: float, cells: Ordered[int]) -> Numbers:
-    """The worst delta at 0, step, 2 step, ... of one run after another, the first of them last, each with the range
-    cells times step and a larger loss that is a multiple of the step and chosen by what came out."""
-    values = np.zeros(1)
-    for m in cells:
-        below = -step * np.arange(1, m + 1)
-        mirror = np.zeros(m)
-        mirror[: values.size - 1] = values[1 : m + 1]
-        wide = np.concatenate([(-np.expm1(below) + np.exp(below) * mirror)[::-1], values, np.zeros(2 * m)])
-        size = values.size + m
-        best = np.zeros(size)
-        for t in range(m + 1):
-            likely = math.expm1((t - m) * step) / math.expm1(-m * step)
-            here, there = wide[m - t : m - t + size], wide[2 * m - t : 2 * m - t + size]
-            np.maximum(best, likely * here + (1 - likely) * there, out=best)
-        values = best
-    return values
 
 
 @cache
@@ -64,9 +46,9 @@ def test_what_is_attained_is_not_above_the_upper_bound(eta: float, runs: int) ->
 @pytest.mark.parametrize(("eta", "runs"), [(0.05, 10), (1.0, 3), (1.0, 64), (7.5, 24)])
 def test_below_is_what_a_finer_lattice_attains(eta: float, runs: int) -> None:
     """At its own points and between them: a lattice thrice as fine has the same positions, and more."""
-    ((loss, _),) = attained_by_runs(eta, runs, 0.5)
+    ((loss, _),) = attained_by_runs(((eta, runs),), (1.0,), 1.0)
     assert isinstance(loss, FiniteLoss)
-    lattice = repeated_ranges._lattice(eta, runs, repeated_ranges._ALONE)
+    lattice = repeated_ranges._Lattices(((eta, runs),), repeated_ranges._ALONE).of(eta)
     exact = attained_by_equal(eta, runs, 3 * lattice.cells)
     usual = np.flatnonzero(exact > 1e-30)
     for at in usual[:: max(1, usual.size // 97)].tolist():
@@ -116,12 +98,20 @@ def largest_excess(eta: float, weights: repeated_ranges._Weights, step: float, v
     return float(np.max((worst - instead) / (worst - before)))
 
 
+def above(lattice: Lattice, runs: int) -> Numbers:
+    values: Numbers = np.zeros(1)
+    for _ in range(runs):
+        values = after(lattice, values)
+    return values
+
+
 @pytest.mark.parametrize("eta", [0.1, 1.0, 5.0])
 def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> None:
-    lattice = repeated_ranges._Lattice(eta, 40)
-    finer, values, _ = repeated_ranges._smoothed(lattice, repeated_ranges._above(lattice, 24))
-    weights = repeated_ranges._dominating(finer, values, 1.6 / eta)
-    assert weights is not None
+    lattice = Lattice(eta, 40)
+    finer, values = smoothed(lattice, above(lattice, 24))
+    found = repeated_ranges._dominating(finer, values, 1.6 / eta, 1e-250)
+    assert found is not None
+    weights, _ = found
     assert largest_excess(eta, weights, finer.step, values) <= 1e-9
     less = repeated_ranges._Weights(
         weights.none + 0.02 * (weights.most + weights.whole), 0.98 * weights.most, 0.98 * weights.whole
@@ -130,12 +120,10 @@ def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> No
 
 
 def test_a_smoothed_profile_is_above_it() -> None:
-    lattice = repeated_ranges._Lattice(1.0, 16)
-    values = repeated_ranges._above(lattice, 6)
-    finer, smooth, loss = repeated_ranges._smoothed(lattice, values)
+    lattice = Lattice(1.0, 16)
+    values = above(lattice, 6)
+    finer, smooth = smoothed(lattice, values)
     epsilons: Numbers = finer.step * np.arange(smooth.size, dtype=np.float64)
-    assert isinstance(loss, FiniteLoss)
-    assert loss.masses.sum() == pytest.approx(1, abs=1e-15)
     assert np.all(linear(lattice.step, values, epsilons) <= smooth)
     assert np.all(smooth[:60] <= linear(lattice.step, values, epsilons[:60]) * 1.01)
 
@@ -154,9 +142,7 @@ def test_the_order_of_different_ranges_matters_and_none_is_above_the_upper_bound
     assert max(found) > 1.1 * min(found)
 
 
-def test_among_others_they_are_read_more_coarsely_and_still_from_above() -> None:
-    alone, among = (worst_of_runs(0.4, 60, is_alone=each) for each in (True, False))
-    assert sum(count for _, count in among) > sum(count for _, count in alone)
+def test_among_others_they_are_still_read_from_above() -> None:
     exact = attained_by_equal(0.4, 60, 20)
     tree = Sequence((Repeated(BoundedRange("0.4"), times=60), Repeated(BoundedRange("0.0001"), times=2)))
     at = int(np.argmax(exact < 1e-6))

@@ -575,7 +575,8 @@ def _ledgers() -> dict[str, Answer]:
         book.verify()
         found = accounts(book.entries(), book.state)
         kept = [(one.filter, one.sums, one.spent, one.left_by_account, one.reading(Decimal("0.01"))) for one in found]
-        return [*kept, *(group.guarantee for group in book.people().together)]
+        left = [book.scope(name).left() for name in "abcd"]
+        return [*kept, *left, *(group.guarantee for group in book.people().together)]
 
     def golden() -> object:
         leaves, head = bundle.read(ledger_golden.DATA)

@@ -240,7 +240,7 @@ DOORS: dict[str, Door] = {
     "Bounds": Door(dpl.Bounds, {"lower": 0.0, "upper": 1.0}, names={"lower": "Bounds", "upper": "Bounds"}),
     "compose": Door(
         lambda what=LEAF, **more: dpl.compose(what, **more),
-        {"what": LEAF, "relation": None, "direction": None, "verify": None},
+        {"what": LEAF, "relation": None, "direction": None, "verify": None, "order": "any"},
         names={"what": WHAT},
     ),
     "Profile.curve": Door(of(profile, "curve"), {"count": 2}),
@@ -732,7 +732,6 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.left": Door(of(scope, "left"), {}),
     "Scope.quote": Door(of(scope, "quote"), {"what": dpl.Count(1), "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
@@ -893,6 +892,16 @@ _CLASSES: dict[str, Any] = {
 }
 _MEAN = dpl.ClippedMean(epsilon=1, lower=0, upper=1)
 _COUNTS = dpl.Histogram(epsilon=1, edges=(0, 1))
+LEARNED: tuple[tuple[str, Any, Any], ...] = (
+    ("ExponentialPPACLearner", dpl.ExponentialPPACLearner(dpl.ThresholdClass(7), epsilon=1), 3),
+    (
+        "PrivateStumpBooster",
+        dpl.PrivateStumpBooster(binning=dpl.Binning({"age": [18]}, source="a form"), epsilon=1),
+        (0,),
+    ),
+    ("PrivateParityLearner", dpl.PrivateParityLearner(dimension=3, epsilon=1), 5),
+    ("RepeatedParity", dpl.RepeatedParity(dimension=3, epsilon=1, mode="basic", runs=2), None),
+)
 DOORS |= {
     **{f"{name}.words": Door(one.words, {"place": 0}, left={"place": TRIED}) for name, one in _CLASSES.items()},
     "Laplace.for_error": Door(
@@ -909,4 +918,12 @@ DOORS |= {
     "ClippedMean.value_of": Door(_MEAN.value_of, {"plain": (1, 1)}, left={"plain": TRIED}),
     "Histogram.plain_of": Door(_COUNTS.plain_of, {"value": _COUNTS.value_of((1,))}, left={"value": TRIED}),
     "Histogram.value_of": Door(_COUNTS.value_of, {"plain": (1,)}, left={"plain": TRIED}),
+    **{
+        f"{name}.{verb}": door
+        for name, learner, plain in LEARNED
+        for verb, door in {
+            "plain_of": Door(learner.plain_of, {"value": learner.value_of(plain)}, left={"value": TRIED}),
+            "value_of": Door(learner.value_of, {"plain": plain}, left={"plain": TRIED}),
+        }.items()
+    },
 }

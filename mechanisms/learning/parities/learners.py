@@ -67,7 +67,11 @@ class _Repetition(NamedTuple):
 
 
 class Failed(StrEnum):
-    """The answer of a run that has no hypothesis. A text, so that a ledger keeps it like any value."""
+    """The answer of a run that has no hypothesis. A text, so that a ledger keeps it like any value.
+
+    >>> FAIL, FAIL == "FAIL"
+    (FAIL, True)
+    """
 
     FAIL = "FAIL"
 

@@ -1,0 +1,287 @@
+"""Profiles of bounded ranges on a lattice of losses: one run more before them, from above and from below.
+
+A profile is kept as delta at epsilon = 0, step, 2 step, ...; below 0 it is its mirror image, and between the points it
+is a chord (from above) or the larger of two lines (from below). docs/proofs/bounded_ranges.md, sections 3 to 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.laws.finite import FiniteLoss
+
+__all__ = [
+    "BLOCKS",
+    "FINEST",
+    "SLACK",
+    "Lattice",
+    "after",
+    "after_below",
+    "moved",
+    "moved_below",
+    "of_lines",
+    "of_values",
+    "shifted",
+    "smoothed",
+]
+
+BLOCKS = 8  # of positions, each with its own bound of what a cell gains
+FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
+SLACK = 1 + 96 * UNIT  # of one step, for rounding
+_CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
+_MASS_ERROR = 1e-8  # relative, of second differences; what is not within it is refused
+_SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Losses at multiples of eta / cells."""
+
+    eta: float
+    cells: int
+
+    @property
+    def step(self) -> float:
+        return self.eta / self.cells
+
+    def likely(self) -> tuple[Array, Array]:
+        """The masses, under P, of the larger and the smaller of two losses, for each position of the larger."""
+        at, left = (self.step * np.arange(0, self.cells + 1)[::way] for way in (1, -1))  # both have an exact 0
+        whole = -math.expm1(-self.eta)
+        return -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
+
+
+def moved(step: float, values: Array, finer: float) -> Array:
+    """At least the same function at epsilon = 0, finer, 2 finer, ...: on its chords."""
+    places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
+    cell, along = _placed(
+        step, values.size, places * (1 - 8 * UNIT) - 8 * UNIT * step
+    )  # a little to the left, where more is
+    ends = np.concatenate([values, np.zeros(1)])
+    gap = math.expm1(step)
+    found: Array = ends[cell] * (np.exp(along) * np.expm1(step - along) / gap) + ends[cell + 1] * (
+        np.expm1(along) / gap
+    )
+    return found * SLACK
+
+
+def moved_below(step: float, values: Array, falls: Array, finer: float) -> tuple[Array, Array]:
+    """At most the same function at epsilon = 0, finer, 2 finer, ...: the larger of the lines through both points next
+    to each, and how steep that is."""
+    places: Array = finer * np.arange(math.ceil((values.size - 1) * step / finer) + 1, dtype=np.float64)
+    cell, along = _placed(step, values.size, places)
+    values, falls = (np.concatenate([each, np.zeros(1)]) for each in (values, falls))
+    near, far = np.expm1(along + 8 * UNIT * (places + step)), -np.expm1(along - step)
+    left = values[cell] - falls[cell] * near - 8 * UNIT * values[cell]
+    right = values[cell + 1] + falls[cell + 1] * (far * (1 - 8 * UNIT) - 8 * UNIT * (places + step))
+    steep = np.where(left > right, falls[cell] * np.exp(along), falls[cell + 1] * np.exp(along - step))
+    found = np.maximum(left, right)
+    seen = found > 0
+    return np.where(seen, found, 0.0) / SLACK, np.where(seen, steep, 0.0)
+
+
+def _placed(step: float, size: int, places: Array) -> tuple[npt.NDArray[np.int64], Array]:
+    """The cells in which these are, and how far from their left ends."""
+    cell = np.clip(np.floor(places / step).astype(np.int64), 0, size - 1)
+    return cell, np.clip(places - step * cell, 0.0, step)
+
+
+def after_below(
+    lattice: Lattice, values: Array, falls: Array, places: tuple[int, ...] | None = None
+) -> tuple[Array, Array]:
+    """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
+    steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
+    only ones at which its larger loss may be."""
+    below = np.exp(-lattice.step * np.arange(1, lattice.cells + 1))
+    known = [_padded(each[1 : lattice.cells + 1], lattice.cells) for each in (values, falls)]
+    steep = np.concatenate([(below * (1 - known[0] - known[1]))[::-1], falls, np.zeros(2 * lattice.cells)])[::-1]
+    wide = _wide(lattice, values, 2 * lattice.cells)
+    likely, other = lattice.likely()
+    if places is None:
+        at, start = _at(lattice, wide)
+        best = at.argmax(axis=1)
+        row = np.arange(best.size)
+        falls = steep[start + row + best] * likely[best] + steep[start - lattice.cells + row + best] * other[best]
+        return at[row, best][::-1] / SLACK, falls[::-1]
+    found, falls = (_at_place(lattice, each, places[0]) for each in (wide[::-1], steep))
+    for place in places[1:]:
+        more, fall = (_at_place(lattice, each, place) for each in (wide[::-1], steep))
+        is_more = more > found
+        found, falls = np.where(is_more, more, found), np.where(is_more, fall, falls)
+    return found[::-1] / SLACK, falls[::-1]
+
+
+def _at_place(lattice: Lattice, each: Array, place: int) -> Array:
+    likely, other = lattice.likely()
+    rows, far = each.size - 2 * lattice.cells, lattice.cells + place
+    found: Array = each[far : far + rows] * likely[place] + each[place : place + rows] * other[place]
+    return found
+
+
+def _padded(values: Array, size: int) -> Array:
+    return np.concatenate([values, np.zeros(size - values.size)])
+
+
+def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
+    """delta at -cells step, ... : below 0 by delta(-e) = 1 - e^-e (1 - delta(e)); `beyond` zeros after the last."""
+    below = lattice.step * np.arange(1, lattice.cells + 1)
+    mirror = np.zeros(lattice.cells)
+    known = values[1 : lattice.cells + 1]
+    mirror[: known.size] = known
+    return np.concatenate([(-np.expm1(-below) + np.exp(-below) * mirror)[::-1], values, np.zeros(beyond)])
+
+
+def _at(lattice: Lattice, wide: Array) -> tuple[Array, int]:
+    """delta before one more run with the larger loss at t, for each t on the lattice (columns), epsilon falling from
+    row to row; and where in the values, falling as well, the first row is."""
+    m = lattice.cells
+    likely, other = lattice.likely()
+    windows = sliding_window_view(wide[::-1].copy(), m + 1)
+    rows = wide.size - 2 * m
+    at = windows[m : m + rows] * likely
+    at += windows[:rows] * other
+    return at, m
+
+
+def after(lattice: Lattice, values: Array) -> Array:
+    """At least delta before one more run: the supremum over its two losses, t and t - eta, of what is linear in
+    e^epsilon between the points, on each cell of t from both ends and from its curvature."""
+    wide = _wide(lattice, values, 2 * lattice.cells)
+    at, start = _at(lattice, wide)
+    upper: Array = _between(lattice, wide[::-1], slice(start, start + at.shape[0]), at)[::-1] * SLACK
+    return upper
+
+
+def _between(lattice: Lattice, wide: Array, here: slice, at: Array) -> Array:
+    """For each row of `at`, values at all t on the lattice: a bound of the supremum between them. Blocks of cells and
+    cells that cannot reach the largest value of their row are not looked at."""
+    m, h, rows = lattice.cells, lattice.step, at.shape[0]
+    width = m // BLOCKS
+    slopes = (wide[1:] - wide[:-1]) / -math.expm1(-h)  # times e^epsilon
+    heights = wide[1:] + slopes * math.exp(-h)
+    scale = h * h * SLACK / -math.expm1(-lattice.eta)
+    by_height, lower = scale * np.exp(h * np.arange(1, m + 1) - lattice.eta), math.exp(-lattice.eta)
+
+    def of_blocks(each: Array, less: float) -> Array:
+        """At least the fall of these from any cell of a block to the one eta higher, row by row."""
+        most, least = each[: 1 - width or None].copy(), each[: 1 - width or None].copy()
+        for k in range(1, width):
+            np.maximum(most, each[k : k + most.size], out=most)
+            np.minimum(least, each[k : k + least.size], out=least)
+        above, below = (sliding_window_view(ends, m - width + 1) for ends in (most * _CANCELLED, least * less))
+        return np.maximum(above[here, ::width] - below[here.start - m : here.stop - m, ::width], 0)
+
+    gains = of_blocks(heights, 1.0) * by_height[width - 1 :: width] + of_blocks(slopes, lower) * scale
+    tops = at[:, :m:width].copy()
+    for k in range(1, width + 1):
+        np.maximum(tops, at[:, k : m - width + k + 1 : width], out=tops)
+    best = tops.max(axis=1)
+    slight = gains.max(axis=1) / 8
+    slight[slight > _SLIGHT * best] = 0
+    reach = best[:, None] - np.where(slight[:, None] > 0, 0, gains / 8)
+    row, block = np.nonzero(tops >= reach)
+    cell = (block * width)[:, None] + np.arange(width)
+    left, right = at[row[:, None], cell], at[row[:, None], cell + 1]
+    chosen = np.maximum(left, right) >= reach[row, block][:, None]
+    row = np.broadcast_to(row[:, None], cell.shape)[chosen]
+    left, right, cell = left[chosen], right[chosen], cell[chosen]
+    near, far = here.start + row + cell, here.start - m + row + cell
+    bend = np.maximum(heights[near] * _CANCELLED - heights[far], 0) * by_height[cell]
+    bend += np.maximum(slopes[near] * _CANCELLED - slopes[far] * lower, 0) * scale
+    apart = np.abs(right - left)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = (left + right) / 2 + bend / 8 + apart * (apart / (2 * bend))
+    found = np.where(apart < bend / 2, inside, np.maximum(left, right))
+    largest = np.maximum.reduceat(found, np.searchsorted(row, np.arange(rows)))
+    bounds: Array = np.maximum(best + slight, largest)
+    return bounds
+
+
+def shifted(lattice: Lattice, values: Array, far: int) -> Array:
+    """delta after a run with the losses +-far steps, at as many points as `_after`."""
+    wide = _wide(lattice, values, 2 * lattice.cells)
+    start, count = lattice.cells, values.size + lattice.cells
+    likely = 1 / (1 + math.exp(-far * lattice.step))
+    found: Array = likely * wide[start - far : start - far + count]
+    found += (1 - likely) * wide[start + far : start + far + count]
+    return found
+
+
+def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array]:
+    """These values before a loss of 0 or +-half a step, on the lattice that is twice as fine: it has chords half as
+    long, where those in between would keep the corners of the long ones."""
+    finer = Lattice(lattice.eta, 2 * lattice.cells)
+    h = finer.step
+    share = 1 / (1 + math.exp(h))
+    between = np.empty(2 * values.size - 1)
+    between[::2], between[1::2] = values, (1 - share) * values[:-1] + share * values[1:]
+    blurred = shifted(finer, between, 1)[: between.size + 1] / 2
+    blurred[:-1] += between / 2
+    return finer, blurred * SLACK
+
+
+# ---- losses of a profile --------------------------------------------------------------------------------------------
+
+
+def of_values(h: float, values: Array) -> FiniteLoss | None:
+    """The loss whose delta has these values and is linear in e^epsilon in between; None where rounding hides it."""
+    ends = np.concatenate([values, np.zeros(1)])
+    falls = _falls(ends, h)
+    lost = _lost(ends, h)
+    masses: Array = math.exp(h) * np.concatenate([[0.0], falls[:-1]]) - falls  # under P, at 0, h, 2h, ...
+    masses[0] = 1 - values[0] - 2 * falls[0]  # by symmetry
+    raised: Array = masses + 2 * (lost + math.exp(h) * np.concatenate([[lost[0]], lost[:-1]]))
+    return _mirrored(h * np.arange(values.size, dtype=np.float64), raised, h)
+
+
+def _falls(ends: Array, h: float) -> Array:
+    """Of the chords, by how much they fall: their slopes in e^epsilon, times e^epsilon at the left end."""
+    falls: Array = (ends[:-1] - ends[1:]) / math.expm1(h)
+    return falls
+
+
+def _lost(ends: Array, h: float) -> Array:
+    """At least the rounding errors of these."""
+    found: Array = 8 * UNIT * (ends[1:] + ends[:-1]) / math.expm1(h)
+    return found
+
+
+def of_lines(h: float, values: Array, falls: Array) -> FiniteLoss | None:
+    """The loss whose delta is the largest of the lines through these values, so steep that a convex function that has
+    the values lies above them."""
+    first = min(falls[0], 1 - values[0] - falls[0])  # of two lines at 0, mirror images, the flatter
+    falls = np.concatenate([[first], falls[1:]])
+    steeper = falls[:-1] - falls[1:] * math.exp(-h)
+    gap = math.expm1(h)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (values[:-1] - values[1:] - falls[1:] * (math.exp(-h) * gap)) / (steeper * gap)
+    meeting = np.clip(np.nan_to_num(share), 0.0, 1.0) * gap
+    places = h * np.arange(steeper.size) + np.log1p(meeting)
+    masses = (1 + meeting) * (steeper - 8 * UNIT * falls[:-1])
+    still = 1 - values[0] - 2 * first - 8 * UNIT
+    return _mirrored(np.concatenate([[0.0], places]), np.concatenate([[still], masses]), h)
+
+
+def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
+    """The loss with these masses under P at losses of at least 0, the first of them 0, and the same with P and Q
+    exchanged below."""
+    if not h > FINEST:
+        return None
+    there = masses > 0
+    middle = np.flatnonzero(there[:1])  # of the mass at 0, if any
+    there[0] = False
+    losses, left = places[there], masses[there]
+    right = left * np.exp(-losses)
+    seen = right > 0
+    every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
+    both = np.concatenate([left[::-1], masses[middle], right[seen]])
+    if abs(math.fsum(both.tolist()) - 1) > _MASS_ERROR:
+        return None
+    errors = 8 * UNIT * np.abs(every) + _MASS_ERROR * h * (every != 0)
+    return FiniteLoss(every, both, errors, _MASS_ERROR, 0.0)
