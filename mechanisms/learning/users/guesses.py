@@ -19,12 +19,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.decimals import add, exact, multiply
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
-from dpledger.mechanisms.learning.theory.users.user_sizes import guesses_for
+from dpledger.mechanisms.learning.theory.users.user_sizes import guesses_for, scan_law
 from dpledger.mechanisms.learning.users.mistakes import Mistakes
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
@@ -32,7 +31,7 @@ from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs
 __all__ = ["MOVED", "STEPS", "GuessScan", "LeastError", "Tested", "excess_at", "fraction_of", "in_users", "moved_by"]
 
 STEPS: int = 2**GRID_BITS
-ZERO, ONE, HALF = Decimal(0), Decimal(1), Decimal("0.5")
+HALF = Decimal("0.5")
 STEP = exact(Fraction(1, STEPS))
 MOVED = "one user changes the fewest users with many mistakes, less the threshold of each user, by at most this"
 
@@ -109,8 +108,8 @@ class GuessScan:
 
     @property
     def law(self) -> SparseVectorLaw:
-        """Its leaf, without an outcome: half of epsilon for the threshold."""
-        return sparse_vector_law(self.epsilon, ZERO, 1, "single_threshold", max_queries=self.most, share=HALF)
+        """Its leaf, without an outcome."""
+        return scan_law(self.epsilon)
 
     @property
     def moved(self) -> int:

@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.composition import SparseVectorLaw
+from dpledger.accounting.sparse_vectors.scales import sparse_vector_law
 from dpledger.decimals import Number, add, exact, multiply, read, round_down, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass, ThresholdClass, vc_of
@@ -42,6 +44,7 @@ __all__ = [
     "proper_users",
     "proper_users_for",
     "rounds_for",
+    "scan_law",
     "surrogate_users",
     "surrogate_users_for",
 ]
@@ -50,7 +53,7 @@ ErrorSearch: TypeAlias = Literal["bisection", "scan"]
 """How the least error is searched for: by halving, with a part of epsilon for each test; by guesses from below, with a
 sparse vector of all of them."""
 
-ONE, HALF = Decimal(1), Decimal("0.5")
+ZERO, ONE, HALF = Decimal(0), Decimal(1), Decimal("0.5")
 MOST_EXAMPLES = 10**9  # of a user
 SLACKS = tuple(exact(Fraction(f, 20)) for f in range(2, 10))  # of the gap: what the counts of users may deviate by
 RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "1/4", "3/10", "7/20"))
@@ -96,6 +99,11 @@ def estimator_users(richness: Richness, m: int, resolution: Decimal, epsilon: De
     """How many users the search for the least error by bisection needs, to be within `resolution` but with probability
     `failure`. Claim and source: `estimator_terms`."""
     return max(needed for _, needed in estimator_terms(richness, m, resolution, epsilon, failure, "bisection"))
+
+
+def scan_law(epsilon: Decimal) -> SparseVectorLaw:
+    """The leaf of a scan, without an outcome: half of epsilon for the threshold, half for where it stops."""
+    return sparse_vector_law(epsilon, ZERO, 1, "single_threshold", share=HALF)
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +153,8 @@ def _noise_of(search: ErrorSearch, resolution: Decimal, epsilon: Decimal, failur
             return outward.ln(2 * rounds / failure) * rounds / epsilon
         case "scan":
             threshold, queries = outward.ln(4 / failure), outward.ln(2 * guesses_for(resolution) / failure)
-            return (2 * threshold + 4 * queries) / epsilon + 6 * ROUNDED
+            law = scan_law(epsilon)
+            return law.threshold_scale * threshold + law.query_scale * queries + 6 * ROUNDED
         case _:
             assert_never(search)
 
