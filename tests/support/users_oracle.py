@@ -121,7 +121,7 @@ def proper_law(
 
 def scanned(m: int, resolution: float, top: float = 1.0) -> list[tuple[int, float]]:
     """The level and the fraction of users of each guess of a scan, from 0 on."""
-    found = []
+    found: list[tuple[int, float]] = []
     while len(found) * resolution < top - 1e-12 and (len(found) + 1) * resolution < 1 - 1e-12:
         p, q = len(found) * resolution, (len(found) + 1) * resolution
         level = level_between(m, p, q)

@@ -211,6 +211,11 @@ class MinimumErrorEstimator(ReadsUsers):
     >>> found = estimator.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
     >>> float(found.low), float(found.high)
     (0.0, 0.325)
+    >>> scan = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1, search="scan")
+    >>> scan = scan.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> found = scan.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> float(found.low), float(found.high), len(found.tests)
+    (0.0, 0.2, 1)
     """
 
     concept_class: OneClass

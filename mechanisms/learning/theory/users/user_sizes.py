@@ -117,8 +117,9 @@ def estimator_terms(
     which depend on the data through the search.
     Source: docs/proofs/learning_users.md, section 3; Li-Wang-Ye 2024, lemma 4.5."""
     gap, tests = gap_worst(m, resolution), _most_guesses(search, resolution)
+    noise = _noise_of(search, resolution, epsilon, failure)
     with localcontext(outward.context(resolution, epsilon, failure)):
-        half, noise = round_down(failure / 2), _noise_of(search, resolution, epsilon, failure)
+        half = round_down(failure / 2)
         found = [
             (
                 ("deviation of all concepts", richness.deviation(slack, half, levels=min(m, tests), m=m, more=1)),
@@ -144,17 +145,19 @@ def _most_guesses(search: ErrorSearch, resolution: Decimal) -> int:
 
 
 def _noise_of(search: ErrorSearch, resolution: Decimal, epsilon: Decimal, failure: Decimal) -> Decimal:
-    """What the noise of no test is beyond but with probability failure/2, in users. In a context that rounds up.
+    """What the noise of no test is beyond but with probability failure/2, in users.
 
     Source: docs/proofs/learning_users.md, section 3."""
     match search:
         case "bisection":
             rounds = rounds_for(resolution)
-            return outward.ln(2 * rounds / failure) * rounds / epsilon
+            with localcontext(outward.context(epsilon, failure)):
+                return outward.ln(2 * rounds / failure) * rounds / epsilon
         case "scan":
-            threshold, queries = outward.ln(4 / failure), outward.ln(2 * guesses_for(resolution) / failure)
-            law = scan_law(epsilon)
-            return law.threshold_scale * threshold + law.query_scale * queries + 6 * ROUNDED
+            law, guesses = scan_law(epsilon), guesses_for(resolution)
+            with localcontext(outward.context(epsilon, failure)):
+                threshold, queries = outward.ln(4 / failure), outward.ln(2 * guesses / failure)
+                return law.threshold_scale * threshold + law.query_scale * queries + 6 * ROUNDED
         case _:
             assert_never(search)
 
