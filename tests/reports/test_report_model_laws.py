@@ -242,9 +242,9 @@ def test_words_that_replace_others_are_read_as_well() -> None:
     }
     record = Record()
     record.scope("s", ApproxDP(1, "1e-6"))
-    for place in (0, 1):
+    for turn in (0, 1):
         for name, words in said.items():
-            record.declare(name, words[place], "A. Lindqvist")
+            record.declare(name, words[turn], "A. Lindqvist")
     made = build(record.verified())
     fields = {
         row[0].text: row[1].text
