@@ -237,3 +237,17 @@ def _inline_text(source: str) -> Iterator[str]:
 @pytest.mark.parametrize("form", ["html", "json", "markdown"])
 def test_templates_in_text_are_not_run(form: str) -> None:
     assert "{{ 7*7 }}" in getattr(report_on_hostile(), form)().replace("\\", "")
+
+
+def test_a_page_that_stands_alone_shows_no_phrase_that_leads_nowhere() -> None:
+    """Where there is no annex to lead to, only the gaps are named: on a screen as in print."""
+    page = report_on_sample().summary().html()
+    hidden = '@media screen { .answer:not([id="first_page/gaps"]) > .more:has(> span) { display: none; } }'
+    assert hidden in page
+    assert '<a href="#scope' not in page
+
+
+def test_what_is_kept_beside_the_entries_is_not_said_to_be_absent() -> None:
+    text = " ".join(report_on_sample().markdown().split())
+    assert "no value and no data is in a signed entry, in a bundle or in this report" in text
+    assert "The operator's file may keep released values beside the entries." in text
