@@ -55,7 +55,7 @@ def test_what_holds_no_rows_is_no_empty_answer(rule: str, container: str) -> Non
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rows_are_answered_whatever_they_are(rule: str) -> None:
-    odd = [[30, 1], None, "x", {}, [], float("nan")]
+    odd: list[object] = [[30, 1], None, "x", {}, [], float("nan")]
     assert set(RULES[rule].predict(odd).tolist()) <= {0, 1}
     assert len(RULES[rule].predict(odd)) == len(odd)
     assert RULES[rule].predict([]).tolist() == []
