@@ -122,7 +122,8 @@ def runs_elsewhere(entries: Iterable[Entry]) -> RunsElsewhere:
     known = tuple(entries)
     audits = audits_of(known)
     kinds, charges = {one.body.mechanism.kind for one in audits}, {one.body.charge for one in audits}
-    named, never = [], []
+    named: list[Reserved] = []
+    never: list[Reserved] = []
     for body in _that_ran(known):
         if body.attested is not None:
             (named if body.charge in charges or _name(body) in kinds else never).append(body)
