@@ -57,7 +57,7 @@ def test_show_says_in_which_scope_and_of_which_reservation_an_entry_is(ledger: P
     assert "reserved patients count: pure_dp(epsilon=0.25)" in rows[2]
     assert rows[3].endswith("committed patients entry 2, count: settled by cap")
     assert rows[9].endswith("aborted patients entry 8, declared_run")
-    assert "scope_opened ward, patients pure_dp" in rows[11] or "scope_opened ward pure_dp" in rows[11]
+    assert rows[11].endswith("scope_opened ward pure_dp(epsilon=1)")
     assert rows[13].endswith("committed patients, ward entry 12, survey: settled by cap")
     assert rows[15].endswith("committed others entry 14, declared_run in tumult 2.1: settled by cap")
     assert rows[16].endswith("intended_use, by A. Lindqvist")
