@@ -6,26 +6,21 @@ Only `init` signs. All others look: they need the right to read the file, no key
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, assert_never
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpledger.cli.entries_in_words import guarantee_in_words, names_of, rows_of
 from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, speaking
-from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
-    from dpledger.accounting.guarantees import Guarantee
     from dpledger.decimals import RoundsDown
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
-    from dpledger.ledger.entries.entry import Entry
-    from dpledger.ledger.entries.members import Attestation
     from dpledger.ledger.scope import Scope
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
-
-MOST_NAMED = 5  # people, in a line
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -103,7 +98,7 @@ def spent(
         voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
-            voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {_names(words)}")
+            voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {names_of(words)}")
         answer: dict[str, Any] = {
             "scope": scope,
             "delta": decimals.text(at),
@@ -140,8 +135,8 @@ def show(
         with Ledger.look(ledger) as book:
             entries = list(book.entries())
         if index is None:
-            rows = [[str(e.index), e.time or "", e.body.kind, _summary(e)] for e in entries]
-            voice.table("", ["index", "time", "kind", "what"], rows)
+            rows = rows_of(entries)
+            voice.table("", ["index", "time", "kind", "scope", "what"], rows)
             voice.give({"entries": [format_entry(entry) for entry in entries]})
             return
         if not 0 <= index < len(entries):
@@ -180,7 +175,7 @@ def verify(
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {_elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
-            voice.say(f"  {_names(words)}, and nothing here can verify it")
+            voice.say(f"  {names_of(words)}, and nothing here can verify it")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
         voice.give(
@@ -249,23 +244,6 @@ def _elsewhere(count: int) -> str:
     return f"{count:,} charge{'s' if count > 1 else ''} for what ran elsewhere"
 
 
-def _names(words: list[str]) -> str:
-    """Whose words they are, a few of them by name."""
-    names = [" ".join(inert(name).split())[:80] for name in sorted(set(words))]
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _on_the_word(said: Attestation | None) -> str:
-    return "" if said is None else f"; ran elsewhere, attested by {_names([said.by])}"
-
-
-def _guarantee(guarantee: Guarantee) -> str:
-    from dpledger.accounting.guarantees import words_of
-
-    return words_of(guarantee)
-
-
 def _left(scope: Scope) -> RoundsDown:
     from dpledger import decimals, errors
 
@@ -289,7 +267,7 @@ def _account_row(account: ScopeAccount) -> list[str]:
         account.scope,
         account.unit.name,
         account.relation.value,
-        _guarantee(account.budget),
+        guarantee_in_words(account.budget),
         _spent(account),
         str(len(account.admissions)) + (f" ({len(account.attested)} attested)" if account.attested else ""),
         str(len(account.refusals)),
@@ -302,7 +280,7 @@ def _together(group: Together) -> str:
     covered = "" if group.counted == group.scopes else f"; counted: {counted}, which the others are charged to"
     if group.guarantee is None:
         return f"together nothing that holds {whom}: scopes {named}{covered}"
-    return f"together at most {_guarantee(group.guarantee)} {whom}: scopes {named}{covered}"
+    return f"together at most {guarantee_in_words(group.guarantee)} {whom}: scopes {named}{covered}"
 
 
 def _together_json(group: Together) -> dict[str, Any]:
@@ -339,49 +317,3 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
         "attested": len(account.attested),
         "refused": len(account.refusals),
     }
-
-
-def _summary(entry: Entry) -> str:
-    from dpledger.ledger.entries.bodies import (
-        Aborted,
-        Audited,
-        Closed,
-        Committed,
-        Declared,
-        Heartbeat,
-        KeyRevoked,
-        KeyRotated,
-        LedgerOpened,
-        Lost,
-        PlanRegistered,
-        PolicyChanged,
-        Progress,
-        Refused,
-        Reported,
-        Reserved,
-        ScopeOpened,
-        Snapshot,
-        Started,
-    )
-
-    match entry.body:
-        case ScopeOpened(path=path, budget=budget):
-            return f"{path[0].scope}: {_guarantee(budget)}"
-        case Reserved(mechanism=mechanism, claim=claim, attested=said):
-            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
-        case Refused(mechanism=mechanism, claim=claim, attested=said):
-            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
-        case Progress(upto=upto):
-            return f"steps up to {upto} granted"
-        case Committed(rule=rule):
-            return f"settled by {rule}"
-        case Audited(mechanism=mechanism, verdict=verdict):
-            return f"{mechanism.kind}: {verdict}"
-        case Declared(item=item, by=by):
-            return f"{item}, by {by}"
-        case LedgerOpened() | Started() | Aborted() | Lost() | Reported() | Snapshot() | Heartbeat() | Closed():
-            return ""
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
-            return ""
-        case _:
-            assert_never(entry.body)
