@@ -115,8 +115,8 @@ class TakesDeclaredRuns:
 
         decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds, then=settle)
         if isinstance(decision, Replayed):
-            return Receipt(None, self._ledger.entry(decision.ended), replayed=True)
-        return Receipt(None, decision.entries[-1])
+            return Receipt(None, self._ledger.entry(decision.ended), replayed=True, has_value=False)
+        return Receipt(None, decision.entries[-1], has_value=False)
 
     def charging(
         self,
@@ -346,7 +346,7 @@ class DeclaredRun:
 
     def _commit(self, release: Release[None]) -> Receipt[None]:
         self._start()
-        self._receipt = self._attempt.commit(release, keep="none", handed_out=0)
+        self._receipt = replace(self._attempt.commit(release, keep="none", handed_out=0), has_value=False)
         return self._receipt
 
     def _start(self) -> None:

@@ -315,13 +315,22 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
-                f"key {request.key!r}: an attempt is under way (`release` waits for it with wait=), or its process "
-                "died; its charge stands either way. What runs under a new key is paid for anew"
+                f"key {request.key!r}: an attempt is under way ({_who_waits(request)}), or its process died; its "
+                "charge stands either way. What runs under a new key is paid for anew"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
         case _:
             assert_never(earlier.status)
+
+
+def _who_waits(request: Request) -> str:
+    """Whether asking again may wait for the attempt that is under way."""
+    if request.attested is not None:
+        return "`charge` waits for it with wait=, `charging` and `charges` do not"
+    if request.form == "release":
+        return "`release` waits for it with wait=, `reserve` does not"
+    return "`open` does not wait for it"
 
 
 def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]:
@@ -382,14 +391,20 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
         held=settling.numbers(filters.spent(scope.filter, scope.held)),
         attested=request.attested,
     )
-    accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
+    accounts = "; ".join(
+        f"{name}: holds a charge that has no price in it"
+        if spent[name] == "inf"
+        else f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}"
+        for name in wanted
+    )
     unpriced = [name for name in wanted if wanted[name] == "inf"]
     never = (
         f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
     )
     message = (
         f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
-        f"Ask for less, or open a new scope for another dataset{never}{_where_delta_fits(scope, wanted)}"
+        f"Ask for less, or open a new scope, which for the same people adds to what this one promises{never}"
+        f"{_where_delta_fits(scope, wanted)}"
     )
     if request.attested is not None:
         message += "; if it runs elsewhere all the same, what this scope promises does not cover it"
