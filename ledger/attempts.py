@@ -71,12 +71,13 @@ class Receipt(Generic[Value]):
         return f"<Receipt of entry {self.entry.index} in {self.entry.ledger}{again}{told}>"
 
     def _repr_html_(self) -> str:
+        of_what = "value" if self.has_value else "receipt"
         rows = [
             ("entry", str(self.entry.index)),
             ("ledger", self.entry.ledger),
             *((("value", f"{type(self.value).__name__}: read .value"),) if self.has_value else ()),
             *(("reads", sentence) for sentence in self.reads),
-            *(() if not self.replayed else (("replayed", "the value of the first run under this key"),)),
+            *(() if not self.replayed else (("replayed", f"the {of_what} of the first run under this key"),)),
         ]
         return summary("Receipt", rows)
 
