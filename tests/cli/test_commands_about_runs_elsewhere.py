@@ -27,7 +27,8 @@ def ledger(tmp_path: Path) -> Path:
         scope.release(dpl.Count("0.25", counted="patients"), [1, 1])
         scope.charge(dpl.PureDP("0.25"), key="2025", **WORD)
         scope.charge(dpl.PureDP("0.125"), by="A second\nword", reason="another study")
-        scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran").nothing_ran()
+        with scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran") as run:
+            run.nothing_ran()
         book.scope("others", unit="visit", relation="add_remove", budget=dpl.PureDP(1))
     return path
 

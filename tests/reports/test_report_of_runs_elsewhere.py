@@ -21,7 +21,8 @@ def reported(**said: Any) -> Report:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
     scope.release(dpl.Count("0.125", counted="patients"), [1, 1], key="here")
     scope.charge(dpl.LaplaceLaw("0.25"), key="there", **said)
-    scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said).nothing_ran()
+    with scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said) as run:
+        run.nothing_ran()
     with pytest.raises(BudgetRefused):
         scope.charge(dpl.LaplaceLaw("7"), key="refused", **said)
     return dpl.report(book)
@@ -77,7 +78,8 @@ def test_the_annex_says_which_budget_an_audit_is_about_and_nothing_untrue_of_wha
 def test_a_run_that_was_given_back_charges_nothing() -> None:
     book = dpl.Ledger.in_memory()
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-    scope.charging(dpl.PureDP("0.5"), **WORD).nothing_ran()
+    with scope.charging(dpl.PureDP("0.5"), **WORD) as run:
+        run.nothing_ran()
     account = scope.account()
     assert account.attested == ()
     assert account.spent.upper == 0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
 
+MOST_LISTED = 20  # scopes, in an error
+
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
 
@@ -75,7 +77,7 @@ def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
 
 def spent(
     ledger: LedgerFile,
-    scope: Annotated[str, typer.Option(help="The scope to read.")],
+    scope: Annotated[str | None, typer.Option(help="The scope to read (default: the only one).")] = None,
     delta: Annotated[str | None, typer.Option(help="Read at this delta (default: the budget's).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -85,12 +87,12 @@ def spent(
         from dpledger.ledger.ledger import Ledger
 
         with Ledger.look(ledger) as book:
-            opened = book.scope(scope)
+            opened = book.scope(_only(book.scopes()) if scope is None else scope)
             account = opened.account()
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
             left = _left(opened)
-        voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        voice.say(f"{opened.name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
         if lower < decimals.float_up(upper):
             voice.say(
                 "  the first is what the costliest run costs by itself at least, the second what all were charged"
@@ -100,7 +102,7 @@ def spent(
         if words:
             voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {names_of(words)}")
         answer: dict[str, Any] = {
-            "scope": scope,
+            "scope": opened.name,
             "delta": decimals.text(at),
             "epsilon": {"lower": number(lower), "upper": number(upper)},
             "left": {"epsilon": float(decimals.text(left))},
@@ -251,6 +253,18 @@ def _left(scope: Scope) -> RoundsDown:
         return scope.left()
     except errors.ScopeError:  # closed: nothing is admitted
         return decimals.RoundsDown(0)
+
+
+def _only(scopes: tuple[str, ...]) -> str:
+    """The scope that is meant where none is named."""
+    from dpledger.errors import ScopeError
+
+    if not scopes:
+        raise ScopeError("the ledger has no scope")
+    if len(scopes) > 1:
+        more = f" and {len(scopes) - MOST_LISTED} more (`dpledger scopes`)" if len(scopes) > MOST_LISTED else ""
+        raise ScopeError(f"name one of its scopes with --scope: {', '.join(scopes[:MOST_LISTED])}{more}")
+    return scopes[0]
 
 
 def _spent(account: ScopeAccount) -> str:
