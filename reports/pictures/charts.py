@@ -29,9 +29,10 @@ from dpledger.reports.pictures.svg import Frame, Scale
 
 __all__ = ["drawn"]
 
-WIDTH = 720
+WIDTH = 480  # fits a phone
 NARROW, KEY = 420, 432  # of the trade-off curves: their width, and where what they are called begins
 ROW = 46  # pixels of a bar and its label
+CLAIM_ROW = 64  # pixels of a claim and two labels
 
 
 def drawn(picture: Picture, id_: str) -> Markup:
@@ -51,7 +52,7 @@ def _chart(
         case CurveChart():
             return (NARROW, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
         case ClaimChart():
-            return (WIDTH, 74 + ROW * len(chart.rows)), _claims(chart)
+            return (WIDTH, 80 + CLAIM_ROW * len(chart.rows)), _claims(chart)
         case OddsChart():
             return (STEP * ACROSS + 14, TOP + STEP * (100 // ACROSS) + 8), _odds(chart, id_)
         case _:
@@ -64,7 +65,8 @@ def _chart(
 def _spent(chart: SpentChart) -> Iterator[Markup]:
     frame = Frame(64, 44, WIDTH - 20, 260)
     known = [point.upper for point in chart.points if point.upper is not None]
-    x = frame.horizontal(float(chart.last))
+    first = min([chart.last - 1, *(point.index for point in chart.points), *chart.refused])
+    x = frame.horizontal(float(chart.last), float(max(first - 1, 0)))
     y = frame.vertical(float(max([chart.budget, *known])) * 1.08)
     yield from frame.grid(x, y, "entry of the ledger", "ε")
     yield svg.path([(frame.left, y.at(chart.budget)), (frame.right, y.at(chart.budget))], "line budget")
@@ -125,7 +127,7 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
 
 def _bar(bar: Bar, x: Scale, top: float, id_: str) -> Iterator[Markup]:
     charged, whole = x.at(bar.charged), x.at(add(bar.charged, bar.returned))
-    said = svg.element("tspan", words.at_most(bar.charged), class_="strong") + f"  {bar.label}"
+    said = svg.element("tspan", words.at_most(bar.charged), class_="strong") + f"  {_short(bar.label, MOST_LETTERS)}"
     yield svg.element("text", said, x=10, y=top + 10, class_="label")
     yield svg.element("rect", x=10, y=top + 17, width=max(charged - 10, 1.0), height=14, class_="bar")
     if bar.returned:
@@ -178,7 +180,13 @@ def _band(chart: CurveChart, x: Scale, y: Scale, id_: str) -> Iterator[Markup]:
     yield svg.element("polygon", points=steps, class_="band", fill=f"url(#{id_}-hatch)")
 
 
-MOST_LETTERS = 38  # of what a curve is called
+MOST_LETTERS = 38  # of what a curve or a bar is called
+MOST_LETTERS_ACROSS = 62  # of what has a line to itself
+
+
+def _short(name: str, most: int) -> str:
+    """What is longer stands in full under the picture."""
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _curve_legend(chart: CurveChart, styles: Sequence[str]) -> Iterator[Markup]:
@@ -187,7 +195,7 @@ def _curve_legend(chart: CurveChart, styles: Sequence[str]) -> Iterator[Markup]:
     for place, (style, name) in enumerate(rows):
         top = KEY + 30 * place
         yield svg.path([(64, top), (100, top)], style)
-        yield svg.label(name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…", 110, top + 4)
+        yield svg.label(_short(name, MOST_LETTERS), 110, top + 4)
 
 
 # ---- claims against audits ------------------------------------------------------------------------------------------
@@ -197,8 +205,8 @@ def _claims(chart: ClaimChart) -> Iterator[Markup]:
     known = [row.lower for row in chart.rows] + [row.claim for row in chart.rows if row.claim is not None]
     x = Scale(0.0, max(float(max(known)) * 1.08, 1e-9), 10, WIDTH - 10)
     for place, row in enumerate(chart.rows):
-        yield from _claim(row, x, 22 + ROW * place)
-    bottom = 26 + ROW * len(chart.rows)
+        yield from _claim(row, x, 22 + CLAIM_ROW * place)
+    bottom = 32 + CLAIM_ROW * len(chart.rows)
     yield svg.element("path", d=_diamond(17, bottom + 20), class_="claimed")
     yield svg.label("claimed", 32, bottom + 24)
     yield svg.element("circle", cx=121, cy=bottom + 20, r=6, class_="audited")
@@ -208,13 +216,13 @@ def _claims(chart: ClaimChart) -> Iterator[Markup]:
 
 
 def _claim(row: Claimed, x: Scale, top: float) -> Iterator[Markup]:
-    line = top + 26
+    line = top + 40
     lower = x.at(row.lower)
-    yield svg.label(row.label, 10, top + 8)
+    yield svg.label(_short(row.label, MOST_LETTERS_ACROSS), 10, top + 8)
     verdict = "violation" if row.verdict == "violation" else "not refuted"
     claim = "no bound" if row.claim is None else words.at_most(row.claim)
     said = f"claimed {claim}, at least {words.at_least(row.lower)}: {verdict}"
-    yield svg.label(said, WIDTH - 10, top + 8, anchor="end", style="label strong")
+    yield svg.label(said, 10, top + 25, style="label strong")
     yield svg.element("line", x1=10, x2=WIDTH - 10, y1=line, y2=line, class_="grid")
     if row.claim is not None:
         yield svg.path([(lower, line), (x.at(row.claim), line)], "line between")

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 
 from markupsafe import Markup, escape
 
-__all__ = ["Frame", "Scale", "element", "label", "marker", "path", "picture", "ticks"]
+__all__ = ["Frame", "Scale", "element", "label", "marker", "marks", "path", "picture", "ticks"]
 
 Attribute = str | int | float
 
@@ -98,6 +99,22 @@ def ticks(high: float, most: int = 5) -> tuple[float, ...]:
     return tuple(step * place for place in range(int(high / step + 1e-9) + 1))
 
 
+def marks(low: float, high: float) -> tuple[float, ...]:
+    """Round numbers from `low` to `high`: whole ones where `low` is one and they are far enough apart.
+
+    >>> marks(51, 79)
+    (60.0, 70.0)
+    >>> marks(0, 4) == ticks(4)
+    True
+    """
+    if not high > low:
+        return (low,)
+    step = (*ticks(high - low), 0.0)[1]
+    if low and step < 1 <= high - low:
+        step = 1.0
+    return tuple(step * place for place in range(ceil(low / step - 1e-9), int(high / step + 1e-9) + 1))
+
+
 def _number(value: float) -> str:
     return f"{value:,.10g}" if value == 0 or value >= 1e-4 else f"{value:.3g}"
 
@@ -111,9 +128,9 @@ class Frame:
     right: float
     bottom: float
 
-    def horizontal(self, high: float) -> Scale:
-        """Numbers from 0 to `high`, from left to right."""
-        return Scale(0.0, high, self.left, self.right)
+    def horizontal(self, high: float, low: float = 0.0) -> Scale:
+        """Numbers from `low` to `high`, from left to right."""
+        return Scale(low, high, self.left, self.right)
 
     def vertical(self, high: float) -> Scale:
         """Numbers from 0 to `high`, from bottom to top."""
@@ -125,7 +142,7 @@ class Frame:
             at = y.at(tick)
             yield element("line", x1=self.left, x2=self.right, y1=at, y2=at, class_="grid")
             yield label(_number(tick), self.left - 8, at + 4, anchor="end", style="tick")
-        for tick in ticks(x.high):
+        for tick in marks(x.low, x.high):
             yield label(_number(tick), x.at(tick), self.bottom + 20, anchor="middle", style="tick")
         yield element("line", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom, class_="axis")
         yield label(x_name, (self.left + self.right) / 2, self.bottom + 42, anchor="middle", style="name")

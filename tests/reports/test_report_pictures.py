@@ -79,6 +79,33 @@ def test_refusals_are_marked_where_they_happened() -> None:
     assert chart.points == ()
 
 
+def test_what_comes_before_the_first_charge_takes_no_room_and_every_line_fits_a_phone() -> None:
+    record = Record()
+    record.scope("s", PureDP(1))
+    for number in range(49):
+        record.declare("region", f"Region {number}", "A. Lindqvist")
+    record.release("s", Laplace(sensitivity=1, epsilon="0.5"))
+    record.ask("s", Laplace(sensitivity=1, epsilon=2))
+    record.add(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
+    for number, picture in enumerate(pictures(build(record.verified()))):
+        drawing = ElementTree.fromstring(drawn(picture, f"p{number}"))
+        width = float(drawing.attrib["viewBox"].split()[2])
+        assert width <= 480
+        assert drawing.attrib["class"] == "chart narrow"
+        for line in drawing.iter("path"):
+            if "budget" in line.attrib["class"]:
+                corners = [float(number) for number in re.findall(r"[0-9.]+", line.attrib["d"])][::2]
+                assert all(0 <= x <= width for x in corners)
+        if isinstance(picture.chart, SpentChart):
+            (upper,) = (
+                one
+                for one in drawing.iter("path")
+                if one.attrib["class"] == "line upper" and one.attrib["d"].count("L") > 1
+            )
+            begins = float(re.findall(r"[0-9.]+", upper.attrib["d"])[0])
+            assert begins < width / 2
+
+
 def test_a_long_line_is_thinned_and_keeps_its_end() -> None:
     record = Record()
     record.scope("s", PureDP(1000))

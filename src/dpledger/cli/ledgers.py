@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpledger.cli.entries_in_words import guarantee_in_words, names_of, rows_of
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, speaking
+from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
     from dpledger.decimals import RoundsDown
@@ -163,14 +163,15 @@ def verify(
         from dpledger.progress import bar
 
         trusted = read_public_key(key)
-        remembered = [] if since is None else [read_checkpoint(since, trusted)]
+        kept = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
             size = checkpoint.verify(record.head, trusted).size
             with bar("verifying", size) as advance:
                 if quick:
-                    found = verification.verify_quick(record.leaves, record.head, trusted, since=remembered)
+                    found = verification.verify_quick(record.leaves, record.head, trusted, since=kept)
                 else:
-                    found = verification.verify(record.leaves, record.head, trusted, since=remembered, advance=advance)
+                    found = verification.verify(record.leaves, record.head, trusted, since=kept, advance=advance)
+        found = remembered(found, since, source)
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
@@ -233,6 +234,11 @@ def _entries(count: int) -> str:
 
 def _seen(found: Verified) -> str:
     """What a checkpoint from before shows, and what it does not."""
+    if found.is_own:
+        return (
+            "the checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. Keep "
+            "it, and give it the next time"
+        )
     if not found.witnessed:
         return (
             "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
