@@ -320,6 +320,11 @@ class Ledger(Handle):
 
         def new(state: State, transaction: Transaction) -> Sequence[Body]:
             bodies: list[Body] = []
+            if not state.scopes and (scope := next((one.scope for one in said if one.scope), "")):
+                raise ScopeError(
+                    f"no scope {scope!r} in this ledger, which has none yet; leave out `scopes:` until somebody has "
+                    "opened it in Python (docs/start.md, 2)"
+                )
             for one in said:
                 body = one.body()
                 before = last.get((one.scope, one.item))

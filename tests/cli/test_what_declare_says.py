@@ -34,6 +34,9 @@ def ledger(tmp_path: Path) -> Path:
     return path
 
 
+SAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
+
+
 def said(folder: Path, *lines: str) -> str:
     (folder / "said.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return "said.yaml"
@@ -67,3 +70,22 @@ def test_a_mistake_is_told_with_its_line_and_what_to_write(
     assert told in done.stderr
     assert "\\x" not in done.stderr
     assert ledger.read_bytes() == before
+
+
+def test_the_sample_in_a_ledger_without_scopes_says_what_to_leave_out(run: Run, ledger: Path, tmp_path: Path) -> None:
+    sample = SAMPLE.read_text(encoding="utf-8")
+    done = run("declare", str(ledger), said(tmp_path, sample))
+    assert done.exit_code == 2
+    told = "leave out `scopes:` until somebody has opened it in Python (docs/start.md, 2)"
+    assert f"no scope 'patients-2026' in this ledger, which has none yet; {told}" in done.stderr
+    before, after = sample.split("scopes:")
+    assert "leave this out until somebody has opened a scope in Python (docs/start.md, 2)" in after
+    assert run("declare", str(ledger), said(tmp_path, before)).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["entry.yaml", "entry.YAML"])
+def test_a_registrys_entry_is_of_the_whole_report(run: Run, ledger: Path, tmp_path: Path, name: str) -> None:
+    done = run("report", str(ledger), "--summary", "-o", "page.md", "-o", name)
+    assert done.exit_code == 2
+    assert "a registry's entry (.yaml) is of the whole report: leave out --summary, got entry" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix.lower() in {".md", ".yaml"}) == []

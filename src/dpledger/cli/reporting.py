@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,8 @@ def report(
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
+        if summary:
+            _check_forms(output)
         with sources.opened(source) as signed:
             trusted = _trusted(source, key)
             remembered = [] if since is None else [read_checkpoint(since, trusted)]
@@ -67,6 +70,16 @@ def report(
             answer["recorded"] = _recorded(source, whole)
             voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
         voice.give(answer)
+
+
+def _check_forms(output: Sequence[Path]) -> None:
+    """ParameterError if the first page alone is asked for in a form that is of the whole report."""
+    from dpledger.errors import ParameterError
+
+    for path in output:
+        if path.suffix.lower() == ".yaml":
+            forms = ".html, .json or .md; a registry's entry (.yaml) is of the whole report: leave out --summary"
+            raise ParameterError("output", str(path), forms)
 
 
 def _recorded(source: Path, made: Report) -> int:
