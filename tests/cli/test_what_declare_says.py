@@ -89,3 +89,23 @@ def test_a_registrys_entry_is_of_the_whole_report(run: Run, ledger: Path, tmp_pa
     assert done.exit_code == 2
     assert "a registry's entry (.yaml) is of the whole report: leave out --summary, got entry" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix.lower() in {".md", ".yaml"}) == []
+
+
+def test_without_a_key_verify_says_which_one(run: Run, ledger: Path) -> None:
+    """The key that lies beside a ledger came with it: it is not taken for one's own."""
+    done = run("verify", str(ledger))
+    assert done.exit_code == 2
+    assert "key: expected --key with the public key that you trust: its text, or the file that its owner" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("verify",), ("report", "-o", "report.md")], ids=["verify", "report"])
+@pytest.mark.parametrize("as_text", [False, True], ids=["a file", "its text"])
+def test_a_signing_key_in_place_of_the_public_one_is_told_and_not_shown(
+    run: Run, ledger: Path, command: tuple[str, ...], as_text: bool
+) -> None:
+    file = Path(f"{ledger}.key")
+    secret = file.read_text().strip()
+    done = run(*command, str(ledger), "--key", secret if as_text else str(file))
+    assert done.exit_code == 2
+    assert "this is a signing key, which signs entries: do not pass it on" in done.stderr
+    assert secret[-20:] not in done.stderr

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import AsJson, read_checkpoint, speaking
+from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
@@ -102,8 +102,7 @@ def _trusted(source: Path, key: str | None) -> VerifyingKey:
         return read_public_key(key)
     beside = KeyFiles.beside(source).public
     if not beside.exists():
-        expected = "--key with the public key that you trust: its text, or the file that its owner gave you"
-        raise ParameterError("key", f"none, and there is no {beside}", expected)
+        raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
     return read_public_key(beside)
 
 
