@@ -296,7 +296,7 @@ class Ledger(Handle):
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement that nothing here can measure, in the words of `by`. `item`: one of `declarations.ITEMS`, or a
-        word of your own that begins with `own_`; UnknownWord, with the list, for another. ParameterError for a
+        word of your own that begins with `own_`; UnknownWord, with what may be meant, for another. ParameterError for a
         declaration in which nothing, or nobody, says anything."""
         return self.record(Declared(item=item, text=text, by=by))
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import dpledger as dpl
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import Declared
-from dpledger.ledger.entries.declarations import ITEMS
+from dpledger.ledger.entries.declarations import ITEMS, SYNONYMS
 from dpledger.ledger.entries.declared_files import LARGEST, Statement, _Loader, is_sample, parsed, read
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +123,10 @@ def test_what_is_not_of_the_form_is_refused(tmp_path: Path, source: str, told: s
         (("by: A", "ledger:", "  region:\u00a0x", "  people: All"), "in line 3: .*got a no-break space"),
         (("by: A", "ledger:", "  region: x", "  people:\u00a0x"), "in line 4: .*got a no-break space"),
         (("by: A", "ledger:", "  people: All", "  region: x", "  people: x"), "people: .* a second one in line 5"),
+        (("by: A", "ledger:", "  purpose: x"), r"item in line 3: .*\(did you mean intended_use\?\); words of your own"),
+        (("by: A", "ledger:", "  Region: x"), r"Region in line 3: .*did you mean region\?"),
+        (("by: A", "ledger:", "  intended use: x"), r"intended use in line 3: .*did you mean intended_use\?"),
+        (("by: A", "ledger:", "  zebra: x"), "item in line 3: .*one of access_control, accuracy, .*, who_may_query;"),
         (("by: A", "scopes:", "  staff:", "    regions: x"), r"item in line 4: .*did you mean region\?"),
         (("by: A", "scopes:", "  staff: x"), "staff in line 3: expected a mapping of items"),
         (("by: A", "region: x"), "declarations in line 2: .*`ledger`"),
@@ -140,6 +144,11 @@ def test_what_is_not_of_the_form_is_refused(tmp_path: Path, source: str, told: s
 def test_a_refusal_names_the_line_and_what_to_write(tmp_path: Path, lines: tuple[str, ...], told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         read(written(tmp_path, "\n".join(lines)))
+
+
+def test_another_name_for_an_item_is_none_itself_and_leads_to_one() -> None:
+    assert set(SYNONYMS.values()) <= ITEMS
+    assert not SYNONYMS.keys() & ITEMS
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
