@@ -393,10 +393,12 @@ def _learned_of_users() -> dict[str, Answer]:
 
     def estimates() -> object:
         one = MinimumErrorEstimator(ThresholdClass(2**40), resolution="0.07", epsilon=THIRD)
+        scan = MinimumErrorEstimator(PointClass(9), resolution="0.07", epsilon=THIRD, search="scan")
         test = MinErrorTest(PointClass(9), guess="0.2", resolution="0.07", epsilon=THIRD)
         learner = UserLevelProperLearner(PointClass(9), epsilon=THIRD, resolution="0.07", margin="0.1", share="0.3")
-        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, test, learner)]
-        return [(each.claim(), each.parts(), each.parameters()) for each in found], learner.exponent
+        found = [each.under(relation, Unit("user", 7)) for relation in Relation for each in (one, scan, test, learner)]
+        plans = [each.plan(THIRD) for each in (one, scan)]
+        return [(each.claim(), each.parts(), each.parameters()) for each in found], plans, learner.exponent
 
     def clipped() -> object:
         placed = ClippedPairwiseEM(ThresholdClass(9), epsilon=THIRD, clip=7).under(

@@ -528,7 +528,13 @@ DOORS: dict[str, Door] = {
     ),
     "MinimumErrorEstimator": Door(
         dpl.MinimumErrorEstimator,
-        {"concept_class": dpl.ThresholdClass(8), "resolution": "0.1", "epsilon": 1, "below_half": False},
+        {
+            "concept_class": dpl.ThresholdClass(8),
+            "resolution": "0.1",
+            "epsilon": 1,
+            "below_half": False,
+            "search": "scan",
+        },
     ),
     "MinimumErrorEstimator.plan": Door(
         of(lambda: dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), "0.1", 1), "plan"), {"beta": "0.1"}

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from sparse_vector_oracle import Law as TestsLaw, Noise
+
 __all__ = [
     "User",
     "Users",
@@ -23,6 +25,8 @@ __all__ = [
     "level_between",
     "passes",
     "proper_law",
+    "scan_law",
+    "scanned",
     "worst_of_users",
 ]
 
@@ -115,6 +119,34 @@ def proper_law(
     return law
 
 
+def scanned(m: int, resolution: float, top: float = 1.0) -> list[tuple[int, float]]:
+    """The level and the fraction of users of each guess of a scan, from 0 on."""
+    found: list[tuple[int, float]] = []
+    while len(found) * resolution < top - 1e-12 and (len(found) + 1) * resolution < 1 - 1e-12:
+        p, q = len(found) * resolution, (len(found) + 1) * resolution
+        level = level_between(m, p, q)
+        found.append((level, round(float(binom.sf(level, m, p) + binom.sf(level, m, q)) / 2 * 2**20) / 2**20))
+    return found
+
+
+def scan_law(
+    concepts: Matrix, m: int, resolution: float, threshold_scale: float, query_scale: float, top: float = 1.0
+) -> Callable[[Users], Law]:
+    """The law of a scan's tests, "1" for each guess that was passed over and "0" for the one it stopped at. Scales of
+    continuous noise, in users: that of the grid 2^-20 is as good."""
+    guesses = scanned(m, resolution, top)
+    noises = Noise(threshold_scale, discrete=False), Noise(query_scale, discrete=False)
+    tests = TestsLaw(*noises, threshold=0, cutoff=1, refreshed=False)
+
+    def law(users: Users) -> Law:
+        errors = np.array([errors_by_user(row, users) for row in concepts]).reshape(len(concepts), len(users))
+        return tests.distribution(
+            [float((errors > level).sum(axis=1).min()) - len(users) * nu for level, nu in guesses]
+        )
+
+    return law
+
+
 def worst_of_users(law: Callable[[Users], Law], points: int, m: int, size: int, relation: str) -> float:
     """The exact epsilon of a law of finitely many outcomes on all neighbours, the larger of which has `size` users."""
     laws: dict[Users, npt.NDArray[np.float64]] = {}
@@ -131,10 +163,14 @@ def worst_of_users(law: Callable[[Users], Law], points: int, m: int, size: int, 
     for rest in datasets_of_users(points, m, size - 1):
         around = [logs((*rest, user)) for user in every_user(points, m)]
         match relation:
-            case "add_remove":
+            case "add_remove" | "zero_out":  # the null user counts nowhere
                 pairs = [(one, logs(rest)) for one in around]
             case "replace_one":
                 pairs = list(itertools.combinations(around, 2))
+            case "label_flip":
+                users = zip(every_user(points, m), around, strict=True)
+                seen = [(sorted(x for x, _ in user), log) for user, log in users]
+                pairs = [(one, other) for (x, one), (z, other) in itertools.combinations(seen, 2) if x == z]
             case _:
                 raise ValueError(relation)
         for here, there in pairs:

@@ -1,4 +1,4 @@
-"""How small the least error of a class is, by whether few users err often: one bit, and a search of such bits.
+"""How small the least error of a class is, by whether few users err often: one bit, and two searches by such bits.
 
 >>> import numpy as np
 >>> from dpledger.mechanisms.entropy import seeded
@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal, assert_never
@@ -41,8 +40,19 @@ from dpledger.mechanisms.learning.theory.concepts import (
 )
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
-from dpledger.mechanisms.learning.theory.users.user_sizes import estimator_plan, rounds_for
-from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, mistakes_of
+from dpledger.mechanisms.learning.theory.users.user_sizes import ErrorSearch, estimator_plan, rounds_for
+from dpledger.mechanisms.learning.users.guesses import (
+    MOVED,
+    STEPS,
+    GuessScan,
+    LeastError,
+    Tested,
+    excess_at,
+    fraction_of,
+    in_users,
+    moved_by,
+)
+from dpledger.mechanisms.learning.users.mistakes import Mistakes, UserClass, is_below_half, mistakes_of
 from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -53,36 +63,9 @@ from dpledger.schema import Plain, given, plain, record, tag
 
 __all__ = ["LeastError", "MinErrorTest", "MinimumErrorEstimator", "Tested", "for_users", "mistakes_in"]
 
-STEPS = 2**GRID_BITS
 ONE, HALF = Decimal(1), Decimal("0.5")
-STEP = exact(Fraction(1, STEPS))
 FINEST = exact(Fraction(1, 2**40))
-_MOVED = "one user changes the fewest users with many mistakes, less the threshold of each user, by at most this"
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """One test: whether the least error was found to be below `guess` and not above it, and by which level and fraction
-    of users."""
-
-    guess: Decimal
-    level: int
-    threshold: Decimal
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LeastError:
-    """The least error of the class is from `low` to `high`; `tests` are those that say so."""
-
-    low: Decimal
-    high: Decimal
-    tests: tuple[Tested, ...]
-
-    @property
-    def middle(self) -> Decimal:
-        """Half-way between them."""
-        return multiply(add(self.low, self.high), HALF)
+FINEST_SCAN = exact(Fraction(1, 2**12))  # each guess below one half is a test
 
 
 def for_users(concepts: OneClass) -> UserClass:
@@ -152,13 +135,13 @@ class MinErrorTest(ReadsUsers):
         """All of them, with the level, the threshold and the sensitivity as they are used."""
         gap, values = self._gap, {"guess": self.guess, "resolution": self.resolution, "epsilon": self.epsilon}
         if gap is not None:
-            values |= {"level": gap.level, "threshold": _fraction(gap), "sensitivity": self._moved(gap)}  # type: ignore[dict-item]
+            values |= {"level": gap.level, "threshold": fraction_of(gap), "sensitivity": self._moved(gap)}  # type: ignore[dict-item]
         result: dict[str, Plain] = plain(
             {
                 "concept_class": described(self.concept_class),
                 "examples": rows_of(self.unit),
                 "strict": self.strict,
-                "justification": _MOVED,
+                "justification": MOVED,
                 **values,
             }
         )
@@ -183,9 +166,9 @@ class MinErrorTest(ReadsUsers):
         if gap is None:
             return Tested(self.guess, 0, ONE, passed=True)
         law, moved = self._noise(gap)
-        excess = STEPS * mistakes.beyond(gap.level).least - mistakes.users * gap.middle
+        excess = excess_at(gap, mistakes.beyond(gap.level).least, mistakes.users)
         noisy = draw(law, excess, sensitivity=moved, entropy=entropy)
-        return Tested(self.guess, gap.level, _fraction(gap), passed=noisy <= 0)
+        return Tested(self.guess, gap.level, fraction_of(gap), passed=noisy <= 0)
 
     @property
     def _gap(self) -> BinomialGap | None:
@@ -194,26 +177,31 @@ class MinErrorTest(ReadsUsers):
         return None if upper >= 1 else BinomialGap(rows_of(self.unit), self.guess, upper)
 
     def _noise(self, gap: BinomialGap) -> tuple[DiscreteLaplace, Sensitivity]:
-        steps = max(gap.middle, STEPS - gap.middle) if one_way(self.relation) else STEPS
-        return _law(steps, self.epsilon), Sensitivity(steps, "l1", _MOVED)
+        steps = moved_by(gap, one_way=one_way(self.relation))
+        return _law(steps, self.epsilon), Sensitivity(steps, "l1", MOVED)
 
     def _moved(self, gap: BinomialGap) -> Decimal:
         """By how many users one user moves the number that noise is added to."""
-        return multiply(self._noise(gap)[1].value, STEP)
+        return in_users(int(self._noise(gap)[1].value))
 
 
 @record
 class MinimumErrorEstimator(ReadsUsers):
-    """Find the least error of a class within 2 `resolution`, by halving: T = ceil(log2(1/resolution)) tests.
+    """Find the least error of a class within 2 `resolution`, by tests of guesses at it.
 
-    Each is a `MinErrorTest` with epsilon/T, at the middle of what is left. With `below_half` the search begins with
-    [0, 1/2] and has a test less: the class must hold both constants or the complement of every concept. Data as of a
-    `MinErrorTest`. The tests, with their levels, are part of the answer.
+    `search`: by "bisection" T = ceil(log2(1/resolution)) of them, each a `MinErrorTest` with epsilon/T at the middle of
+    what is left; by "scan" of 0, resolution, 2 resolution, ... one after another, with one noisy threshold for all,
+    until one passes: up to 1/resolution tests, but all of epsilon for each, so that it needs fewer users from about
+    T = 9 on, and what it did not use of epsilon is given back. Under add_remove and zero_out a scan looks at all
+    guesses beforehand, for the sensitivity. With `below_half` the search begins with [0, 1/2]: the class must hold
+    both constants or the complement of every concept. Data as of a `MinErrorTest`. The tests, with their levels, are
+    part of the answer.
 
-    Of the published proof (Li-Wang-Ye 2024, lemma 4.5): levels depend on the data through earlier tests, so that a
-    union over T tests is not enough; plans here take one over all levels that the search may come to.
+    Of the published proof (Li-Wang-Ye 2024, lemma 4.5): levels of a bisection depend on the data through earlier tests,
+    so that a union over T tests is not enough; plans here take one over all levels that the search may come to.
 
-    Claim: T (epsilon/T)-DP answers, chosen one after another. Source: docs/proofs/learning_users.md, section 3.
+    Claim: T (epsilon/T)-DP answers, chosen one after another; of a scan one sparse vector of epsilon.
+    Source: docs/proofs/learning_users.md, section 3; Dwork-Roth 2014, algorithm 1.
     The value has `low`, `high` and `middle`, each in [0, 1].
 
     >>> from dpledger.mechanisms.entropy import seeded
@@ -223,12 +211,18 @@ class MinimumErrorEstimator(ReadsUsers):
     >>> found = estimator.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
     >>> float(found.low), float(found.high)
     (0.0, 0.325)
+    >>> scan = dpl.MinimumErrorEstimator(dpl.ThresholdClass(8), resolution="0.2", epsilon=1, search="scan")
+    >>> scan = scan.under(dpl.Relation.REPLACE_ONE, dpl.Unit("user", max_contributions=20))
+    >>> found = scan.release(dpl.UserSample(x, x < 3), entropy=seeded(1)).value
+    >>> float(found.low), float(found.high), len(found.tests)
+    (0.0, 0.2, 1)
     """
 
     concept_class: OneClass
     resolution: Annotated[OpenProbability, Field(ge=FINEST)]
     epsilon: Positive
     below_half: Annotated[bool, Field(strict=True)] = given(default=False)
+    search: ErrorSearch = given(default="bisection")
     strict: Annotated[bool, Field(strict=True)] = given(default=False)
     relation: Relation | None = given(default=None)
     unit: Unit | None = given(default=None)
@@ -236,36 +230,60 @@ class MinimumErrorEstimator(ReadsUsers):
 
     def __post_init__(self) -> None:
         known = for_users(self.concept_class)
-        if self.below_half and not _is_below_half(known):
+        if self.below_half and not is_below_half(known):
             expected = "False: the class holds neither both constants nor the complement of every concept"
             raise ParameterError("below_half", True, expected)
         if self.below_half and self.resolution >= HALF:
             raise ParameterError("resolution", self.resolution, "a number below 1/2: the least error is at most that")
-        _check_noise(self.each, self.epsilon)
+        self._check_search()
 
     @property
     def rounds(self) -> int:
-        """How many tests there are."""
-        return rounds_for(self.resolution) - (1 if self.below_half else 0)
+        """How many tests there are; of a scan at most."""
+        match self.search:
+            case "bisection":
+                return rounds_for(self.resolution) - (1 if self.below_half else 0)
+            case "scan":
+                return self._scan.most
+            case _:
+                assert_never(self.search)
 
     @property
     def each(self) -> Decimal:
-        """The epsilon of each test: a part of the whole, rounded down."""
-        share = round_down(Fraction(self.epsilon) / self.rounds)
+        """The epsilon of each test of a bisection: a part of the whole, rounded down; of a scan that of all of them."""
+        match self.search:
+            case "bisection":
+                share = round_down(Fraction(self.epsilon) / self.rounds)
+            case "scan":
+                share = self.epsilon
+            case _:
+                assert_never(self.search)
         if not share:
             raise ParameterError("epsilon", self.epsilon, f"at least {self.rounds} times 10^-60")
         return share
 
     def claim(self) -> PureDP:
         """What all tests cost: epsilon, but for rounding."""
-        return PureDP(multiply(self.each, self.rounds))
+        match self.search:
+            case "bisection":
+                return PureDP(multiply(self.each, self.rounds))
+            case "scan":
+                return PureDP(self.epsilon)
+            case _:
+                assert_never(self.search)
 
     def parts(self) -> Composition:
-        """The tests."""
-        return Repeated(PureDP(self.each), times=self.rounds)
+        """The tests; of a scan one sparse vector leaf, without an outcome: priced at its cap."""
+        match self.search:
+            case "bisection":
+                return Repeated(PureDP(self.each), times=self.rounds)
+            case "scan":
+                return self._scan.law
+            case _:
+                assert_never(self.search)
 
     def parameters(self) -> Mapping[str, Plain]:
-        """All of them, with the number of tests and the epsilon of each."""
+        """All of them, with the number of tests and what each is noised by."""
         result: dict[str, Plain] = plain(
             {
                 "concept_class": described(self.concept_class),
@@ -274,10 +292,10 @@ class MinimumErrorEstimator(ReadsUsers):
                 "resolution": self.resolution,
                 "epsilon": self.epsilon,
                 "below_half": self.below_half,
+                "search": self.search,
                 "tests": self.rounds,
-                "epsilon_of_each": self.each,
-                "sensitivity": 1,
-                "justification": _MOVED,
+                "justification": MOVED,
+                **self._noises(),
             }
         )
         return result
@@ -288,12 +306,25 @@ class MinimumErrorEstimator(ReadsUsers):
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[LeastError]:
         """An interval, and the tests that led to it."""
-        found = self.searched(mistakes_in(self.concept_class, self._taken(data)), entropy)
-        return Release(value=found, parts=self.parts())
+        found, parts = self._found(mistakes_in(self.concept_class, self._taken(data)), entropy)
+        return Release(value=found, parts=parts)
 
     def searched(self, mistakes: Mistakes, entropy: Entropy) -> LeastError:
         """The search, among users that were read."""
-        low, high = Decimal(0), HALF if self.below_half else ONE
+        return self._found(mistakes, entropy)[0]
+
+    def _found(self, mistakes: Mistakes, entropy: Entropy) -> tuple[LeastError, Composition]:
+        """What was found, and what it cost: of a scan, the tests that it came to."""
+        match self.search:
+            case "bisection":
+                return self._bisected(mistakes, entropy), self.parts()
+            case "scan":
+                return self._scan.searched(mistakes, entropy)
+            case _:
+                assert_never(self.search)
+
+    def _bisected(self, mistakes: Mistakes, entropy: Entropy) -> LeastError:
+        low, high = Decimal(0), self._top
         tests: list[Tested] = []
         for _ in range(self.rounds):
             middle = multiply(add(low, high), HALF)
@@ -304,7 +335,45 @@ class MinimumErrorEstimator(ReadsUsers):
     def plan(self, beta: Number) -> SampleSize:
         """How many users are enough for the interval to hold the least error, but with probability beta."""
         known = for_users(self.concept_class)
-        return estimator_plan(known, rows_of(self.unit), self.resolution, self.epsilon, beta)
+        return estimator_plan(known, rows_of(self.unit), self.resolution, self.epsilon, beta, self.search)
+
+    @property
+    def _top(self) -> Decimal:
+        """What the least error is at most, whatever the data."""
+        return HALF if self.below_half else ONE
+
+    @property
+    def _scan(self) -> GuessScan:
+        return GuessScan(
+            examples=rows_of(self.unit),
+            resolution=self.resolution,
+            epsilon=self.epsilon,
+            top=self._top,
+            one_way=one_way(self.relation),
+        )
+
+    def _noises(self) -> dict[str, object]:
+        match self.search:
+            case "bisection":
+                return {"epsilon_of_each": self.each, "sensitivity": 1}
+            case "scan":
+                scan = self._scan
+                scales = {"threshold_scale": scan.law.threshold_scale, "query_scale": scan.law.query_scale}
+                return {**scales, "sensitivity": in_users(scan.moved)}
+            case _:
+                assert_never(self.search)
+
+    def _check_search(self) -> None:
+        """ParameterError, before anything is spent, where a search is too long or its noise is not drawn."""
+        match self.search:
+            case "bisection":
+                _check_noise(self.each, self.epsilon)
+            case "scan":
+                if self.resolution < FINEST_SCAN:
+                    raise ParameterError("resolution", self.resolution, f"at least {FINEST_SCAN}, of a scan")
+                self._scan.check()
+            case _:
+                assert_never(self.search)
 
     def _test(self, guess: Decimal) -> MinErrorTest:
         return MinErrorTest(
@@ -327,22 +396,3 @@ def _check_noise(each: Decimal, epsilon: Decimal) -> None:
         _law(STEPS, each)
     except ParameterError:
         raise ParameterError("epsilon", epsilon, f"more: noise of scale 2^{GRID_BITS}/{each} is not drawn") from None
-
-
-def _fraction(gap: BinomialGap) -> Decimal:
-    return multiply(Decimal(gap.middle), STEP)
-
-
-def _is_below_half(concepts: UserClass) -> bool:
-    """Whether the class holds both constants, or the complement of every concept."""
-    match concepts:
-        case ThresholdClass():
-            return True
-        case PointClass(points=points):
-            return points == 2
-        case FiniteClass():
-            rows = {row.tobytes() for row in concepts.matrix}
-            constants = {np.full(concepts.points, label, dtype=np.bool_).tobytes() for label in (False, True)}
-            return constants <= rows or {(~row).tobytes() for row in concepts.matrix} == rows
-        case _:
-            assert_never(concepts)

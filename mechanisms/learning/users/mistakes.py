@@ -29,7 +29,7 @@ from dpledger.mechanisms.learning.theory.concepts import FiniteClass, PointClass
 from dpledger.mechanisms.learning.users.reading import Users
 from dpledger.mechanisms.learning.users.sweep import ThresholdSweep
 
-__all__ = ["Mistakes", "PointMistakes", "UserClass", "mistakes_of", "point_mistakes"]
+__all__ = ["Mistakes", "PointMistakes", "UserClass", "is_below_half", "mistakes_of", "point_mistakes"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -37,6 +37,21 @@ UserClass: TypeAlias = FiniteClass | PointClass | ThresholdClass
 """The classes that users learn. Others are matrices: `FiniteClass(matrix_of(...))`."""
 
 CELLS_AT_ONCE = 2**24
+
+
+def is_below_half(concepts: UserClass) -> bool:
+    """Whether the class holds both constants, or the complement of every concept."""
+    match concepts:
+        case ThresholdClass():
+            return True
+        case PointClass(points=points):
+            return points == 2
+        case FiniteClass():
+            rows = {row.tobytes() for row in concepts.matrix}
+            constants = {np.full(concepts.points, label, dtype=np.bool_).tobytes() for label in (False, True)}
+            return constants <= rows or {(~row).tobytes() for row in concepts.matrix} == rows
+        case _:
+            assert_never(concepts)
 
 
 class Mistakes(Protocol):
