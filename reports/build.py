@@ -6,7 +6,7 @@ from dpledger.ledger.accounts.people import same_people
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports.certified import Engine
 from dpledger.reports.first_page.page import first_page, first_page_of_unread
-from dpledger.reports.model import Answer, ReportModel, Section, visible
+from dpledger.reports.model import Answer, ReportModel, Section
 from dpledger.reports.promises import promises
 from dpledger.reports.sections.audits import audits_section
 from dpledger.reports.sections.declared import Declarations, declared_section
@@ -48,7 +48,7 @@ def build(verified: Verified) -> ReportModel:
     sections = _annexes(verified, (*evidence, *elsewhere))
     return _model(
         verified,
-        visible(product[0].body.text, LONGEST_TITLE) if product else f"Ledger {verified.head.origin}",
+        product[0].words(LONGEST_TITLE) if product else f"Ledger {verified.head.origin}",
         first_page(verified, scopes.accounts, found, people, declarations, _annexes(verified, evidence)),
         sections,
     )

@@ -41,7 +41,7 @@ from dpledger.files import read_whole
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.schema import naming
 
-__all__ = ["LARGEST", "Statement", "is_sample", "parsed", "read"]
+__all__ = ["LARGEST", "Statement", "is_sample", "is_sample_name", "parsed", "read"]
 
 LARGEST: Final = 2**20  # bytes of a file
 FORM: Final = "a mapping of `by`, `ledger` and `scopes`"
@@ -60,7 +60,14 @@ OPENED: Final = frozenset(
 QUOTES: Final = 'a text with ": " or " #" in it, or one that begins with a sign, goes in "quotes"'
 WHOSE: Final = "whose words these are, as `by: NAME`"
 SAYS: Final = 'words, or no such item; behind a space # begins a remark: a text that begins with # goes in "quotes"'
-PLAIN_WORDS: Final = 3  # texts of so few words are anybody's
+KINDS: Final = frozenset(
+    {
+        *("none", "static", "growing", "one release", "many releases", "central", "local", "shuffled"),
+        *("summary statistics", "machine learning model", "dataset"),
+        *("synthetic data", "interactive api", "sql queries"),
+    }
+)
+"""Words that an item takes from a closed list: whoever chooses one of them has the same words as the sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +113,28 @@ def parsed(data: bytes) -> tuple[Statement, ...]:
 
 
 def is_sample(item: str, text: str) -> bool:
-    """Whether a declaration of `item` is word for word the one of the sample file, and of more than a few words.
+    """Whether a declaration of `item` is word for word the one of the sample file, and no kind from a closed list.
 
-    >>> is_sample("intended_use", "Planning of screening capacity"), is_sample("data_growth", "Growing")
-    (True, False)
+    >>> is_sample("intended_use", "Planning of screening capacity"), is_sample("dpia_reference", "DPIA-2026-014")
+    (True, True)
+    >>> is_sample("data_growth", "Growing"), is_sample("limits", "DPIA-2026-014")
+    (False, False)
     """
-    return len(text.split()) > PLAIN_WORDS and (item, text) in _sample()
+    words = text.strip()
+    return words.lower() not in KINDS and (item, words) in _sample()[0]
+
+
+def is_sample_name(by: str) -> bool:
+    """Whether a declaration is in the name of somebody of the sample file, who is nobody."""
+    return by.strip() in _sample()[1]
 
 
 @functools.cache
-def _sample() -> frozenset[tuple[str, str]]:
+def _sample() -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+    """What the sample file says of which item, and in whose names."""
     data = files("dpledger.ledger.entries").joinpath("sample_declarations.yaml").read_bytes()
-    return frozenset((one.item, one.text) for one in parsed(data))
+    found = parsed(data)
+    return frozenset((one.item, one.text) for one in found), frozenset(one.by for one in found)
 
 
 @dataclass(frozen=True, slots=True)

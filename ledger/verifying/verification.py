@@ -69,8 +69,8 @@ class Verified:
     """What was verified, and how far.
 
     `mode`: quick (the bytes are those that were signed, nothing more) or full. `witnessed`: the number of entries under
-    a head that somebody else holds; what follows could still be cut off unseen. `entries` and `state` are empty in
-    quick."""
+    a head that somebody else holds; what follows could still be cut off unseen. A head as new as the record could be
+    its own, and counts for none: `is_own` says that only such were given. `entries` and `state` are empty in quick."""
 
     mode: Literal["quick", "full"]
     head: Checkpoint
@@ -78,6 +78,7 @@ class Verified:
     witnessed: int
     entries: tuple[Entry, ...]
     state: State
+    is_own: bool = False
 
     def __repr__(self) -> str:
         return f"<Verified ({self.mode}): {self.head.size:,} entries of {self.head.origin}>"
@@ -101,7 +102,8 @@ def verify_quick(
     """Steps 1 to 4, in flat memory for leaves that can be gone through again. `since`: heads that the verifier
     remembers."""
     signed, _ = _signed_leaves(leaves, head, key, since)
-    return Verified(mode="quick", head=signed, key=key, witnessed=_witnessed(since), entries=(), state=EMPTY)
+    seen, is_own = _witnessed(since, signed)
+    return Verified(mode="quick", head=signed, key=key, witnessed=seen, entries=(), state=EMPTY, is_own=is_own)
 
 
 def verify(
@@ -128,7 +130,16 @@ def verify(
             advance(1)
     if (tree.size, tree.root()) != (signed.size, signed.root):
         raise VerificationError("the record was changed while it was read: verify a copy of it")
-    return Verified(mode="full", head=signed, key=key, witnessed=_witnessed(since), entries=tuple(entries), state=state)
+    seen, is_own = _witnessed(since, signed)
+    return Verified(
+        mode="full",
+        head=signed,
+        key=key,
+        witnessed=seen,
+        entries=tuple(entries),
+        state=state,
+        is_own=is_own,
+    )
 
 
 def _signed_leaves(
@@ -271,5 +282,7 @@ def _require_keys(body: LedgerOpened, key: VerifyingKey) -> None:
         raise VerificationError("names no recovery key of its own")
 
 
-def _witnessed(since: Sequence[Checkpoint]) -> int:
-    return max((head.size for head in since), default=0)
+def _witnessed(since: Sequence[Checkpoint], signed: Checkpoint) -> tuple[int, bool]:
+    """How many entries an older head covers, and whether none does although one as new as the record was given."""
+    seen = max((head.size for head in since if head.size < signed.size), default=0)
+    return seen, not seen and any(head.size == signed.size for head in since)

@@ -13,7 +13,7 @@ from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
 from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran, runs_elsewhere
-from dpledger.reports.sections.declared import ITEMS, Declarations, label
+from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
 
@@ -26,7 +26,7 @@ ANNEX_OF_RECORD = (Link("what was verified, and how to repeat it", "verified"),)
 
 def record(verified: Verified) -> Answer:
     """What was verified: by which key, since when, and what a witness has seen of it."""
-    size, seen = verified.head.size, verified.witnessed
+    size = verified.head.size
     key = f"key {verified.key.key_id_hex}"
     full = verified.mode == "full"
     checked = (
@@ -38,7 +38,7 @@ def record(verified: Verified) -> Answer:
         id="first_page/record",
         question="Is the record whole?",
         text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
-        lines=(checked, *_since(verified.entries), _seen(size, seen)),
+        lines=(checked, *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
         links=ANNEX_OF_RECORD,
     )
@@ -49,7 +49,13 @@ def _since(entries: Sequence[Entry]) -> tuple[str, ...]:
     return (f"From {times[0]} to {times[-1]}, by the operator's clock.",) if times else ()
 
 
-def _seen(size: int, seen: int) -> str:
+def _seen(verified: Verified) -> str:
+    size, seen = verified.head.size, verified.witnessed
+    if verified.is_own:
+        return (
+            "The checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. A "
+            "cut-off end, or a new beginning, cannot be seen."
+        )
     if not seen:
         return (
             "No checkpoint kept elsewhere was given: a cut-off end, or a new beginning, cannot be seen. (A checkpoint "
@@ -161,26 +167,35 @@ def _excess(asked: Decimal, left: Decimal) -> Fraction:
 
 def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
     """What is not known: items that nobody declared, and what the record cannot show, counted and linked."""
-    missing = declarations.missing
+    missing, copied = declarations.missing, declarations.copied
     places = tuple(_unknown(sections))
     lines = [
         f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare"
         if missing
         else f"All {len(ITEMS)} items that people must declare are declared.",
+        *([f"{words.count(len(copied), 'item')} in {COPIED}"] if copied else []),
         f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say"
         if places
         else "Nothing else is marked unknown.",
     ]
+    found = len(missing) + len(copied) + len(places)
     shown = {place.label: place for place in reversed(places)}
-    links = [*(Link(label(item), f"declared/{item}") for item in missing[:MOST]), *list(shown.values())[::-1][:MOST]]
+    named = [*missing, *copied][:MOST]
+    links = [*(_declared(item, declarations) for item in named), *list(shown.values())[::-1][:MOST]]
     return Answer(
         id="first_page/gaps",
         question="What is not known?",
-        text=words.count(len(missing) + len(places), "gap") if missing or places else "no gap was found",
+        text=words.count(found, "gap") if found else "no gap was found",
         lines=(*lines, "What no record can show stands in the full report."),
-        status="unknown" if missing or places else "measured",
+        status="unknown" if found else "measured",
         links=tuple(links),
     )
+
+
+def _declared(item: str, declarations: Declarations) -> Link:
+    """The place of an item of the list: of the first declaration of it in the sample's words, where there is one."""
+    found = next((one for one in declarations.of(item) if one.is_copied), None)
+    return Link(label(item), f"declared/{item}" if found is None else found.item(label(item)).id)
 
 
 def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:

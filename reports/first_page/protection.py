@@ -14,7 +14,7 @@ from dpledger.reports import explain, words
 from dpledger.reports.first_page.plain import budget_named
 from dpledger.reports.model import Answer, Link, OddsChart, Picture, visible
 from dpledger.reports.promises import Promise
-from dpledger.reports.sections.declared import Declarations, trust_model
+from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
 from dpledger.reports.sections.promise import bounds_of, warnings_of
 from dpledger.reports.sections.runs import is_stated
 from dpledger.reports.sections.spending import upper
@@ -46,7 +46,7 @@ def protected(scopes: Sequence[ScopeState], declarations: Declarations) -> Answe
         lines=(
             *texts[:MOST],
             *_more(len(texts) - MOST, "further dataset"),
-            *(f"{visible(one.body.text, LONG)} (declared by {visible(one.body.by, 40)})" for one in people),
+            *(f"{one.words(LONG)} (declared by {one.speaker(40)})" for one in people),
             "The words are those of whoever opened the budget.",
         ),
         status="declared",
@@ -110,6 +110,8 @@ def _named(promise: Promise) -> str:
 
 def _trust(declarations: Declarations) -> str:
     word, by = trust_model(declarations)
+    if not word and "trust_model" in declarations.copied:
+        return f"Trust model: unknown; what stands there is {COPIED}."
     if not word:
         return "Trust model: unknown, nobody has said central, local or shuffled."
     return f"Trust model: {word} (declared by {visible(by, 40)})."

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpledger.reports.model import Answer, Link, visible
+from dpledger.reports.model import Answer, Link
 from dpledger.reports.sections.declared import Declaration, Declarations, label
 
 __all__ = ["decided", "unprotected"]
@@ -24,9 +24,9 @@ def decided(declarations: Declarations) -> Answer:
     return Answer(
         id="first_page/decision",
         question="What is it for, and who decided?",
-        text=visible(owner[0].body.text, SHORT) if owner else "nobody has said who decided",
+        text=owner[0].words(SHORT) if owner else "nobody has said who decided",
         lines=(*lines, *_by([one for found in needed for one in found])),
-        status="declared" if all(needed) else "unknown",
+        status="declared" if all(found and not found[0].is_copied for found in needed) else "unknown",
         links=_links(("intended_use", "justification", "decision_owner"), declarations),
     )
 
@@ -38,12 +38,12 @@ def unprotected(declarations: Declarations) -> Answer:
     return Answer(
         id="first_page/unprotected",
         question="What is published without this protection?",
-        text=f"In the words of {visible(found[0].body.by, NAME)}" if found else "nobody has said",
+        text=f"In the words of {found[0].speaker(NAME)}" if found else "nobody has said",
         lines=(
             *(_line(word, item, declarations) for word, item in asked),
             "No promise of this page covers it, nor what never went through the record.",
         ),
-        status="declared" if len(found) == len(asked) else "unknown",
+        status="declared" if len(found) == len(asked) and not any(one.is_copied for one in found) else "unknown",
         links=_links(tuple(item for _, item in asked), declarations),
     )
 
@@ -53,12 +53,12 @@ def _line(word: str, item: str, declarations: Declarations) -> str:
     if not found:
         return f"{word}: unknown, nobody has said."
     more = f" (and {len(found) - 1:,} more, for other budgets)" if len(found) > 1 else ""
-    return f"{word}: {visible(found[0].body.text.replace(chr(10), ' '), LONG)}{more}"
+    return f"{word}: {found[0].words(LONG)}{more}"
 
 
 def _by(found: Sequence[Declaration]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(visible(one.body.by, NAME) for one in found))
-    return (f"Declared by {', '.join(names)}.",) if names else ()
+    names = tuple(dict.fromkeys(one.speaker(NAME) for one in found))
+    return (f"Declared by {'; '.join(names)}.",) if names else ()
 
 
 def _links(items: Sequence[str], declarations: Declarations) -> tuple[Link, ...]:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpledger.ledger.entries.bodies import Declared
-from dpledger.ledger.entries.declared_files import is_sample
+from dpledger.ledger.entries.declared_files import is_sample, is_sample_name
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, indices
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
-__all__ = ["ITEMS", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
+__all__ = ["COPIED", "ITEMS", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
 
 LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "product": (
@@ -110,6 +110,9 @@ TRUST_MODELS: Mapping[str, str] = {"central": r"\bcentral", "local": r"\blocal",
 LONGEST_BEFORE = 600  # characters of words that do not count any more
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 
+COPIED = "the sample's words, not filled in"
+COPIED_NAME = "the sample's name"
+
 WORD_OF_PEOPLE = (
     "A ledger cannot measure these. A declaration is the word of the person named; unless it carries that person's own "
     "signature, it is the operator's word about that person.",
@@ -127,13 +130,28 @@ class Declaration:
     body: Declared
     replaces: int | None
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether the words are those of the sample file: nobody has said them."""
+        return is_sample(self.body.item, self.body.text)
+
+    def words(self, limit: int) -> str:
+        """What was declared, in one line of at most `limit` characters; with a mark where it was copied."""
+        text = visible(self.body.text.replace("\n", " "), limit)
+        return f"{text} ({COPIED})" if self.is_copied else text
+
+    def speaker(self, limit: int) -> str:
+        """Whose word it is; with a mark where the name was copied."""
+        name = visible(self.body.by, limit)
+        return f"{name} ({COPIED_NAME})" if is_sample_name(self.body.by) else name
+
     def origin(self) -> Origin:
         """Whose word it is, when, and under whose signature."""
         own = "their own envelope is inside the entry; its signature is not checked here"
         operator = "the ledger's own key: the operator's word about them"
         return Origin(
             status="declared",
-            by=visible(self.body.by, 200),
+            by=self.speaker(200),
             when=self.time,
             signature=operator if self.body.envelope is None else own,
             entry=self.index,
@@ -144,7 +162,7 @@ class Declaration:
         prefix = f"scope:{self.scope}/" if self.scope else ""
         where = f" (scope {self.scope})" if self.scope else ""
         replaced = "" if self.replaces is None else f" [replaces the words of entry {self.replaces}]"
-        copied = " [word for word the sample's]" if is_sample(self.body.item, self.body.text) else ""
+        copied = f" [{COPIED}]" if self.is_copied else ""
         return Item(
             id=f"{prefix}declared/{self.body.item}",
             label=label + where,
@@ -174,14 +192,19 @@ class Declarations:
         """Those of `item`: the ledger's first, then the scopes' in id order."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name == item)
 
-    def for_scope(self, item: str, scope: str) -> Item | None:
+    def for_scope(self, item: str, scope: str) -> Declaration | None:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
-        found = self._last.get((item, scope)) or self._last.get((item, ""))
-        return None if found is None else found.item(label(item))
+        return self._last.get((item, scope)) or self._last.get((item, ""))
 
     def others(self) -> tuple[Declaration, ...]:
         """Those that are not on the list."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name not in ITEMS)
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """Items of the list that stand there in the sample's words, in some place."""
+        found = {name for (name, _), one in self._last.items() if one.is_copied}
+        return tuple(item for item in ITEMS if item in found)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -196,8 +219,11 @@ def label(item: str) -> str:
 
 
 def trust_model(declarations: Declarations) -> tuple[str, str]:
-    """The trust model in a word, and who said so; two empty texts where the declared text names none, or several."""
+    """The trust model in a word, and who said so; two empty texts where the declared text names none, or several, or
+    is the sample's."""
     for declaration in declarations.of("trust_model"):
+        if declaration.is_copied:
+            continue
         text = declaration.body.text.lower()
         named = [word for word, pattern in TRUST_MODELS.items() if re.search(pattern, text)]
         if len(named) == 1:

@@ -23,6 +23,7 @@ from dpledger.reports.model import (
     unknown,
     visible,
 )
+from dpledger.reports.sections.declared import COPIED, Declaration
 
 __all__ = ["bounds_of", "promised", "warnings_of"]
 
@@ -40,7 +41,12 @@ KEEP = {
 
 
 def promised(
-    account: ScopeAccount, scope: ScopeState, population: Item | None, opening: Origin, engine: Engine, prefix: str
+    account: ScopeAccount,
+    scope: ScopeState,
+    population: Declaration | None,
+    opening: Origin,
+    engine: Engine,
+    prefix: str,
 ) -> Section:
     """The section on the guarantee. `population`: the declared public number of units, if there is one. `opening`:
     whose word it is what the scope was opened with."""
@@ -98,12 +104,14 @@ def _delta_meaning(account: ScopeAccount, prefix: str) -> Item:
     )
 
 
-def _delta_against_population(account: ScopeAccount, population: Item | None, prefix: str) -> Item:
+def _delta_against_population(account: ScopeAccount, population: Declaration | None, prefix: str) -> Item:
     id_, label = f"{prefix}/delta_against_population", "δ compared with 1/n"
     delta = bounds_of(account)[1]
     if not delta:
         return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
-    stated = re.fullmatch(r"\s*([0-9][0-9 ,_]{0,20})\s*", population.text) if population is not None else None
+    stated = re.fullmatch(r"\s*([0-9][0-9 ,_]{0,20})\s*", population.body.text) if population is not None else None
+    if population is not None and population.is_copied:
+        return unknown(id_, label, f"the number of units: {COPIED} (item population_size)")
     size = int(re.sub(r"[ ,_]", "", stated.group(1))) if stated else 0
     if population is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")
@@ -114,7 +122,7 @@ def _delta_against_population(account: ScopeAccount, population: Item | None, pr
         label=label,
         text=f"n = {size:,} as declared; δ·n = {words.at_most(share)}, δ is {verdict}" + (" 1/n" if share < 1 else ""),
         value=share,
-        origin=population.origin,
+        origin=population.origin(),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpledger.reports import words
 from dpledger.reports.model import Cell, Column, Section, Table
-from dpledger.reports.sections.declared import Declarations, label
+from dpledger.reports.sections.declared import COPIED, Declarations, label
 
 __all__ = ["questions_section"]
 
@@ -97,7 +97,10 @@ def _measured(where: str, scopes: tuple[str, ...]) -> Cell:
 def _declared(items: tuple[str, ...], declarations: Declarations) -> Cell:
     if not items:
         return Cell("nothing is needed")
+    copied = [item for item in items if item in declarations.copied]
     missing = [item for item in items if not declarations.of(item)]
-    if missing:
-        return Cell(", ".join(label(item) for item in missing), status="unknown")
+    told = [label(item) for item in items if item not in missing and item not in copied]
+    if missing or copied:
+        named = [*map(label, missing), *(f"{label(item)} ({COPIED})" for item in copied)]
+        return Cell(", ".join(named), status="unknown", note=f"declared: {', '.join(told)}" if told else "")
     return Cell(", ".join(label(item) for item in items), status="declared")

@@ -28,6 +28,7 @@ from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Ta
 __all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
 
 LAST_SEEN = "Last entry under a checkpoint kept elsewhere"
+NONE_GIVEN = "no checkpoint that somebody else keeps was given (--since)"
 NOT_READ = "quick verification reads no entry"
 MODES = {
     "full": "in full: every signature, every transition, every charge priced again, every claim recomputed from "
@@ -152,8 +153,9 @@ def _witness(verified: Verified) -> tuple[Item, ...]:
             id="record/witness_policy", label="Witness policy", text=POLICIES[opened.witness], value=opened.witness
         )
     )
+    why = "the one given is this bundle's own, or as new as it" if verified.is_own else NONE_GIVEN
     last = (
-        unknown("record/witnessed", LAST_SEEN, "none: no checkpoint that somebody else keeps was given (--since)")
+        unknown("record/witnessed", LAST_SEEN, f"none: {why}")
         if seen == 0
         else Item(id="record/witnessed", label=LAST_SEEN, text=f"{seen - 1:,}", value=seen - 1)
     )

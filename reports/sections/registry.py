@@ -19,7 +19,7 @@ from dpledger.ledger.signed.checkpoint import Checkpoint
 from dpledger.reports import words
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, visible
 from dpledger.reports.promises import Promise
-from dpledger.reports.sections.declared import Declarations, trust_model
+from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
 
 __all__ = ["FIELDS", "LISTS", "registry_section"]
 
@@ -91,10 +91,12 @@ def _declared(
 ) -> Row:
     """A field from a declared item. `taken`: the text as the field takes it, empty where it does not."""
     for one in declarations.of(item)[:1]:
+        if one.is_copied:
+            return Cell(field), Cell("missing", status="unknown", note=f"{required}item {item} has {COPIED}")
         text = visible(one.body.text)
         word = taken(text)
         if word:
-            return Cell(field), Cell(word, word, status="declared", note=f"declared by {visible(one.body.by, 200)}")
+            return Cell(field), Cell(word, word, status="declared", note=f"declared by {one.speaker(200)}")
         why = f"{required}item {item} says “{visible(one.body.text, 60)}”, which the field does not take"
         return Cell(field), Cell("missing", status="unknown", note=why)
     return Cell(field), Cell("missing", status="unknown", note=f"{required}declare {item}")
@@ -147,7 +149,7 @@ def _setting(accounts: Sequence[ScopeAccount], declarations: Declarations) -> tu
 
     return (
         field("dp_variant.data_domain", "data_categories"),
-        field("dp_variant.unprotected_quantities", "invariants"),
+        _unprotected(declarations),
         _model(declarations),
         field("deployment_model.model_name_details", "trust_model"),
         field("deployment_model.actors", "output_recipients"),
@@ -163,6 +165,25 @@ def _setting(accounts: Sequence[ScopeAccount], declarations: Declarations) -> tu
         field("implementation.justification", "justification"),
         _declared(declarations, "deployment.administrative.registry_authors", "registry_authors", required=REQUIRED),
     )
+
+
+UNPROTECTED = {"Exactly": "invariants", "without noise": "non_dp_releases"}
+
+
+def _unprotected(declarations: Declarations) -> Row:
+    """What no promise covers: known only where both items are declared."""
+    field = Cell("deployment.dp_variant.unprotected_quantities")
+    said = {word: one for word, item in UNPROTECTED.items() for one in declarations.of(item)[:1]}
+    why = [f"declare {item}" for word, item in UNPROTECTED.items() if word not in said]
+    why += [f"item {one.body.item} has {COPIED}" for one in said.values() if one.is_copied]
+    if why:
+        return field, Cell("missing", status="unknown", note="; ".join(why))
+    texts = {word: visible(one.body.text) for word, one in said.items()}
+    some = [f"{word}: {text}" for word, text in texts.items() if text.strip(" .").lower() != "none"]
+    text = "; ".join(some) or "None"
+    text = text[:1].upper() + text[1:]
+    by = "; ".join(dict.fromkeys(one.speaker(200) for one in said.values()))
+    return field, Cell(text, text, status="declared", note=f"declared by {by}")
 
 
 def _model(declarations: Declarations) -> Row:

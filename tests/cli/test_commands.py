@@ -351,19 +351,68 @@ def test_a_report_tells_what_came_after_a_checkpoint(run: Run, ledger: Path, tmp
     assert "no.checkpoint" in done.stderr
 
 
+OWN = "is this bundle's own, or as new as it: it shows nothing about earlier copies"
+
+
+def test_the_checkpoint_of_the_bundle_itself_shows_nothing(run: Run, ledger: Path, tmp_path: Path) -> None:
+    """Nor does a copy of it, nor an older one that whoever handed over the bundle put into it."""
+    key = ("--key", f"{ledger}.pub")
+    run("export", str(ledger), "-o", "before")
+    with dpl.Ledger.open(ledger) as book:
+        size = len(book)
+        book.scope("patients").release(dpl.Laplace(sensitivity=1, epsilon="0.125"), 10)
+    run("export", str(ledger), "-o", "bundle")
+    shutil.copy(tmp_path / "bundle" / "checkpoint", tmp_path / "as.new")
+    shutil.copy(tmp_path / "before" / "checkpoint", tmp_path / "bundle" / "older")
+    for since in ("bundle/checkpoint", "as.new", "bundle/older"):
+        assert run("report", "bundle", *key, "--since", since, "-o", "report.md").exit_code == 0
+        text = (tmp_path / "report.md").read_text()
+        assert OWN in text
+        assert "nothing was changed up to entry" not in text
+        assert "none: the one given is this bundle's own" in text
+        verified = run("verify", "bundle", *key, "--since", since)
+        assert OWN in verified.stdout
+        assert json.loads(run("verify", "bundle", *key, "--since", since, "--json").stdout)["unwitnessed"] == size + 2
+    shown = run("report", "bundle", *key, "--since", "before/checkpoint", "-o", "report.md")
+    assert shown.exit_code == 0
+    assert f"nothing was changed up to entry {size - 1}; 2 entries" in (tmp_path / "report.md").read_text()
+
+
 def test_a_report_is_recorded_and_the_next_one_names_it(run: Run, ledger: Path, tmp_path: Path) -> None:
     done = run("report", str(ledger), "-o", "report.json", "--record", "--json")
     assert done.exit_code == 0
     answer = json.loads(done.stdout)
     assert hashlib.sha256((tmp_path / "report.json").read_bytes()).hexdigest() == answer["digest"]
-    assert run("report", str(ledger), "-o", "next.md", "--summary", "--record").exit_code == 0
+    assert run("report", str(ledger), "-o", "next.json", "-o", "next.html", "--record").exit_code == 0
+    next_digest = hashlib.sha256((tmp_path / "next.json").read_bytes()).hexdigest()
+    assert next_digest in (tmp_path / "next.html").read_text()
     assert run("report", str(ledger), "-o", "last.md").exit_code == 0
     text = (tmp_path / "last.md").read_text()
     assert f"recorded in entry {answer['recorded'] + 1}" in text
     run("export", str(ledger), "-o", "bundle")
-    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "report.md", "--record")
+    refused = run("report", "bundle", "--key", f"{ledger}.pub", "-o", "refused.json", "--record")
     assert refused.exit_code == 2
     assert "nothing is appended to a bundle" in refused.stderr
+    assert not (tmp_path / "refused.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-o", "report.html"), "add -o report.json"),
+        (("-o", "page.json", "--summary"), "give --record without --summary"),
+    ],
+    ids=["no json", "a first page alone"],
+)
+def test_no_digest_is_recorded_of_what_is_not_written(
+    run: Run, ledger: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    before = ledger.read_bytes()
+    refused = run("report", str(ledger), *words, "--record")
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+    assert ledger.read_bytes() == before
+    assert not (tmp_path / words[1]).exists()
 
 
 def test_a_file_for_a_scope_that_is_not_there_names_those_that_are(run: Run, ledger: Path, tmp_path: Path) -> None:

@@ -183,11 +183,18 @@ def test_a_history_rewritten_with_the_stolen_key_is_seen_only_by_who_remembers()
 
 def test_every_genuine_older_head_is_consistent_and_counts_as_witnessed() -> None:
     heads = [head_of(LEAVES[:size], KEY) for size in range(len(LEAVES) + 1)]
-    for remembered in heads:
+    for remembered in heads[:-1]:
         verified = verification.verify(LEAVES, HEAD, KEY.public, since=[remembered])
-        assert verified.witnessed == remembered.size
+        assert (verified.witnessed, verified.is_own) == (remembered.size, False)
         assert verified.unwitnessed == len(LEAVES) - remembered.size
-    assert verification.verify_quick(LEAVES, HEAD, KEY.public, since=heads).witnessed == len(LEAVES)
+    assert verification.verify_quick(LEAVES, HEAD, KEY.public, since=heads).witnessed == len(LEAVES) - 1
+
+
+def test_a_head_as_new_as_the_record_shows_no_more_than_its_own() -> None:
+    for verify_with in (verification.verify, verification.verify_quick):
+        verified = verify_with(LEAVES, HEAD, KEY.public, since=[head_of(LEAVES, KEY)])
+        assert (verified.witnessed, verified.is_own) == (0, True)
+        assert verified.unwitnessed == len(LEAVES)
 
 
 def test_of_two_remembered_heads_of_one_size_both_are_asked() -> None:

@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import fields
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -36,6 +37,7 @@ from dpledger.reports.model import Answer, Cell, Item, Items, OddsChart, Section
 from dpledger.reports.promises import promises
 from report_records import Record, audit, hostile, long, report_on_hostile, report_on_sample, sample
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 QUESTIONS = [
     *("who", "promise", "used", "meaning", "decision", "unprotected"),
     *("record", "audits", "refusal", "gaps"),
@@ -393,7 +395,7 @@ def test_purpose_reason_and_who_decided_stand_on_the_page_as_declared_or_unknown
         f"declared/{item}" for item in ("intended_use", "justification", "decision_owner")
     ]
     record.declare("intended_use", "Planning", "A. Lindqvist")
-    record.declare("justification", "It is enough", "M. Okafor", scope="patients")
+    record.declare("justification", "It is enough", "M. Ndiaye", scope="patients")
     assert page(record)["decision"].status == "unknown"
     record.declare("decision_owner", "The board", "A. Lindqvist")
     found = page(record)["decision"]
@@ -402,7 +404,7 @@ def test_purpose_reason_and_who_decided_stand_on_the_page_as_declared_or_unknown
         "For: Planning",
         "Not for: unknown, nobody has said.",
         "Why this budget: It is enough",
-        "Declared by A. Lindqvist, M. Okafor.",
+        "Declared by A. Lindqvist; M. Ndiaye.",
     )
     assert found.links[1].to == "scope:patients/declared/justification"
 
@@ -412,10 +414,39 @@ def test_what_is_published_without_noise_stands_on_the_page() -> None:
     assert page(record)["unprotected"].status == "unknown"
     record.declare("non_dp_releases", "The number of invitations", "A. Lindqvist")
     assert page(record)["unprotected"].status == "unknown"
-    record.declare("invariants", "The number of clinics", "A. Lindqvist")
+    record.declare("invariants", "The number of hospitals", "A. Lindqvist")
     found = page(record)["unprotected"]
     assert (found.text, found.status) == ("In the words of A. Lindqvist", "declared")
-    assert found.lines[:2] == ("Without noise: The number of invitations", "Exactly: The number of clinics")
+    assert found.lines[:2] == ("Without noise: The number of invitations", "Exactly: The number of hospitals")
+
+
+def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
+    """Whatever their length: a name, a number, an address. Kinds that one chooses from a list are one's own."""
+    with dpl.Ledger.in_memory() as book:
+        book.scope("patients-2026", unit="patient", relation="add_remove", budget=ApproxDP(1, "1e-6"), dataset="visits")
+        book.declare_file(EXAMPLE)
+        made = dpl.report(book)
+    found = {answer.id.removeprefix("first_page/"): answer for answer in made.model.answers}
+    for name in ("decision", "unprotected", "gaps"):
+        assert found[name].status == "unknown"
+    copied = "(the sample's words, not filled in)"
+    assert made.model.subtitle.endswith(copied)
+    assert found["decision"].text.endswith(copied)
+    assert all(line.endswith(copied) for line in found["decision"].lines[:3])
+    assert (
+        found["decision"].lines[3].startswith("Declared by A. Lindqvist, data protection officer (the sample's name)")
+    )
+    assert f"Trust model: unknown; what stands there is {copied[1:-1]}." in found["promise"].lines
+    assert any(copied in line for line in found["who"].lines)
+    assert "44 items in the sample's words, not filled in" in found["gaps"].lines
+    items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
+    assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
+    assert items["declared/dpia_reference"].text == f"DPIA-2026-014 [{copied[1:-1]}]"
+    assert items["declared/data_growth"].text == "Growing"
+    rows = table_of(made.model.sections, "questions/table").rows
+    asked = {row[0].text: row[3] for row in rows if row[3].text != "nothing is needed"}
+    kinds = "Are models or synthetic data released, and how were they made?"
+    assert {question for question, cell in asked.items() if cell.status == "declared"} == {kinds}
 
 
 @pytest.mark.parametrize(("epsilon", "warned"), [("1", False), ("1.01", True), ("11", True)])

@@ -13,6 +13,7 @@ import yaml
 import dpledger as dpl
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.errors import ParameterError
+from dpledger.ledger.entries import declared_files
 from dpledger.ledger.entries.declarations import ITEMS
 from dpledger.reports import Report
 from dpledger.reports.build import build
@@ -21,6 +22,7 @@ from dpledger.reports.sections.questions import QUESTIONS
 from report_records import HOSTILE, Record, report_on_hostile, report_on_sample
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
+OWN = {"first_published": "2026-10-01", "population_size": "398"}  # the others are filled in with more than a number
 
 # The registry's schema of July 2026, as far as an entry of ours uses it: every field with the words that it takes, or
 # with its type; those of REQUIRED must be there.
@@ -101,7 +103,9 @@ def declared(budget: Guarantee) -> Report:
     with dpl.Ledger.in_memory() as book:
         scope = book.scope("patients-2026", unit="patient", relation="add_remove", budget=budget, dataset="visits")
         scope.release(dpl.Count(epsilon="0.01"), [1, 2])
-        book.declare_file(EXAMPLE)
+        for one in declared_files.read(EXAMPLE):
+            text = OWN.get(one.item, f"Ours: {one.text}" if declared_files.is_sample(one.item, one.text) else one.text)
+            (scope if one.scope else book).declare(one.item, text, by="R. Meier")
         return dpl.report(book)
 
 
@@ -147,6 +151,45 @@ def test_what_is_missing_is_listed_and_not_invented() -> None:
     comments = [line for line in made.registry().splitlines() if line.startswith("#   ")]
     assert all(any(f"  {field}: required; " in line for line in comments) for field in missing)
     assert entry["tier"] == 1
+
+
+def test_the_words_of_the_sample_file_are_missing() -> None:
+    with dpl.Ledger.in_memory() as book:
+        book.scope("patients-2026", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        book.declare_file(EXAMPLE)
+        made = dpl.report(book)
+    entry = read(made)
+    kinds = {"data_product_type", "release_type", "data_source_type"}  # which one chooses from a list
+    places = ("deployment.basic", "deployment.deployment_model")
+    assert {field.split(".")[-1] for field in entry if field.startswith(places)} == kinds
+    missing = {"dp_variant.data_domain": "data_categories", "deployment_model.release_type_details": "epoch_policy"}
+    for field, item in missing.items():
+        assert f"#   deployment.{field}: item {item} has the sample's words, not filled in" in made.registry()
+
+
+@pytest.mark.parametrize(
+    ("exactly", "without_noise", "taken"),
+    [
+        ("None", None, None),
+        (None, "Number of invitations", None),
+        ("The number of clinics", "None", None),  # the sample's words
+        ("None", "none.", "None"),
+        ("None", "Number of invitations", "Without noise: Number of invitations"),
+        ("The hospitals", "None", "Exactly: The hospitals"),
+        ("The hospitals", "Invitations", "Exactly: The hospitals; without noise: Invitations"),
+    ],
+)
+def test_what_is_not_protected_is_known_where_both_kinds_of_it_are(
+    exactly: str | None, without_noise: str | None, taken: str | None
+) -> None:
+    record = Record()
+    record.scope("patients", PureDP(1))
+    for item, text in (("invariants", exactly), ("non_dp_releases", without_noise)):
+        if text is not None:
+            record.declare(item, text, "R. Meier")
+    made = Report(build(record.verified()))
+    assert read(made).get("deployment.dp_variant.unprotected_quantities") == taken
+    assert ("#   deployment.dp_variant.unprotected_quantities: " in made.registry()) == (taken is None)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +258,15 @@ def test_every_question_is_answered_left_open_or_beyond_a_record() -> None:
     assert any(row[3].status == "unknown" for row in open_.rows)
     assert not any(row[3].status == "unknown" for row in whole.rows)
     assert {item for question in QUESTIONS for item in question.declared} <= ITEMS
+
+
+def test_of_an_open_question_what_is_declared_is_told_as_well() -> None:
+    record = Record()
+    record.declare("query_model", "Non-interactive, once a year", "R. Meier")
+    rows = {row[0].text: row[3] for row in questions(Report(build(record.verified()))).rows}
+    found = rows["Who may ask what, and can they join forces?"]
+    assert (found.text, found.status) == ("Who may query, Collusion of those who query", "unknown")
+    assert found.note == "declared: Query model"
 
 
 def test_links_from_questions_lead_to_what_answers_them() -> None:

@@ -206,7 +206,7 @@ def test_words_of_the_sample_file_are_marked() -> None:
     record.declare("intended_use", "Planning of screening capacity", "A. Lindqvist")
     record.declare("limits", "Patients who never came are not in the data, and nobody asked them", "A. Lindqvist")
     made = build(record.verified())
-    assert item(made, "declared/intended_use").text.endswith("[word for word the sample's]")
+    assert item(made, "declared/intended_use").text.endswith("[the sample's words, not filled in]")
     assert "sample" not in item(made, "declared/limits").text
 
 
@@ -227,6 +227,35 @@ def test_delta_is_compared_with_the_declared_number_of_units(model: ReportModel)
     record = Record()
     record.scope("s", ApproxDP(1, "1e-6"))
     assert item(build(record.verified()), "scope:s/delta_against_population").origin.status == "unknown"
+
+
+def test_words_that_replace_others_are_read_as_well() -> None:
+    """The number of units, the trust model, and what a registry takes: kinds, words and a date."""
+    said = {
+        "population_size": ("2000", "2 001", "scope:s/delta_against_population", "n = 2,001 as declared"),
+        "trust_model": ("Local", "Central", "deployment.deployment_model.model_name", "Central"),
+        "kind_of_product": ("Dataset", "SQL queries", "deployment.basic.data_product_type", "SQL queries"),
+        "first_published": ("2026-01-01", "2026-02-03", "deployment.basic.publication_date", "2026-02-03"),
+        "release_frequency": ("One release", "Many releases", "deployment.deployment_model.release_type", "Many"),
+        "data_growth": ("Static", "Growing", "deployment.deployment_model.data_source_type", "Dynamic"),
+        "query_model": ("Interactive", "Non-interactive", "deployment.deployment_model.access_type", "Non-inter"),
+    }
+    record = Record()
+    record.scope("s", ApproxDP(1, "1e-6"))
+    for place in (0, 1):
+        for name, words in said.items():
+            record.declare(name, words[place], "A. Lindqvist")
+    made = build(record.verified())
+    fields = {
+        row[0].text: row[1].text
+        for block in blocks(made.sections)
+        if isinstance(block, Table) and block.id == "registry/fields"
+        for row in block.rows
+    }
+    assert "[replaces the words of entry" in item(made, "declared/population_size").text
+    for _, after, place, read in said.values():
+        found = fields[place] if place in fields else item(made, place).text
+        assert found.startswith(read), (after, found)
 
 
 @pytest.mark.parametrize(("epsilon", "warned"), [("1", []), ("1.01", ["above 1:"]), ("11", ["above 10:"])])

@@ -113,7 +113,8 @@ _COMMANDS = (
         (
             "dpledger report clinic.ledger -o report.html",
             "dpledger report clinic.ledger --summary -o page.html -o page.md",
-            "dpledger report bundle --key clinic.ledger.pub --since bundle/checkpoint -o report.html",
+            "dpledger report clinic.ledger -o report.json -o report.html --record",
+            "dpledger report bundle --key clinic.ledger.pub --since remembered.checkpoint -o report.html",
         ),
     ),
 )

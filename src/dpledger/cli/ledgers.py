@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dpledger.cli.speaking import WHICH_KEY, AsJson, bounds_in_words, number, read_checkpoint, speaking
+from dpledger.cli.speaking import WHICH_KEY, AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
 from dpledger.notebooks import inert
 
 if TYPE_CHECKING:
@@ -171,14 +171,15 @@ def verify(
         if key is None:
             raise ParameterError("key", "none", WHICH_KEY)
         trusted = read_public_key(key)
-        remembered = [] if since is None else [read_checkpoint(since, trusted)]
+        kept = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
             size = checkpoint.verify(record.head, trusted).size
             with bar("verifying", size) as advance:
                 if quick:
-                    found = verification.verify_quick(record.leaves, record.head, trusted, since=remembered)
+                    found = verification.verify_quick(record.leaves, record.head, trusted, since=kept)
                 else:
-                    found = verification.verify(record.leaves, record.head, trusted, since=remembered, advance=advance)
+                    found = verification.verify(record.leaves, record.head, trusted, since=kept, advance=advance)
+        found = remembered(found, since, source)
         voice.say(f"verified ({found.mode}): {_entries(found.head.size)} of {found.head.origin}")
         voice.say(f"  root {found.head.root.hex()}")
         voice.say(f"  {_seen(found)}")
@@ -241,6 +242,11 @@ def _entries(count: int) -> str:
 
 def _seen(found: Verified) -> str:
     """What a checkpoint from before shows, and what it does not."""
+    if found.is_own:
+        return (
+            "the checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. Keep "
+            "it, and give it the next time"
+        )
     if not found.witnessed:
         return (
             "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, speaking
+from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
@@ -38,7 +38,10 @@ def report(
     summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
     record: Annotated[
         bool,
-        typer.Option("--record", help="Record the report's SHA-256 in the ledger; its signing key lies beside it."),
+        typer.Option(
+            "--record",
+            help="Record the SHA-256 of the .json that is written; the signing key lies beside the ledger.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,12 +54,14 @@ def report(
 
         if summary:
             _check_forms(output)
+        if record:
+            _check_recorded(source, output, summary)
         with sources.opened(source) as signed:
             trusted = _trusted(source, key)
-            remembered = [] if since is None else [read_checkpoint(since, trusted)]
+            kept = [] if since is None else [read_checkpoint(since, trusted)]
             with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
-                verified = verification.verify(signed.leaves, signed.head, trusted, since=remembered, advance=advance)
-        whole = reported(verified)
+                verified = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
+        whole = reported(remembered(verified, since, source))
         made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
@@ -82,13 +87,23 @@ def _check_forms(output: Sequence[Path]) -> None:
             raise ParameterError("output", str(path), forms)
 
 
-def _recorded(source: Path, made: Report) -> int:
-    """The index of the entry that records a report. ParameterError for a bundle, which nobody appends to."""
+def _check_recorded(source: Path, output: list[Path], summary: bool) -> None:
+    """ParameterError, before anything is written, where nothing can be recorded, or a digest of what nobody has."""
     from dpledger.errors import ParameterError
-    from dpledger.ledger.ledger import Ledger
 
     if source.is_dir():
         raise ParameterError("record", str(source), "a ledger file: nothing is appended to a bundle")
+    if summary:
+        raise ParameterError("record", "--summary", "the whole report: give --record without --summary")
+    if not any(path.suffix.lower() == ".json" for path in output):
+        expected = "an output that ends in .json, whose SHA-256 is recorded: add -o report.json"
+        raise ParameterError("record", ", ".join(map(str, output)), expected)
+
+
+def _recorded(source: Path, made: Report) -> int:
+    """The index of the entry that records a report."""
+    from dpledger.ledger.ledger import Ledger
+
     with Ledger.open(source) as book:
         return book.record(made.body()).index
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -30,6 +31,7 @@ from dpledger.notebooks import inert
 if TYPE_CHECKING:
     from dpledger.ledger.signed.checkpoint import Checkpoint
     from dpledger.ledger.signed.keys import VerifyingKey
+    from dpledger.ledger.verifying.verification import Verified
 
 __all__ = [
     "WHICH_KEY",
@@ -40,6 +42,7 @@ __all__ = [
     "inert",
     "number",
     "read_checkpoint",
+    "remembered",
     "share_above",
     "share_below",
     "speaking",
@@ -164,6 +167,14 @@ def read_checkpoint(path: Path, trusted: VerifyingKey) -> Checkpoint:
         raise ParameterError("since", str(path), f"a readable checkpoint ({error.strerror})") from None
     except VerificationError as error:
         raise ParameterError("since", str(path), f"a checkpoint that the given key signed ({error.reason})") from None
+
+
+def remembered(verified: Verified, since: Path | None, source: Path) -> Verified:
+    """What was verified, for a checkpoint that the verifier kept: one that lies within the bundle that it is held
+    against shows nothing."""
+    if since is None or not source.is_dir() or not since.resolve().is_relative_to(source.resolve()):
+        return verified
+    return dataclasses.replace(verified, witnessed=0, is_own=True)
 
 
 def number(value: float | Decimal) -> float | str:
