@@ -3,6 +3,7 @@ mistake is where it is, and what to write instead."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,3 +110,19 @@ def test_a_signing_key_in_place_of_the_public_one_is_told_and_not_shown(
     assert done.exit_code == 2
     assert "this is a signing key, which signs entries: do not pass it on" in done.stderr
     assert secret[-20:] not in done.stderr
+
+
+def test_a_number_a_day_and_a_kind_that_no_report_can_read_are_told(run: Run, ledger: Path, tmp_path: Path) -> None:
+    """They are declared all the same: words are words."""
+    unread = ("population_size: 2,000 patients", "first_published: 1.12.2026", "kind_of_product: Some tables")
+    file = said(tmp_path, "by: A", "ledger:", *(f"  {line}" for line in unread), "  data_growth: It is growing")
+    done = run("declare", str(ledger), file)
+    assert done.exit_code == 0
+    assert "4 declared" in done.stdout
+    assert "population_size: the report looks for a number above 0, in digits alone" in done.stdout
+    assert "cannot read '2,000 patients'" in done.stdout
+    assert "first_published: the report looks for a day, as 2026-11-02; it cannot read '1.12.2026'" in done.stdout
+    assert "kind_of_product: the report looks for one of Summary statistics, " in done.stdout
+    assert "data_growth: the" not in done.stdout
+    answer = json.loads(run("declare", str(ledger), file, "--json").stdout)
+    assert answer["not_read"] == ["first_published", "kind_of_product", "population_size"]

@@ -128,19 +128,32 @@ def declare(
 ) -> None:
     """Declare what a file says: what no ledger can measure, and a report asks for."""
     with speaking(as_json) as voice:
+        from dpledger.errors import shown
         from dpledger.ledger.entries import declared_files
         from dpledger.ledger.ledger import Ledger
+        from dpledger.reports import readings
         from dpledger.reports.sections.declared import Declarations
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
             missing = Declarations(book.entries()).missing
-        copied = [one.item for one in declared_files.read(file) if declared_files.is_sample(one.item, one.text)]
+        said = declared_files.read(file)
+        copied = [one.item for one in said if declared_files.is_sample(one.item, one.text)]
+        unread = {one: form for one in said if (form := readings.form(one.item, one.text))}
         voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
         if copied:
             voice.say(f"  word for word the sample's, which is about nobody: {', '.join(copied)}")
             voice.say("  the report says so beside them; write your own words and declare the file again")
+        for one, form in unread.items():
+            voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")
         voice.say(
             f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
         )
-        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing), "of_the_sample": copied})
+        voice.give(
+            {
+                "declared": [entry.index for entry in entries],
+                "missing": list(missing),
+                "of_the_sample": copied,
+                "not_read": sorted({one.item for one in unread}),
+            }
+        )
