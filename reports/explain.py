@@ -18,6 +18,7 @@ from typing import assert_never
 from dpledger import decimals
 from dpledger.accounting.profile import Profile
 from dpledger.decimals import ZERO
+from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from dpledger.reports import words
 
@@ -59,7 +60,16 @@ def odds(profile: Profile, delta: Decimal) -> Odds:
         epsilon=decimals.round_up(profile.epsilon(delta).upper),
         delta=delta,
         missed=tuple(decimals.round_down(bounds.lower) for bounds in profile.tradeoffs(RATES)),
+        pure=_pure(profile),
     )
+
+
+def _pure(profile: Profile) -> Decimal:
+    """The epsilon of the mechanism without any delta; infinite where it has none, or none is certified."""
+    try:
+        return decimals.round_up(profile.epsilon(ZERO).upper)
+    except CannotCertify:
+        return decimals.INFINITY
 
 
 def worst_case(epsilon: Decimal, delta: Decimal) -> Odds:
@@ -96,12 +106,25 @@ def _exponential(epsilon: Decimal) -> Decimal:
     return min(epsilon, LARGEST).exp() * (ONE + ULP)
 
 
-def _odds(*, advantage: Decimal, epsilon: Decimal, delta: Decimal, missed: tuple[Decimal, ...]) -> Odds:
+def _odds(
+    *,
+    advantage: Decimal,
+    epsilon: Decimal,
+    delta: Decimal,
+    missed: tuple[Decimal, ...],
+    pure: Decimal = decimals.INFINITY,
+) -> Odds:
+    """`pure`: an epsilon that holds without any delta. Where it says as much, nothing is excepted."""
     exception = decimals.multiply(delta, EXCEPTION)
+    suspicion = None if epsilon.is_infinite() or exception >= 1 else _suspicion(epsilon, delta)
+    if pure.is_finite():
+        certain = _suspicion(pure, ZERO)
+        if suspicion is None or certain <= suspicion:
+            suspicion, exception = certain, ZERO
     return Odds(
         advantage=advantage,
         guess=_probability(decimals.round_up(decimals.multiply(decimals.add(ONE, advantage), HALF))),
-        suspicion=None if epsilon.is_infinite() or exception >= 1 else _suspicion(epsilon, delta),
+        suspicion=suspicion,
         exception=exception,
         power=tuple(_probability(decimals.round_up(decimals.subtract(ONE, share))) for share in missed),
     )

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from dpledger.reports import words
 from dpledger.reports.model import visible
 
-__all__ = ["MOST_ROWS", "Group", "grouped", "indices", "key_of", "keys", "span"]
+__all__ = ["MOST_ROWS", "Group", "grouped", "in_entries", "indices", "key_of", "keys", "span"]
 
 MOST_KEYS = 3  # of one row
 MOST_ROWS = 150  # rows of a table; beyond it rows are grouped by what they have in common
@@ -63,6 +63,15 @@ def indices(found: Sequence[int]) -> str:
     if len(found) <= 3:
         return ", ".join(str(index) for index in found)
     return f"{found[0]} to {found[-1]}"
+
+
+def in_entries(found: Sequence[int]) -> str:
+    """The same, with the word before them.
+
+    >>> in_entries([81]), in_entries([3, 5])
+    ('entry 81', 'entries 3, 5')
+    """
+    return f"{'entry' if len(found) == 1 else 'entries'} {indices(found)}"
 
 
 _DRAWN = re.compile(r"[0-9a-f]{32}")

@@ -170,11 +170,11 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
     missing, copied = declarations.missing, declarations.copied
     places = tuple(_unknown(sections))
     lines = [
-        f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare"
+        f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
         if missing
         else f"All {len(ITEMS)} items that people must declare are declared.",
-        *([f"{words.count(len(copied), 'item')} in {COPIED}"] if copied else []),
-        f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say"
+        *([f"{words.count(len(copied), 'item')} in {COPIED}."] if copied else []),
+        f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say."
         if places
         else "Nothing else is marked unknown.",
     ]

@@ -14,7 +14,7 @@ from dpledger.ledger.entries.bodies import Declared
 from dpledger.ledger.entries.declared_files import is_sample, is_sample_name
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import readings, words
-from dpledger.reports.grouping import MOST_ROWS, indices
+from dpledger.reports.grouping import MOST_ROWS, in_entries
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
 __all__ = ["COPIED", "ITEMS", "Declaration", "Declarations", "declared_section", "label", "trust_model"]
@@ -107,6 +107,7 @@ LONGEST_BEFORE = 600  # characters of words that do not count any more
 MOST_SCOPES = 20  # declarations of one item that are printed in full
 
 COPIED = "the sample's words, not filled in"
+IN_FULL = "… (in full in the annex)"
 COPIED_NAME = "the sample's name"
 
 WORD_OF_PEOPLE = (
@@ -132,8 +133,12 @@ class Declaration:
         return is_sample(self.body.item, self.body.text)
 
     def words(self, limit: int) -> str:
-        """What was declared, in one line of at most `limit` characters; with a mark where it was copied."""
-        text = visible(self.body.text.replace("\n", " "), limit)
+        """What was declared, in one line of at most `limit` characters, cut between two words; with a mark where it was
+        copied."""
+        text = self.body.text.replace("\n", " ")
+        if len(text) > limit:
+            text = text[: limit - len(IN_FULL)].rsplit(" ", 1)[0] + IN_FULL
+        text = visible(text)
         return f"{text} ({COPIED})" if self.is_copied else text
 
     def speaker(self, limit: int) -> str:
@@ -286,7 +291,7 @@ def _items(item: str, declarations: Declarations) -> tuple[Item, ...]:
     rest = found[MOST_SCOPES:]
     if not rest:
         return shown
-    line = f"declared for {words.count(len(rest), 'further scope')}, in entries {indices([one.index for one in rest])}"
+    line = f"declared for {words.count(len(rest), 'further scope')}, in {in_entries([one.index for one in rest])}"
     return (*shown, Item(id=f"declared/{item}/more", label=label(item), text=line, origin=Origin(status="declared")))
 
 

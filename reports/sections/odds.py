@@ -11,7 +11,7 @@ from dpledger.accounting.pricing.outcomes import planned
 from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.reports import explain, words
 from dpledger.reports.certified import Engine, curve_of_guarantee
-from dpledger.reports.grouping import indices, key_of
+from dpledger.reports.grouping import in_entries, key_of
 from dpledger.reports.model import (
     Cell,
     Column,
@@ -48,8 +48,7 @@ class Plan:
     @property
     def entries(self) -> str:
         """Where its admissions stand."""
-        found = [one.index for one in self.members]
-        return f"{'entry' if len(found) == 1 else 'entries'} {indices(found)}"
+        return in_entries([one.index for one in self.members])
 
 
 def meaning(account: ScopeAccount, engine: Engine, prefix: str) -> Section:

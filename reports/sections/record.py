@@ -22,7 +22,7 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
-from dpledger.reports.grouping import indices
+from dpledger.reports.grouping import in_entries
 from dpledger.reports.model import Cell, Column, Item, Items, Prose, Section, Table, unknown
 
 __all__ = ["limits_section", "record_section", "unread_section", "verified_section"]
@@ -190,7 +190,7 @@ def _open(verified: Verified) -> tuple[Item, ...]:
     waiting = len(verified.state.open)
     lost = [entry.index for entry in verified.entries if isinstance(entry.body, Lost)]
     refused = [entry.index for entry in verified.entries if isinstance(entry.body, Refused)]
-    noted = f", noted in entries {indices(lost)}" if lost else ""
+    noted = f", noted in {in_entries(lost)}" if lost else ""
     return (
         Item(
             id="record/open",
@@ -207,7 +207,7 @@ def _open(verified: Verified) -> tuple[Item, ...]:
         Item(
             id="record/refused",
             label="Refusals",
-            text=f"{len(refused):,}, in entries {indices(refused)}" if refused else "none",
+            text=f"{len(refused):,}, in {in_entries(refused)}" if refused else "none",
             value=len(refused),
         ),
     )
@@ -243,7 +243,8 @@ NOT_SHOWN = (
     "somebody else keeps.",
     "That the code which ran is the code which was reviewed, or that the machine it ran on was sound.",
     "That a mechanism is private because no audit refuted it.",
-    "What was released: no value and no data is in the ledger or in this report.",
+    "What was released: no value and no data is in a signed entry, in a bundle or in this report. The operator's file "
+    "may keep released values beside the entries.",
     "Whether the processing is lawful, fair or wise. Those are decisions of people; this report supplies evidence "
     "and gaps.",
 )

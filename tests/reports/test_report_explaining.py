@@ -98,6 +98,18 @@ def test_the_real_curve_of_laplace_noise_is_its_closed_form() -> None:
     assert found.exception == 0
 
 
+def test_of_pure_noise_nothing_is_excepted() -> None:
+    """Not even where the scope allows a delta: its own epsilon holds without any."""
+    for epsilon in ("0.1", "1"):
+        found = odds(compose(LaplaceLaw(epsilon)), Decimal("1e-6"))
+        assert found.exception == 0
+        ratio = mpmath.exp(mpmath.mpf(epsilon))
+        assert found.suspicion is not None
+        assert ratio / (99 + ratio) <= exactly(found.suspicion) <= ratio / (99 + ratio) * (1 + HAIR)
+        assert "except" not in sentences(found, Relation.ADD_REMOVE, "patient", "this")[1]
+    assert odds(compose(GaussianLaw(2)), Decimal("1e-6")).exception == Decimal("0.001")
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.5", "0"), ("1", "0.000001"), ("4", "0.0001")])
 def test_the_engine_knows_the_same_worst_case(epsilon: str, delta: str) -> None:
     """The engine composes the guarantee itself, as a law: its bounds are the closed forms, but for their width."""

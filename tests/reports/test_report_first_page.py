@@ -438,7 +438,7 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     )
     assert f"Trust model: unknown; what stands there is {copied[1:-1]}." in found["promise"].lines
     assert any(copied in line for line in found["who"].lines)
-    assert "44 items in the sample's words, not filled in" in found["gaps"].lines
+    assert "44 items in the sample's words, not filled in." in found["gaps"].lines
     items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
     assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
     assert items["declared/dpia_reference"].text == f"DPIA-2026-014 [{copied[1:-1]}]"
@@ -447,6 +447,16 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     asked = {row[0].text: row[3] for row in rows if row[3].text != "nothing is needed"}
     kinds = "Are models or synthetic data released, and how were they made?"
     assert {question for question, cell in asked.items() if cell.status == "declared"} == {kinds}
+
+
+def test_long_words_are_cut_between_two_of_them_and_names_are_kept_apart() -> None:
+    record = one_scope()
+    record.declare("intended_use", "planning of screening capacity " * 9, "R. Meier, privacy officer")
+    record.declare("justification", "It is enough", "Dr. A. Huber")
+    lines = page(record)["decision"].lines
+    assert lines[0].endswith(" screening… (in full in the annex)")
+    assert len(lines[0]) <= len("For: ") + 110
+    assert lines[-1] == "Declared by R. Meier, privacy officer; Dr. A. Huber."
 
 
 @pytest.mark.parametrize(("epsilon", "warned"), [("1", False), ("1.01", True), ("11", True)])

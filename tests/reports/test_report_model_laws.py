@@ -83,7 +83,7 @@ def test_an_empty_ledger_declares_nothing_and_the_report_says_so() -> None:
     made = build(Record().verified())
     assert all(item(made, f"declared/{name}").origin.status == "unknown" for name in ITEMS)
     (gaps,) = (answer for answer in made.answers if answer.id == "first_page/gaps")
-    assert gaps.lines[0] == f"{len(ITEMS)} items of {len(ITEMS)} that people must declare"
+    assert gaps.lines[0] == f"{len(ITEMS)} items of {len(ITEMS)} that people must declare."
     assert tables_of(made)["scopes/table"].rows == ()
 
 

@@ -205,8 +205,9 @@ class Walk:
                     above.append(column)
         admission = self._last_admission()
         asked, kept = (amounts[admission.account] for amounts in (admission.reserved, admission.charged))
+        are = "is" if len(above) == 1 else "are"
         self.voice.say(
-            f"   asked of {len(WORST)} measurements whether {MANY} patients are in the upper half: {len(above)} are"
+            f"   asked of {len(WORST)} measurements whether {MANY} patients are in the upper half: {len(above)} {are}"
         )
         self.voice.say(
             f"   reserved {decimals.text(asked)}, charged {decimals.text(kept)}: "
