@@ -720,7 +720,8 @@ def test_the_version_is_told(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("verify", "bundle"), ("compose", "-", "--frob"), ("frob",), ("audit", "zoo:laplace", "--trials", "x")]
+    "words",
+    [("export", "clinic.ledger"), ("compose", "-", "--frob"), ("frob",), ("audit", "zoo:laplace", "--trials", "x")],
 )
 def test_wrong_use_is_told_to_programs_as_json(run: Run, words: tuple[str, ...]) -> None:
     done = run(*words, "--json")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpledger.cli.entries_in_words import guarantee_in_words, names_of, rows_of
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
+from dpledger.cli.speaking import WHICH_KEY, AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
     from dpledger.decimals import RoundsDown
@@ -150,18 +150,23 @@ def show(
 
 def verify(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
-    key: Annotated[str, typer.Option(help="The public key you trust: its text, or a file that holds it.")],
+    key: Annotated[
+        str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
+    ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger or a bundle offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
+        from dpledger.errors import ParameterError
         from dpledger.ledger.signed import checkpoint
         from dpledger.ledger.signed.keyfiles import read_public_key
         from dpledger.ledger.verifying import sources, verification
         from dpledger.progress import bar
 
+        if key is None:
+            raise ParameterError("key", "none", WHICH_KEY)
         trusted = read_public_key(key)
         kept = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
