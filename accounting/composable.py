@@ -38,7 +38,10 @@ Counted: TypeAlias = "tuple[Ran, SupportsIndex]"
 Composable: TypeAlias = "Ran | Counted | Iterable[Ran | Counted] | Mapping[Ran, int]"
 """What can be composed: one thing that was run, a pair of it and a count, one list of these, or a dict of counts."""
 
-A_RUN = "a tree (like LaplaceLaw(1)), a mechanism or a document, or a pair (mechanism, count); all else by name"
+A_RUN = (
+    'what ran: a guarantee like PureDP("0.05"), a mechanism, a law like LaplaceLaw(1), a document, or pairs '
+    "(one of these, count)"
+)
 
 
 def tree_of(
@@ -72,7 +75,7 @@ def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
         raise ParameterError("compose", "nothing", "at least one mechanism")
     for part, *_ in found:
         if not _is_run(part):
-            raise ParameterError("tree", part if isinstance(part, type) else type(part).__name__, A_RUN)
+            raise ParameterError("parts", part if isinstance(part, type) else type(part).__name__, A_RUN)
     return found
 
 

@@ -97,7 +97,7 @@ def charging(
     tail_delta: Number | None = None,
 ) -> OpacusRun:
     """Hold the charge of `steps` steps of `optimizer` over `loader`, as `engine` made both private: use it as a context
-    and train inside.
+    and train inside. Nothing is held, and the optimizer is as it was, before the block is entered.
 
     `steps`: updates, not physical batches; an epoch has `len(loader)`, of the loader that `make_private` returned.
     `noise_multiplier`: the least one of the run (default: the optimizer's), if a schedule lowers it. `steps_before`:
@@ -110,7 +110,8 @@ def charging(
     Source: docs/proofs/dp_sgd.md, section 7; docs/proofs/filters.md, "Runs elsewhere".
     Raises, with nothing charged: ParameterError for batches that are no Poisson samples, for another optimizer than
     flat clipping has, for one that is charged already, for a history that `steps_before` does not explain;
-    RelationError but for add_remove and zero_out; the errors of `Scope.charging`. In a step, before its noise is drawn:
+    RelationError but for add_remove and zero_out; the errors of `Scope.charging`, here or where the block is entered,
+    where what may have changed since is looked at again. In a step, before its noise is drawn:
     Halted where it does not fit the plan, ForkedProcess in a fork; ContractViolation, with the run ended at its full
     charge, where the accountant was set back."""
     before = _require_ready(scope, engine, optimizer, steps_before=steps_before, grouped=grouped)
@@ -139,7 +140,7 @@ def charging(
             "assumes": _assumed(scope.relation, grouped),
         },
     )
-    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler)
+    return OpacusRun(run, plan, scope.relation, engine, optimizer, sampler, before)
 
 
 def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_before: int, grouped: bool) -> int:
@@ -157,8 +158,13 @@ def _require_ready(scope: object, engine: object, optimizer: Any, *, steps_befor
         raise ParameterError("grouped", grouped, expected)
     require_flat(optimizer)
     _require_free(optimizer)
+    return _require_counted(engine, whole(steps_before, field="steps_before"))
+
+
+def _require_counted(engine: Any, steps_before: int) -> int:
+    """`steps_before`, if the engine's accountant counted as many."""
     before = counted(engine)
-    if whole(steps_before, field="steps_before") != before:
+    if steps_before != before:
         expected = f"{before}, as its accountant counted: say so if other charges cover them, or take a fresh engine"
         raise ParameterError("steps_before", steps_before, expected)
     return before
@@ -204,17 +210,25 @@ class Epsilons:
 
 
 class OpacusRun:
-    """A run of Opacus whose charge is held; made by `charging`. Leaving the block commits it, also by an exception.
+    """A run of Opacus whose charge is held while its block is open; made by `charging`. Leaving the block commits it,
+    also by an exception.
 
     Threads take turns; it does not pickle, and draws nothing in a forked child."""
 
     def __init__(
-        self, run: DeclaredRun, plan: _Plan, relation: Relation, engine: Any, optimizer: Any, sampler: Any
+        self,
+        run: DeclaredRun,
+        plan: _Plan,
+        relation: Relation,
+        engine: Any,
+        optimizer: Any,
+        sampler: Any,
+        steps_before: int,
     ) -> None:
         self._run, self._plan, self._relation = run, plan, relation
         self._engine, self._optimizer, self._sampler = engine, optimizer, sampler
         self._grants = _grants(run)
-        self._before = self._counted = counted(engine)
+        self._before = self._counted = steps_before
         self._taken = 0
         self._is_over = False
         self._clipped_to = 0.0
@@ -223,7 +237,6 @@ class OpacusRun:
         self._handles: tuple[RemovableHandle, ...] = ()
         self._home = Home("a run of Opacus")
         self._turn = Turn("a run of Opacus")
-        self._attach()
 
     def __repr__(self) -> str:
         return f"<OpacusRun: {self._run.granted} of {self._run.granted + self._run.left} steps granted>"
@@ -281,7 +294,13 @@ class OpacusRun:
         return self._run.close()
 
     def __enter__(self) -> Self:
+        self._home.require()
+        if _guard(self._optimizer) is not self:
+            _require_free(self._optimizer)
+            _require_counted(self._engine, self._before)
         self._run.__enter__()
+        self._is_over = False
+        self._attach()
         return self
 
     def __exit__(

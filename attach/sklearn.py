@@ -10,6 +10,7 @@ is; numbered points are the bins of all columns together; bits are the tests of 
 public and exist before the data: what an entry or a label is never raises, as the sample would show by it.
 
 Each `fit` is one release and pays for itself, clones included: `cross_val_score` with five folds spends five times.
+With `key=` it is one fit for ever: a script that runs again gets the same rule, and pays nothing.
 Folds overlap, so nothing is saved by them. A pickled model predicts; it has no scope, and cannot be fitted. What a
 pipeline computes of the rows before they come here (a scaler that is fitted) has no guarantee: bins need none.
 Needs scikit-learn: `pip install 'dpledger[sklearn]'`.
@@ -71,29 +72,34 @@ class LearnerClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     `learner`: a mechanism that learns from rows and labels (it says so by its `domain`) or from users (`user_domain`).
     `binning`: how a row of a table is read. `classes`: the two labels, public; a label that is neither counts as the
-    first. `scope`: where each `fit` is released and paid for.
+    first. `scope`: where each `fit` is released and paid for. `key`: the name of one fit, once for ever, as `release`
+    takes it (default: each `fit` is a new one). Under a key that was used for this learner, `fit` gives the rule of
+    that first time, whatever table, bins and classes are now, and pays nothing; `receipt_.replayed` says so. So folds
+    under one key would all have the rule of the first.
 
     After `fit`: `hypothesis_` (what was learned; or `dpl.FAIL` where the learner says so, and the first class is
     predicted), `receipt_`, `classes_`, `n_features_in_` and, of a table, `feature_names_in_`. Raises in `fit`, with
     nothing spent: ParameterError (a ValueError) for parameters, containers and axes that cannot be used, BudgetRefused
-    and RelationError as `Scope.release` does."""
+    and RelationError as `Scope.release` does; under a used key AlreadySpent, for a learner whose rules are not kept,
+    and KeyReused, for another learner."""
 
-    def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any) -> None:
+    def __init__(self, learner: Any, binning: Any, classes: Any, scope: Any, key: Any = None) -> None:
         self.learner = learner
         self.binning = binning
         self.classes = classes
         self.scope = scope
+        self.key = key
 
     def fit(self, X: Any, y: Any, units: Any = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Learn from a table and a column of labels: one release. `units`, for learners of users and for no other: the
-        id of a user beside each row."""
+        """Learn from a table and a column of labels: one release, or what it gave under `key`. `units`, for learners of
+        users and for no other: the id of a user beside each row."""
         learner, binning, scope = self._checked()
         names = _two_words(self.classes)
         table, labels = _table(X), _column(y)
         self._note_columns(table, reset=True)
         binning.rows(table)
         rows, said = rows_for(_domain(learner), binning, table), word_positions(labels, names)
-        receipt = scope.release(learner, _sample(learner, rows, said, units, scope))
+        receipt = scope.release(learner, _sample(learner, rows, said, units, scope), key=self.key)
         self.classes_ = np.array(list(self.classes))
         self.receipt_, self.hypothesis_ = replace(receipt, reads=_read_as(learner, binning, names)), receipt.value
         return self

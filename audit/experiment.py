@@ -229,7 +229,8 @@ def _result(
 def _probed(runs: Runs) -> tuple[Runs, float]:
     """The same runs, with the width that a few of them show, and the seconds that one took. They count in no bound.
 
-    ParameterError where all of them raise alike: then what was audited would be the mistake in the call; and where an
+    ParameterError, from the first of what they raised, where all raise alike: then what was audited would be the
+    mistake in the call; and where an
     output is so many numbers that no search among them would end."""
     shown: list[object] = []
     each = 0.0
@@ -239,8 +240,10 @@ def _probed(runs: Runs) -> tuple[Runs, float]:
         each = (time.perf_counter() - started) / PROBE
     first = shown[0]
     if isinstance(first, Raised) and all(isinstance(output, Raised) and output == first for output in shown):
-        given = f"{first.name} from each of the first runs, on both sides"
-        raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}")
+        given = (
+            f"{first.name} from all of the first {len(shown)} runs, on both sides: its cause is shown with this error"
+        )
+        raise ParameterError("mechanism", given, f"one that can be called as {runs.sampler.call}") from first.error
     width = usual_width(shown)
     if width > MOST_WIDTH:
         wanted = (
@@ -291,6 +294,8 @@ def _claim(claim: object) -> Guarantee | ExPostClaim:
         return claim
     if claim is None:
         raise ParameterError("claim", claim, "a guarantee, like PureDP(1): a plain function has none of its own")
+    if not hasattr(claim, "kind") and not isinstance(claim, Mapping):
+        raise ParameterError("claim", claim, "a guarantee, like PureDP(1)")
     return validated(_CLAIM, claim, "claim")
 
 

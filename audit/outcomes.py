@@ -16,7 +16,7 @@ import hashlib
 import numbers
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -36,9 +36,11 @@ _LONGEST_LABEL = 160  # characters; a longer text is cut and told apart by its d
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The outcome of a run that raised: the exception's type name alone, as its message may hold data."""
+    """The outcome of a run that raised: the exception's type name alone, as its message may hold data. `error`: the
+    exception itself, of the runs that are tried first; it is no part of the outcome."""
 
     name: str
+    error: Exception | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

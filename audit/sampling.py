@@ -86,7 +86,7 @@ class Single:
 
     def draw(self, data: object, chunk: Chunk, seed: int) -> Outputs:
         rng = _generator(seed, chunk)
-        return [_outcome(lambda: self.function(data, rng)) for _ in range(chunk.size)]
+        return [_outcome(lambda: self.function(data, rng), chunk.part) for _ in range(chunk.size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +125,18 @@ class Releases:
 
     def draw(self, data: object, chunk: Chunk, seed: int) -> Outputs:
         entropy = seeded(seed, chunk.side, chunk.part, chunk.number)
-        return [_outcome(lambda: self.mechanism.release(data, entropy=entropy)) for _ in range(chunk.size)]
+        return [_outcome(lambda: self.mechanism.release(data, entropy=entropy), chunk.part) for _ in range(chunk.size)]
 
 
 Sampler: TypeAlias = Single | Batched | Samples | Releases
 """The closed union of ways to run what is audited."""
 
 
-def _outcome(run: Callable[[], object]) -> object:
+def _outcome(run: Callable[[], object], part: Part) -> object:
     try:
         return run()
     except Exception as error:
-        return Raised(type(error).__name__)
+        return Raised(type(error).__name__, error if part is Part.PROBE else None)
 
 
 def _whole_batch(run: Callable[[], Any], size: int) -> Outputs:
@@ -148,7 +148,7 @@ def _whole_batch(run: Callable[[], Any], size: int) -> Outputs:
             "mechanism",
             f"a batch that raised {type(error).__name__}",
             "batches that do not raise; audit single runs, f(data, rng), where an exception is an outcome",
-        ) from None
+        ) from error
     if not isinstance(outputs, (np.ndarray, list, tuple)) or len(outputs) != size:
         shape = np.shape(outputs) if isinstance(outputs, np.ndarray) else type(outputs).__name__
         raise ParameterError("mechanism", f"a batch of {shape}", f"an array or list of {size} outputs")

@@ -145,7 +145,7 @@ def _asked(loss: Callable[[Any], Any], given: object) -> Any:
     try:
         return loss(given)
     except Exception as error:
-        raise ParameterError("claim", f"a loss that raised {type(error).__name__}", "one of every output") from None
+        raise ParameterError("claim", f"a loss that raised {type(error).__name__}", "one of every output") from error
 
 
 def _loss(said: Any) -> float:

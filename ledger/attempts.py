@@ -47,7 +47,8 @@ class Receipt(Generic[Value]):
     first run: of the data as they were then, whatever was given now. `reads`: what NaN, infinity and missing values
     count as, by the mechanism's parameters alone; whether there were any is not told. Two receipts of one run are
     equal.
-    `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative.
+    `value`: what the mechanism's docstring says, of its type and shape; noisy counts may be negative. `has_value`:
+    False of a run elsewhere, of which nothing is handed out here.
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
@@ -61,19 +62,22 @@ class Receipt(Generic[Value]):
     salt: bytes | None = None
     reads: tuple[str, ...] = field(default=(), compare=False)
     replayed: bool = field(default=False, compare=False)
+    has_value: bool = field(default=True, compare=False)
 
     def __repr__(self) -> str:
         """Without the value and the salt: what is written into a log stays there."""
         again = ", replayed" if self.replayed else ""
-        return f"<Receipt of entry {self.entry.index} in {self.entry.ledger}{again}: read .value>"
+        told = ": read .value" if self.has_value else ""
+        return f"<Receipt of entry {self.entry.index} in {self.entry.ledger}{again}{told}>"
 
     def _repr_html_(self) -> str:
+        of_what = "value" if self.has_value else "receipt"
         rows = [
             ("entry", str(self.entry.index)),
             ("ledger", self.entry.ledger),
-            ("value", f"{type(self.value).__name__}: read .value"),
+            *((("value", f"{type(self.value).__name__}: read .value"),) if self.has_value else ()),
             *(("reads", sentence) for sentence in self.reads),
-            *(() if not self.replayed else (("replayed", "the value of the first run under this key"),)),
+            *(() if not self.replayed else (("replayed", f"the {of_what} of the first run under this key"),)),
         ]
         return summary("Receipt", rows)
 

@@ -1,7 +1,7 @@
 """Runs that happen elsewhere, in another library or another house: admitted, charged and recorded on somebody's word.
 
     scope.charge(parts, by=..., reason=...)           of a run that is over, or that nobody stops
-    with scope.charging(parts, by=..., reason=...):   held before it runs, and charged at the end
+    with scope.charging(parts, by=..., reason=...):   held where the block begins, and charged where it ends
     @scope.charges(parts, by=..., reason=...)         each call of a function is such a run
 
 They pass the gate that releases pass: the same filter, the same refusals, the same verification of the price. That the
@@ -115,8 +115,8 @@ class TakesDeclaredRuns:
 
         decision = enter(self._ledger, replace(request, redeem=redeem.digest), seconds, then=settle)
         if isinstance(decision, Replayed):
-            return Receipt(None, self._ledger.entry(decision.ended), replayed=True)
-        return Receipt(None, decision.entries[-1])
+            return Receipt(None, self._ledger.entry(decision.ended), replayed=True, has_value=False)
+        return Receipt(None, decision.entries[-1], has_value=False)
 
     def charging(
         self,
@@ -133,19 +133,24 @@ class TakesDeclaredRuns:
         library: str = ELSEWHERE,
         parameters: Mapping[str, Plain] | None = None,
     ) -> DeclaredRun:
-        """Hold the charge of a run elsewhere before it runs: use it as a context, and run inside. However the block
-        ends, the charge is committed; only `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
+        """Hold the charge of a run elsewhere while it runs: use it as a context, and run inside. It is held from where
+        the block is entered, and nothing is before. However the block ends, the charge is committed; only
+        `DeclaredRun.nothing_ran` gives it back. If the process dies, it stands.
 
         `steps`: of a run that is to be granted its steps (`DeclaredRun.grant`), as many as the parts have, a `Repeated`
         or a `Sequence`; without a tail_delta, steps that were never granted come back. The rest is as of `charge`, and
-        so are the errors; a key that was used is AlreadySpent."""
+        so are the errors: those of parameters here, all others, and that they fit into no entry, where the block is
+        entered; a key that was used is AlreadySpent."""
         request = self._declared(
             parts, by, reason, evidence, claim, key, tail_delta, mechanism, library, parameters, steps
         )
-        if isinstance(enter(self._ledger, request), Replayed):
-            raise AlreadySpent("the key was used for a run that is charged already: use a new key for another one")
-        redeem = Redeem(self._ledger.draw(REDEEM_BYTES))
-        return DeclaredRun(Attempt(self._ledger, request.charge, redeem, mechanism), request.parts, steps)
+
+        def hold() -> Attempt:
+            if isinstance(enter(self._ledger, request), Replayed):
+                raise AlreadySpent("the key was used for a run that is charged already: use a new key for another one")
+            return Attempt(self._ledger, request.charge, Redeem(self._ledger.draw(REDEEM_BYTES)), mechanism)
+
+        return DeclaredRun(hold, mechanism, request.parts, steps)
 
     def charges(
         self,
@@ -224,12 +229,15 @@ class TakesDeclaredRuns:
             tail_delta=tail_delta,
             steps=None if steps is None else whole(steps, field="steps", least=1),
         )
-        return requests.declared(self._ledger.state.scopes[self.name], parts, run, self._ledger.draw)
+        scope = self._ledger.state.scopes[self.name]
+        request = requests.declared(scope, parts, run, self._ledger.draw)
+        gate.check(scope, request)
+        return request
 
 
 class DeclaredRun:
-    """A run elsewhere whose charge is held. Leaving the `with` block commits it, also by an exception: at its cap, or,
-    where steps were granted, at those.
+    """A run elsewhere, whose charge is held from where its `with` block is entered. Leaving the block commits it, also
+    by an exception: at its cap, or, where steps were granted, at those.
 
     It may be shared by threads, which then take turns; it does not pickle, and does nothing in a forked child. Made by
     `Scope.charging`.
@@ -245,12 +253,13 @@ class DeclaredRun:
     Claim: while it is held, and afterwards, the scope keeps its budget with it, if it ran as its parts say and no step
     before it was granted. Source: docs/proofs/filters.md, "Refunds" and "Runs elsewhere"."""
 
-    def __init__(self, attempt: Attempt, parts: Composition, steps: int | None) -> None:
-        self._attempt = attempt
+    def __init__(self, hold: Callable[[], Attempt], kind: str, parts: Composition, steps: int | None) -> None:
+        self._hold = hold
+        self._kind = kind
+        self._held: Attempt | None = None
         self._parts = parts
         self._steps = steps
         self._granted = 0
-        self._is_entered = False
         self._is_started = False
         self._is_given_back = False
         self._receipt: Receipt[None] | None = None
@@ -258,9 +267,12 @@ class DeclaredRun:
         self._turn = Turn("a declared run")
 
     def __repr__(self) -> str:
-        stands = "given back" if self._is_given_back else "held" if self._receipt is None else "charged"
+        if self._held is None:
+            stands = "not entered"
+        else:
+            stands = "given back" if self._is_given_back else "held" if self._receipt is None else "charged"
         granted = "" if self._steps is None else f", {self._granted} of {self._steps} steps granted"
-        return f"<DeclaredRun of {self._attempt.kind}: {stands}{granted}>"
+        return f"<DeclaredRun of {self._kind}: {stands}{granted}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a declared run does not pickle: a copy would run under the steps granted to it")
@@ -288,11 +300,10 @@ class DeclaredRun:
 
     def start(self) -> None:
         """Say, durably, that data may be read from now on: from here on the charge is not given back. Halted once the
-        run is over. `grant` starts it as well."""
+        run is over, ScopeError, as of all below, before its block is entered. `grant` starts it as well."""
         self._home.require()
         with self._turn:
-            self._require_open()
-            self._start()
+            self._start(self._require_open())
 
     def grant(self, count: int = 1) -> int:
         """Grant `count` more steps, durably, before any of them runs; how many are granted in all. A granted step
@@ -301,13 +312,13 @@ class DeclaredRun:
         more = whole(count, field="count", least=1, most=MOST_STEPS)
         self._home.require()
         with self._turn:
-            self._require_open()
+            attempt = self._require_open()
             if self._steps is None:
                 raise ScopeError("only a run that was opened with steps= is granted any")
             if more > self.left:
                 raise Halted(f"{self._granted} of {self._steps} planned steps are granted: {more} more are not planned")
-            self._start()
-            self._attempt.grant(self._granted + more)
+            self._start(attempt)
+            attempt.grant(self._granted + more)
             self._granted += more
             return self._granted
 
@@ -316,10 +327,10 @@ class DeclaredRun:
         up. PolicyError once it was started or granted a step; Halted once it is over."""
         self._home.require()
         with self._turn:
-            self._require_open()
+            attempt = self._require_open()
             if self._is_started:
                 raise PolicyError("the run was started: nothing comes back but steps that were never granted")
-            entry = self._attempt.abort()
+            entry = attempt.abort()
             self._is_given_back = True
             return entry
 
@@ -329,8 +340,8 @@ class DeclaredRun:
         words(why, "why")
         self._home.require()
         with self._turn:
-            self._require_open()
-            return self._commit(Release(value=None, parts=self._parts, warnings=(why,), outside_guarantee=True))
+            broken = Release(value=None, parts=self._parts, warnings=(why,), outside_guarantee=True)
+            return self._commit(self._require_open(), broken)
 
     def close(self) -> Receipt[None]:
         """Commit the charge: at the steps that were granted, if any were, else at its cap. A second call returns the
@@ -339,36 +350,40 @@ class DeclaredRun:
         with self._turn:
             if self._receipt is not None:
                 return self._receipt
-            self._require_open()
+            attempt = self._require_open()
             counted = outcomes.steps(self._parts)
             ran = counted.recorded(self._granted) if counted is not None and self._granted else self._parts
-            return self._commit(Release(value=None, parts=ran))
+            return self._commit(attempt, Release(value=None, parts=ran))
 
-    def _commit(self, release: Release[None]) -> Receipt[None]:
-        self._start()
-        self._receipt = self._attempt.commit(release, keep="none", handed_out=0)
+    def _commit(self, attempt: Attempt, release: Release[None]) -> Receipt[None]:
+        self._start(attempt)
+        self._receipt = replace(attempt.commit(release, keep="none", handed_out=0), has_value=False)
         return self._receipt
 
-    def _start(self) -> None:
+    def _start(self, attempt: Attempt) -> None:
         if not self._is_started:
-            self._attempt.start()
+            attempt.start()
             self._is_started = True
 
-    def _require_open(self) -> None:
+    def _require_open(self) -> Attempt:
         if self._is_given_back:
             raise Halted("the declared run is over: its charge was given back")
         if self._receipt is not None:
             raise Halted("the declared run is over: it is charged")
+        if self._held is None:
+            raise ScopeError("no charge is held for the declared run yet: enter its block, and run inside (`with`)")
+        return self._held
 
     def __enter__(self) -> Self:
-        """Once: what would run in a second block, no charge is held for. Halted then, or once the run is over."""
+        """Hold the charge; raises as `charging` says, with nothing held. Once: what would run in a second block, no
+        charge is held for. Halted then, or once the run is over."""
         self._home.require()
         with self._turn:
+            if self._held is None:
+                self._held = self._hold()
+                return self
             self._require_open()
-            if self._is_entered:
-                raise Halted("the declared run has its block already: another block is another run")
-            self._is_entered = True
-            return self
+            raise Halted("the declared run has its block already: another block is another run")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

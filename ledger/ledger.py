@@ -296,7 +296,7 @@ class Ledger(Handle):
 
     def declare(self, item: str, text: str, *, by: str) -> Entry:
         """A statement that nothing here can measure, in the words of `by`. `item`: one of `declarations.ITEMS`, or a
-        word of your own that begins with `own_`; UnknownWord, with the list, for another. ParameterError for a
+        word of your own that begins with `own_`; UnknownWord, with what may be meant, for another. ParameterError for a
         declaration in which nothing, or nobody, says anything."""
         return self.record(Declared(item=item, text=text, by=by))
 
@@ -320,6 +320,11 @@ class Ledger(Handle):
 
         def new(state: State, transaction: Transaction) -> Sequence[Body]:
             bodies: list[Body] = []
+            if not state.scopes and (scope := next((one.scope for one in said if one.scope), "")):
+                raise ScopeError(
+                    f"no scope {scope!r} in this ledger, which has none yet; leave out `scopes:` until somebody has "
+                    "opened it in Python (docs/start.md, 2)"
+                )
             for one in said:
                 body = one.body()
                 before = last.get((one.scope, one.item))

@@ -80,7 +80,9 @@ class Scope(TakesDeclaredRuns):
 
     def __repr__(self) -> str:
         state = self._scope
-        return f"<Scope {self.name}: one {state.unit.name}, {state.relation.value}, budget {words_of(state.budget)}>"
+        many = state.unit.max_contributions
+        whom = state.unit.name + (f" (max_contributions={many})" if many > 1 else "")
+        return f"<Scope {self.name}: one {whom}, {state.relation.value}, budget {words_of(state.budget)}>"
 
     def __copy__(self) -> Self:
         """This handle itself: what is copied with it spends here."""

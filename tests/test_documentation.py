@@ -32,6 +32,8 @@ PAGES = (
     "docs/runs_elsewhere.md",
 )
 BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
+FIRST = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(), re.DOTALL)
+ON_A_FILE = [number for number, block in enumerate(BLOCKS) if "open_or_create" in block and block not in FIRST]
 SHARED = "plotting"  # what the pictures of several examples share: nothing to run
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != SHARED)
 FEWER = {"accuracy_first": ("--trials", "2")}  # test_accuracy_experiment.py runs it as it is
@@ -51,6 +53,21 @@ def test_the_readme_has_examples() -> None:
 def test_each_block_of_a_page_runs_by_itself(block: str, tmp_path: Path) -> None:
     done = warm_process.run(block, folder=tmp_path, warnings="error")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("number", ON_A_FILE)
+def test_each_block_on_a_ledger_file_runs_twice(number: int, tmp_path: Path) -> None:
+    """As scripts do: what it made the first time is there."""
+    for _ in range(2):
+        done = warm_process.run(BLOCKS[number], folder=tmp_path, warnings="error")
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_blocks_of_the_first_page_run_in_turn_twice(tmp_path: Path) -> None:
+    """On one ledger, which the page is about."""
+    for block in FIRST * 2:
+        done = warm_process.run(block, folder=tmp_path, warnings="error")
+        assert done.returncode == 0, done.stderr
 
 
 def test_what_blocks_take_from_the_package_is_public() -> None:

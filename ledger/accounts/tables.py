@@ -14,8 +14,9 @@ data or outputs: no entry does.
     key                  string               what was to happen once, in the caller's words
     charge               string               the attempt
     mechanism            string               its kind
+    library              string               in which it ran, with its version
     form                 category             release, interaction, training
-    claim                string               the promised guarantee, as JSON with exact numbers
+    claim                string               the promised guarantee, of a long list its ends
     rule                 category             by which a charge was settled: cap, ex_post, steps
     upto                 Int64                training steps granted so far
     level                string               the scope that refused
@@ -30,7 +31,8 @@ data or outputs: no entry does.
     scope                string               where it was asked for: this scope, or one that is charged to it as well
     key                  string
     charge               string
-    mechanism            string
+    mechanism            string               of a run that happened elsewhere: what it was called
+    library              string               in which it ran, with its version
     form                 category
     claim                string
     status               category             reserved, started, committed, aborted
@@ -69,15 +71,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
-from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.guarantees import words_of
 from dpledger.decimals import INFINITY, ZERO, float_up
 from dpledger.ledger.accounts.recomposition import Admission, Status
 from dpledger.ledger.entries.bodies import KINDS
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.rules.settling import Rule
 from dpledger.ledger.rules.standing import Form
-from dpledger.ledger.signed import wire
-from dpledger.schema import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,9 +164,8 @@ def _member(name: str) -> Callable[[Entry], object]:
     return lambda entry: getattr(entry.body, name, None)
 
 
-def _mechanism(entry: Entry) -> object:
-    note = getattr(entry.body, "mechanism", None)
-    return None if note is None else note.kind
+def _mechanism(name: str) -> Callable[[Entry], object]:
+    return lambda entry: getattr(getattr(entry.body, "mechanism", None), name, None)
 
 
 def _scopes(entry: Entry) -> object:
@@ -175,16 +174,12 @@ def _scopes(entry: Entry) -> object:
 
 def _claim(entry: Entry) -> object:
     claim = getattr(entry.body, "claim", None)
-    return None if claim is None else _json(claim)
+    return None if claim is None else words_of(claim)
 
 
 def _attested(entry: Entry) -> object:
     said = getattr(entry.body, "attested", None)
     return None if said is None else said.by
-
-
-def _json(claim: Guarantee) -> str:
-    return wire.dump(plain(claim)).decode()
 
 
 _ENTRY: tuple[Column[Entry], ...] = (
@@ -193,7 +188,8 @@ _ENTRY: tuple[Column[Entry], ...] = (
     Column("scopes", TEXT, _scopes),
     Column("key", TEXT, _member("key")),
     Column("charge", TEXT, _member("charge")),
-    Column("mechanism", TEXT, _mechanism),
+    Column("mechanism", TEXT, _mechanism("kind")),
+    Column("library", TEXT, _mechanism("library")),
     Column("form", FORMS, _member("form")),
     Column("claim", TEXT, _claim),
     Column("rule", RULES, _member("rule")),
@@ -234,8 +230,9 @@ _ADMISSION: tuple[Column[Admission], ...] = (
     Column("key", TEXT, lambda one: one.key),
     Column("charge", TEXT, lambda one: one.charge),
     Column("mechanism", TEXT, lambda one: one.mechanism.kind),
+    Column("library", TEXT, lambda one: one.mechanism.library),
     Column("form", FORMS, lambda one: one.form),
-    Column("claim", TEXT, lambda one: _json(one.claim)),
+    Column("claim", TEXT, lambda one: words_of(one.claim)),
     Column("status", STATUSES, lambda one: one.status),
     Column("rule", RULES, lambda one: one.rule),
     Column("ended", COUNT, lambda one: one.ended),

@@ -18,23 +18,25 @@ is examples/declarations.yaml, is one to copy; `is_sample` tells which of its wo
 >>> parsed(b"by: A. Lindqvist\\nledger:\\n  region: Europe: north\\n")
 Traceback (most recent call last):
 ...
-dpledger.errors.ParameterError: declarations: expected YAML; a text with ": " or " #" in it, or one that begins with \
-a sign, goes in "quotes", got mapping values are not allowed here in line 3
+dpledger.errors.ParameterError: declarations in line 3: expected YAML; a text with ": " or " #" in it, or one that \
+begins with a sign, goes in "quotes", got mapping values are not allowed here
 """
 
 from __future__ import annotations
 
+import codecs
 import functools
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Protocol
 
 import yaml
 
-from dpledger.errors import ParameterError, UnknownWord
+from dpledger.errors import ParameterError, UnknownWord, shortened
 from dpledger.files import read_whole
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.schema import naming
@@ -44,7 +46,20 @@ __all__ = ["LARGEST", "Statement", "is_sample", "is_sample_name", "parsed", "rea
 LARGEST: Final = 2**20  # bytes of a file
 FORM: Final = "a mapping of `by`, `ledger` and `scopes`"
 ITEM: Final = 'text, or a mapping of `by` and `text`; in { } a text with a comma in it goes in "quotes"'
+IN_ONE_LINE: Final = (
+    'each name with ": " behind it, its text in the same line, and names that belong together equally far to the right'
+)
+MARKED: Final = 'text; one that begins with &, * or ! goes in "quotes"'
+NO_BREAK: Final = "\u00a0"
+NO_COLON: Final = "could not find expected ':'"  # as the YAML library says it
+PLACES: Final = frozenset({NO_COLON, "expected <block end>, but found '<block mapping start>'"})
+SECOND_COLON: Final = "mapping values are not allowed here"
+OPENED: Final = frozenset(
+    {"while scanning a quoted scalar", "while parsing a flow mapping", "while parsing a flow sequence"}
+)
 QUOTES: Final = 'a text with ": " or " #" in it, or one that begins with a sign, goes in "quotes"'
+WHOSE: Final = "whose words these are, as `by: NAME`"
+SAYS: Final = 'words, or no such item; behind a space # begins a remark: a text that begins with # goes in "quotes"'
 KINDS: Final = frozenset(
     {
         *("none", "static", "growing", "one release", "many releases", "central", "local", "shuffled"),
@@ -82,9 +97,12 @@ def parsed(data: bytes) -> tuple[Statement, ...]:
     value = _mapping(_loaded(data), "declarations", FORM)
     for key in sorted(value.keys() - {"by", "ledger", "scopes"}):
         raise ParameterError(f"declarations{value.at(key)}", key, FORM)
-    by = _text(value.get("by", ""), f"by{value.at('by')}", "text: whose words these are")
+    where = f"by{value.at('by') or ' in line 1'}"
+    by = _Author(_text(value.get("by", ""), where, WHOSE), where)
     found = list(_statements(value.get("ledger", NOTHING), "", f"ledger{value.at('ledger')}", by))
-    scopes = _mapping(value.get("scopes", NOTHING), f"scopes{value.at('scopes')}", "a mapping of scopes")
+    scopes = _mapping(
+        value.get("scopes", NOTHING), f"scopes{value.at('scopes')}", "a mapping of scopes; without any, leave it out"
+    )
     for scope, items in scopes.items():
         if not scope:
             raise ParameterError(
@@ -119,25 +137,40 @@ def _sample() -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
     return frozenset((one.item, one.text) for one in found), frozenset(one.by for one in found)
 
 
-def _statements(items: object, scope: str, place: str, by: str) -> Iterator[Statement]:
-    said = _mapping(items, place, "a mapping of items")
+@dataclass(frozen=True, slots=True)
+class _Author:
+    """Who speaks where an item names nobody; `place` is where the file says so, or would."""
+
+    name: str
+    place: str
+
+    def named(self) -> str:
+        """The name. ParameterError for none."""
+        if not self.name.strip():
+            raise ParameterError(self.place, "nothing", WHOSE)
+        return self.name
+
+
+def _statements(items: object, scope: str, place: str, by: _Author) -> Iterator[Statement]:
+    said = _mapping(items, place, "a mapping of items; without any, leave it out")
     for item, words in said.items():
         where = f"{item}{said.at(item)}"
         if isinstance(words, str):
-            one = Statement(scope=scope, item=item, text=words, by=by)
+            one = Statement(scope=scope, item=item, text=words, by=by.named())
         else:
             own = _mapping(words, where, ITEM)
             if own.keys() != {"by", "text"}:
                 raise ParameterError(where, ", ".join(sorted(own)), ITEM)
-            one = Statement(
-                scope=scope, item=item, text=_text(own["text"], where, ITEM), by=_text(own["by"], where, ITEM)
-            )
+            own_by = _Author(_text(own["by"], where, ITEM), f"by of {where}")
+            one = Statement(scope=scope, item=item, text=_text(own["text"], where, ITEM), by=own_by.named())
         _check(one, said.at(item))
         yield one
 
 
 def _check(one: Statement, line: str) -> None:
     """ParameterError, with the line, for a declaration that no entry can hold."""
+    if not one.text.strip():
+        raise ParameterError(f"{one.item}{line}", "nothing", SAYS)
     try:
         one.body()
     except UnknownWord as error:
@@ -148,13 +181,20 @@ def _check(one: Statement, line: str) -> None:
 
 def _mapping(value: object, field: str, expected: str) -> _Mapping:
     if not isinstance(value, _Mapping):
-        raise ParameterError(field, value if isinstance(value, str) else type(value), expected)
+        raise ParameterError(field, _given(value), expected)
     return value
+
+
+def _given(value: object) -> str:
+    """What a file says in place of what it should, for a message."""
+    if isinstance(value, str) or value is None:
+        return value or "nothing"
+    return "a mapping" if isinstance(value, _Mapping) else "a list"
 
 
 def _text(value: object, field: str, expected: str) -> str:
     if not isinstance(value, str):
-        raise ParameterError(field, type(value), expected)
+        raise ParameterError(field, _given(value), expected)
     return value
 
 
@@ -182,7 +222,7 @@ class _Loader(yaml.BaseLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise ParameterError("declarations", f"an anchor, alias or tag{_at(event.start_mark)}", "none of them")
+            raise ParameterError(f"declarations{_at(event.start_mark)}", "an anchor, alias or tag", MARKED)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Mapping:
@@ -190,6 +230,9 @@ class _Loader(yaml.BaseLoader):
         if len(keys) < len(node.value):
             raise ParameterError("declarations", f"a key that is no text{_at(node.start_mark)}", "words as keys")
         lines = {key.value: key.start_mark.line + 1 for key in keys}  # of a key that stands twice, the last
+        for key in keys:
+            if key.style is None and NO_BREAK in (key.value[:1], key.value[-1:]):
+                raise _no_break_space(key.start_mark.line + 1)
         again = next((key for key, times in Counter(key.value for key in keys).items() if times > 1), None)
         if again is not None:
             raise ParameterError(again, f"a second one in line {lines[again]}", "each key once")
@@ -199,12 +242,63 @@ class _Loader(yaml.BaseLoader):
 def _loaded(data: bytes) -> object:
     try:
         return yaml.load(data, Loader=_Loader)  # noqa: S506  # a loader of text alone
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "no text"
-        raise ParameterError("declarations", f"{why}{_at(mark)}", f"YAML; {QUOTES}") from None
+    except yaml.reader.ReaderError as error:
+        if error.encoding != "unicode":
+            line = len(_lines(data[: error.position]))
+            raise ParameterError(
+                f"declarations in line {line}", "bytes that are not UTF-8", "a file of text, saved as UTF-8"
+            ) from None
+        raise ParameterError("declarations", f"the character U+{error.character:04X}", "a file of text") from None
+    except yaml.MarkedYAMLError as error:
+        raise _refused(error, _lines(data)) from None
     except RecursionError:
         raise ParameterError("declarations", "very many levels", "a file of three or four levels") from None
+
+
+def _refused(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> ParameterError:
+    """Why a file is no YAML, with the lines in which the mistake can be: YAML sees some of them a line later."""
+    where = _suspects(error, lines)
+    told = f"declarations in line {' or '.join(map(str, where))}" if where else "declarations"
+    why = error.problem or "no text"
+    if "'\\t'" in why:
+        return ParameterError(told, "a tab", "spaces")
+    for line in where:
+        if re.match(rf"\s*{NO_BREAK}|[^:]*:{NO_BREAK}", _at_line(lines, line)):
+            return _no_break_space(line)
+    if where and (why in PLACES or (why == SECOND_COLON and len(where) > 1)):
+        return ParameterError(told, shortened(_at_line(lines, where[0]).strip()), IN_ONE_LINE)
+    return ParameterError(told, why, f"YAML; {QUOTES}")
+
+
+def _suspects(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[int, ...]:
+    """The lines, counted from 1, in which a mistake can be that YAML found."""
+    found, began = error.problem_mark, error.context_mark
+    if found is None:
+        return ()
+    last = found.line + 1
+    if error.problem == NO_COLON and began is not None:
+        return (began.line + 1,)
+    if began is not None and error.context in OPENED:
+        first = began.line + 1
+    elif error.problem == SECOND_COLON and ": " not in _at_line(lines, last)[: found.column]:
+        first = next((line for line in range(last - 1, 0, -1) if _at_line(lines, line).strip()), last)
+    else:
+        first = last
+    return (first,) if first >= last else (first, last)
+
+
+def _at_line(lines: Sequence[str], line: int) -> str:
+    return lines[line - 1] if line <= len(lines) else ""
+
+
+def _lines(data: bytes) -> list[str]:
+    """The lines of a file, as YAML counts them."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return re.split("\r\n|[\r\n\x85\u2028\u2029]", data.decode("utf-16" if wide else "utf-8", errors="replace"))
+
+
+def _no_break_space(line: int) -> ParameterError:
+    return ParameterError(f"declarations in line {line}", "a no-break space", "spaces, as the space bar makes them")
 
 
 class _Mark(Protocol):

@@ -8,19 +8,18 @@ place.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal, TypeAlias, assert_never
 
 from dpledger.accounting import certified, filters
 from dpledger.accounting.asking import ways as asking
 from dpledger.accounting.chains import ChainLaw
 from dpledger.accounting.composition import Composition
-from dpledger.accounting.guarantees import ApproxDP, Failure, Guarantee, PrivacyFailure
+from dpledger.accounting.guarantees import Failure, Guarantee, PrivacyFailure
 from dpledger.accounting.pricing import outcomes
-from dpledger.decimals import INFINITY, ZERO, add, round_up, text, total
+from dpledger.decimals import ZERO, text, total
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -34,7 +33,7 @@ from dpledger.errors import (
 )
 from dpledger.ledger.entries.bodies import Committed, Refused, Reserved, Started
 from dpledger.ledger.entries.members import Attestation, LevelCharge, MechanismNote, Priced
-from dpledger.ledger.rules import settling
+from dpledger.ledger.rules import refusals, settling
 from dpledger.ledger.rules.redeems import Redeem
 from dpledger.ledger.rules.standing import Form, OpenCharge, ScopeState, State, is_exclusive, next_steps
 from dpledger.ledger.signed import wire
@@ -48,6 +47,7 @@ __all__ = [
     "RefusedRequest",
     "Replayed",
     "Request",
+    "check",
     "check_failures",
     "decide",
     "levels_of",
@@ -151,13 +151,7 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
     if earlier is not None:
         return _again(state, scope, request, earlier)
     require_open(state, scope)
-    _require_plan(request)
-    check_failures(request.claim, request.failures)
-    if request.relation is not scope.relation or request.unit != scope.unit:
-        raise RelationError(
-            f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
-            f"the request one {request.unit.name} under {request.relation.value}"
-        )
+    check(scope, request)
     _require_alone(state, scope, request)
     tail_delta = request.tail_delta
     if tail_delta is None:
@@ -189,6 +183,19 @@ def decide(state: State, request: Request, earlier: Earlier | None) -> Decision:
             attested=request.attested,
         )
     )
+
+
+def check(scope: ScopeState, request: Request) -> None:
+    """ParameterError or RelationError for a request that `scope` admits at no time, whatever was spent."""
+    _require_plan(request)
+    check_failures(request.claim, request.failures)
+    if request.relation is not scope.relation or request.unit != scope.unit:
+        raise RelationError(
+            f"scope {scope.scope!r} protects one {scope.unit.name} under {scope.relation.value}; "
+            f"the request one {request.unit.name} under {request.relation.value}"
+        )
+    if request.tail_delta is not None:
+        require_room_for(scope, request.tail_delta)
 
 
 def levels_of(state: State, scope: ScopeState) -> asking.Levels:
@@ -315,13 +322,22 @@ def _again(state: State, scope: ScopeState, request: Request, earlier: Earlier) 
             return Replayed(earlier.charge, earlier.ended, earlier.request)
         case "open":
             raise ChargeInProgress(
-                f"key {request.key!r}: an attempt is under way (`release` waits for it with wait=), or its process "
-                "died; its charge stands either way. What runs under a new key is paid for anew"
+                f"key {request.key!r}: an attempt is under way ({_who_waits(request)}), or its process died; its "
+                "charge stands either way. What runs under a new key is paid for anew"
             )
         case "aborted":
             raise AlreadySpent(f"key {request.key!r} was aborted: use a new key")
         case _:
             assert_never(earlier.status)
+
+
+def _who_waits(request: Request) -> str:
+    """Whether asking again may wait for the attempt that is under way."""
+    if request.attested is not None:
+        return "`charge` waits for it with wait=, `charging` and `charges` do not"
+    if request.form == "release":
+        return "`release` waits for it with wait=, `reserve` does not"
+    return "`open` does not wait for it"
 
 
 def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]:
@@ -334,32 +350,6 @@ def _digests(state: State, scope: ScopeState, request: Request) -> Iterator[str]
     for level in levels_of(state, scope):
         for tail_delta in certified.possible_tail_deltas(level.filter):
             yield request_digest(request.scope, request, tail_delta)
-
-
-FEW_DIGITS = 3  # of a number that people are told
-
-
-def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
-    """What is said where nothing but the delta of a claim does not fit, since the scope keeps some of its own back."""
-    filter_, sums = scope.filter, scope.sums
-    for_claims = filters.delta_for_claims(filter_)
-    asked = {account: Decimal(number) for account, number in wanted.items()}
-    if not for_claims or asked["delta"].is_infinite() or not filters.fits(filter_, sums, {**asked, "delta": ZERO}):
-        return ""
-    budget = filters.budget_guarantee(filter_)
-    assert isinstance(budget, ApproxDP), "a budget of which a part is kept back has a delta"
-    all_of_it = add(asked["delta"], Decimal(filters.spent(filter_, sums)["delta"]))
-    enough = round_up(Fraction(all_of_it) * Fraction(budget.delta) / Fraction(for_claims), digits=FEW_DIGITS)
-    if not enough < 1:
-        return ""
-    told = (
-        f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
-        f"composing: a new scope with delta {text(enough)} has room for it"
-    )
-    pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
-    if pure <= budget.epsilon and all_of_it <= budget.delta:
-        told += f", or with BasicFilter(epsilon={text(budget.epsilon)}, delta_sum={text(budget.delta)})"
-    return told
 
 
 def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked: LevelCharge) -> RefusedRequest | None:
@@ -382,15 +372,5 @@ def _refusal(state: State, request: Request, digest: str, own: ScopeState, asked
         held=settling.numbers(filters.spent(scope.filter, scope.held)),
         attested=request.attested,
     )
-    accounts = "; ".join(f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}" for name in wanted)
-    unpriced = [name for name in wanted if wanted[name] == "inf"]
-    never = (
-        f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
-    )
-    message = (
-        f"scope {scope.scope!r} refuses {request.mechanism.kind}, and nothing was spent. By account: {accounts}. "
-        f"Ask for less, or open a new scope for another dataset{never}{_where_delta_fits(scope, wanted)}"
-    )
-    if request.attested is not None:
-        message += "; if it runs elsewhere all the same, what this scope promises does not cover it"
-    return RefusedRequest(body, BudgetRefused(message, scope=scope.scope, asked=wanted, spent=spent, left=left))
+    said = refusals.words(scope, request.mechanism.kind, wanted, elsewhere=request.attested is not None)
+    return RefusedRequest(body, BudgetRefused(said, scope=scope.scope, asked=wanted, spent=spent, left=left))

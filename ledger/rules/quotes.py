@@ -46,12 +46,23 @@ class Affordable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountQuote:
-    """One account of one scope: what it holds before and after the request, and what would then be left; decimal texts,
-    `inf` where a charge has no price."""
+    """One account of one scope: what it holds before and after the request, what would then be left, and what is
+    left now; decimal texts, `inf` where a charge has no price."""
 
     before: str
     after: str
     left: str
+    left_now: str
+
+    def words(self, *, admitted: bool) -> str:
+        """What a request that is admitted leaves of it, or what there is for one that is not."""
+        if Decimal(self.before).is_infinite():
+            return "holds a charge that has no price in it"
+        if Decimal(self.after).is_infinite():
+            return f"{self.before} before, {self.left_now} left; no theorem prices this in it"
+        if admitted:
+            return f"{self.before} before, {self.after} after, {self.left} left"
+        return f"{self.before} before, {self.left_now} left; {self.after} with this"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +108,7 @@ class Quote:
         for name, accounts in self.way.accounts.items():
             for account, amounts in accounts.items():
                 where = account if name == self.scope else f"{name}, {account}"
-                lines.append(f"  {where}: {amounts.before} before, {amounts.after} after, {amounts.left} left")
+                lines.append(f"  {where}: {amounts.words(admitted=self.admitted)}")
         if self.cheaper is not None:
             own = "; ".join(f"{name} {amounts.after}" for name, amounts in self.cheaper.accounts[self.scope].items())
             lines.append(f"  cheaper: {self.cheaper.words()}, after which {own}")
@@ -138,13 +149,13 @@ def _way(names: tuple[str, ...], levels: Levels, parts: Composition, tail_delta:
     charged = asking.after(levels, parts, tail_delta)
     accounts = {}
     for name, before, then in zip(names, levels, charged, strict=True):
-        held, now, left = (
-            filters.spent(before.filter, before.sums),
-            filters.spent(then.filter, then.sums),
-            filters.left(then.filter, then.sums),
-        )
+        held, now = (filters.spent(at.filter, at.sums) for at in (before, then))
+        left_now, left = (filters.left(at.filter, at.sums) for at in (before, then))
         accounts[name] = {
-            account: AccountQuote(before=held[account], after=now[account], left=left[account]) for account in held
+            account: AccountQuote(
+                before=held[account], after=now[account], left=left[account], left_now=left_now[account]
+            )
+            for account in held
         }
     return Way(tail_delta=tail_delta, admitted=asking.admits(levels, parts, tail_delta), accounts=accounts)
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from dpledger import bounded
 from dpledger.errors import ParameterError
 from dpledger.files import path_of
-from dpledger.ledger.signed.keys import LONGEST_FILE, Signer, SigningKey, VerifyingKey
+from dpledger.ledger.signed.keys import LONGEST_FILE, SIGNING, Signer, SigningKey, VerifyingKey
 
 __all__ = ["KeyFiles", "read_public_key"]
 
+MEANT = "the public key (.pub); this is a signing key, which signs entries: do not pass it on"
 TEXT_OF_A_KEY = 2  # plus signs in `name+id+base64`, at least; a path rarely has as many
 
 
@@ -83,6 +84,8 @@ def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
     text = os.fspath(source)
     try:
         if not Path(text).is_file():
+            if text.startswith(SIGNING):
+                raise ParameterError("public key", "the text of a signing key", MEANT)
             if text.count("+") >= TEXT_OF_A_KEY:
                 return VerifyingKey.parse(text)
             raise ParameterError(
@@ -93,6 +96,8 @@ def read_public_key(source: str | os.PathLike[str]) -> VerifyingKey:
         raise ParameterError("public key", text, f"a readable file ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ParameterError("public key", text, "a file with one public key (this one is not ASCII)") from None
+    if line.startswith(SIGNING):
+        raise ParameterError("public key", text, MEANT)
     try:
         return VerifyingKey.parse(line)
     except ParameterError as error:

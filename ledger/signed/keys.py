@@ -255,6 +255,7 @@ def new_ledger_id(label: str) -> str:
 
 _OPEN_PREFIX: Final = "PRIVATE+KEY+"
 _LOCKED_PREFIX: Final = "LOCKED+KEY+"
+SIGNING: Final = (_OPEN_PREFIX, _LOCKED_PREFIX)  # what the text of a signing key begins with
 
 
 def _key_id(name: str, public: bytes) -> bytes:

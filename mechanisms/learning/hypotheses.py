@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpledger.mechanisms.learning.theory.concepts import AnyClass
-from dpledger.mechanisms.numeric.rows import tally
+from dpledger.mechanisms.numeric.rows import check_rows, tally
 from dpledger.schema import Plain
 
 __all__ = ["Concept", "Constant", "Hypothesis"]
@@ -31,7 +31,7 @@ class Hypothesis(Protocol):
     """A frozen function from rows to labels."""
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
-        """The label of each row of `x`, 0 or 1; no row raises."""
+        """The label of each row of `x`, 0 or 1; no row raises. ParameterError for a container that holds no rows."""
         ...
 
     @property
@@ -82,6 +82,7 @@ class Constant:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """The label, once a row of `x`."""
+        check_rows(x)
         return np.full(tally(x), self.label, dtype=np.uint8)
 
     @property

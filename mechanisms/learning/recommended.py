@@ -27,6 +27,7 @@ from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, read, round_down, round_up, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS
+from dpledger.mechanisms.learning.domains import LearnsRows, LearnsUsers
 from dpledger.mechanisms.learning.represented.sizes import realizable_size, surrogate_size
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
 from dpledger.mechanisms.learning.theory.concepts import (
@@ -82,8 +83,8 @@ def plan(
     `what`: a learner, which knows its epsilon and relation, and some their alpha and beta too: what it knows is left
     out. Or a class, for the exponential mechanism over it at `epsilon`, without privacy where that is None, under
     `relation` (default: replace_one; under add_remove and zero_out with `monotone`). `agnostic`: above the best of the
-    class, on any data; else where a concept fits. ParameterError for anything else, InfeasiblePlan where no number is
-    enough.
+    class, on any data; else where a concept fits. ParameterError for anything else, and for a learner that promises no
+    accuracy (`PrivateStumpBooster`); InfeasiblePlan where no number is enough.
     Claim: as the bound that it names. Source: `sizes` and the learner's own.
 
     >>> found = dpl.plan(dpl.ThresholdClass(1023), "0.1", "0.05", epsilon=1)
@@ -93,6 +94,9 @@ def plan(
     anything = flag(agnostic, field="agnostic")
     if isinstance(what, Plans):
         return _planned(what, {"alpha": alpha, "beta": beta, "epsilon": epsilon, "relation": relation}, anything)
+    if isinstance(what, LearnsRows | LearnsUsers) and not isinstance(what, type):
+        name = type(what).__name__
+        raise ParameterError("what", name, f"a class, or a learner that promises an accuracy: {name} promises none")
     concepts = any_class_from(what, "what")
     if alpha is None or beta is None:
         raise ParameterError("alpha" if alpha is None else "beta", None, "a number in (0, 1)")

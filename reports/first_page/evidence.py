@@ -6,13 +6,19 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.ledger.entries.bodies import Audited, Refused
+from dpledger.ledger.entries.bodies import Refused
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.audits import kinds_that_ran, mechanisms_that_ran, runs_elsewhere
+from dpledger.reports.sections.audits import (
+    AuditEntry,
+    kinds_that_ran,
+    mechanisms_that_ran,
+    runs_elsewhere,
+    told_apart,
+)
 from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
@@ -70,49 +76,81 @@ def _seen(verified: Verified) -> str:
 
 
 def audited(entries: Sequence[Entry]) -> Answer:
-    """The verdicts on kinds of mechanisms that ran in this ledger; those on others are counted apart."""
-    ran = kinds_that_ran(entries)
-    audits = [entry.body for entry in entries if isinstance(entry.body, Audited)]
-    here = [audit for audit in audits if audit.mechanism.kind in ran]
+    """The verdicts on kinds of mechanisms that ran in this ledger, and those on others that are about what is charged
+    in it, where a violation warns as well; those that nothing ties to it are counted apart."""
+    ran, audits, there = kinds_that_ran(entries), told_apart(entries), runs_elsewhere(entries)
+    here = [one.body for one in audits.here]
     refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
     tested = {audit.mechanism.kind for audit in here}
     missing = plainly(ran - tested, ran)
-    elsewhere = len(audits) - len(here)
+    violations = _violations(audits.concerning)
     exactly = mechanisms_that_ran(entries)
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
     same = {kind for kind, _ in pairs & exactly}
     other = plainly(tested - same, ran)
-    unseen = runs_elsewhere(entries)
     lines = []
+    if audits.named:
+        lines.append(f"Under the name of what ran elsewhere: {_of(audits.named)}.")
+    if audits.about:
+        lines.append(f"About {_budgets(audits.about)}, of what did not run here under that name: {_of(audits.about)}.")
     if other:
         lines.append(f"With other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
-    if elsewhere:
-        lines.append(f"{words.count(elsewhere, 'audit')} of mechanisms that never ran here: kept apart, in the annex.")
-    if unseen:
-        lines.append(f"{words.count(unseen, 'run')} elsewhere: no audit here is of what ran there.")
-    if here:
+    if audits.apart:
+        lines.append(f"Of what did not run here, and about no budget: {_counted(audits.apart)}; kept in the annex.")
+    if there.never:
+        lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
+    if there.named:
+        lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone.")
+    if here or audits.concerning:
         lines.append("Not refuted is not proved.")
     return Answer(
         id="first_page/audits",
         question="What did audits find of what ran here?",
-        text=_verdict(ran, tested, refuted),
+        text=_verdict(ran, tested, refuted, violations),
         lines=tuple(lines),
-        status="unknown" if (ran or unseen) and not here else "measured",
-        tone="warning" if refuted else "plain",
+        status="unknown" if (ran or there.never or there.named) and not here and not violations else "measured",
+        tone="warning" if refuted or violations else "plain",
         links=(Link("each audit", "audits"),),
     )
 
 
-def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str]) -> str:
+def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: int) -> str:
+    found = [f"refuted: {_listed(refuted)}"] if refuted else []
+    if violations:
+        found.append(f"{words.count(violations, 'violation')}, of what did not run here under that name")
+    if found:
+        return "; ".join(found)
     if not ran:
         return "nothing ran here"
-    if refuted:
-        return f"refuted: {_listed(refuted)}"
     if not tested:
         return "no audit"
     return f"{len(tested):,} of {words.count(len(ran), 'kind')} tested, none refuted"
+
+
+def _violations(audits: Sequence[AuditEntry]) -> int:
+    return sum(one.body.verdict == "violation" for one in audits)
+
+
+def _counted(audits: Sequence[AuditEntry]) -> str:
+    refuted = _violations(audits)
+    if not refuted:
+        return words.count(len(audits), "audit")
+    if len(audits) == 1:
+        return "1 audit, a violation"
+    return f"{len(audits):,} audits, {refuted:,} of them {'a violation' if refuted == 1 else 'violations'}"
+
+
+def _of(audits: Sequence[AuditEntry]) -> str:
+    return f"{_counted(audits)} ({_listed(plainly(one.body.mechanism.kind for one in audits))})"
+
+
+def _budgets(audits: Sequence[AuditEntry]) -> str:
+    """The budgets that they are about; one that is about a charge alone is about this ledger."""
+    found = sorted({scope for one in audits for scope in one.scopes})
+    more = f" and {len(found) - MOST:,} more" if len(found) > MOST else ""
+    return budget_named(*found[:MOST]) + more if found else "a charge of this ledger"
 
 
 def _listed(found: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.requests import DECLARED
 from dpledger.reports import words
 from dpledger.reports.certified import Engine, curve_of_guarantee
 from dpledger.reports.grouping import Group, grouped, indices
@@ -28,7 +29,17 @@ from dpledger.reports.model import (
     visible,
 )
 
-__all__ = ["AuditEntry", "audits_of", "audits_section", "kinds_that_ran", "mechanisms_that_ran", "runs_elsewhere"]
+__all__ = [
+    "AuditEntry",
+    "Audits",
+    "RunsElsewhere",
+    "audits_of",
+    "audits_section",
+    "kinds_that_ran",
+    "mechanisms_that_ran",
+    "runs_elsewhere",
+    "told_apart",
+]
 
 MOST_CURVES = 4  # audits whose curves are drawn
 MOST_BARS = 16  # audits in the chart of claims
@@ -38,10 +49,13 @@ PROVES_NOTHING = (
     "refutes it, at the stated confidence. Not refuted is not proved: this effort found nothing, and the power "
     "says what it could have found.",
 )
-ELSEWHERE = (
-    "None of these kinds ran in this ledger, so these verdicts say nothing about its releases. Planted faults, with "
-    "which one shows that the auditor finds what is wrong, stand here too.",
+NOT_HERE = (
+    "dpledger ran nothing under these names in this ledger. That a verdict concerns a budget is the word of whoever "
+    "recorded it so; one without a budget says nothing about this ledger. Planted faults, with which one shows that "
+    "the auditor finds what is wrong, stand here too."
 )
+UNDER_THE_NAME = "under a name that was audited: the entries say no more of whether that is what was audited"
+UNDER_NO_NAME = "under no name that was audited: no entry says whether that is what was audited"
 VERDICTS = {"violation": "violation", "not_refuted": "not refuted"}
 
 
@@ -52,6 +66,36 @@ class AuditEntry:
     index: int
     time: str
     body: Audited
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that it is about."""
+        return tuple(level.scope for level in self.body.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Audits:
+    """The audits of a ledger, each once: of a kind that ran here; under the name, or of the charge, of a run elsewhere;
+    about a budget, under another name; and those that nothing ties to what is charged here."""
+
+    here: tuple[AuditEntry, ...]
+    named: tuple[AuditEntry, ...]
+    about: tuple[AuditEntry, ...]
+    apart: tuple[AuditEntry, ...]
+
+    @property
+    def concerning(self) -> tuple[AuditEntry, ...]:
+        """Those of no kind that ran here, which are about what is charged here all the same, in order."""
+        return tuple(sorted((*self.named, *self.about), key=lambda one: one.index))
+
+
+@dataclass(frozen=True, slots=True)
+class RunsElsewhere:
+    """The runs elsewhere that were admitted, and not given back: `named`, that bear a name or a charge that an audit
+    has, and `never`, of which no audit is."""
+
+    named: tuple[Reserved, ...]
+    never: tuple[Reserved, ...]
 
 
 def audits_of(entries: Iterable[Entry]) -> tuple[AuditEntry, ...]:
@@ -73,9 +117,41 @@ def mechanisms_that_ran(entries: Iterable[Entry]) -> frozenset[tuple[str, str]]:
     return frozenset((mechanism.kind, repr(mechanism.parameters)) for mechanism in here)
 
 
-def runs_elsewhere(entries: Iterable[Entry]) -> int:
-    """How many runs elsewhere were admitted, and not given back."""
-    return sum(body.attested is not None for body in _that_ran(entries))
+def runs_elsewhere(entries: Iterable[Entry]) -> RunsElsewhere:
+    """What ran elsewhere, with and without an audit of its name. `declared_run` is no name."""
+    known = tuple(entries)
+    audits = audits_of(known)
+    kinds, charges = {one.body.mechanism.kind for one in audits}, {one.body.charge for one in audits}
+    named: list[Reserved] = []
+    never: list[Reserved] = []
+    for body in _that_ran(known):
+        if body.attested is not None:
+            (named if body.charge in charges or _name(body) in kinds else never).append(body)
+    return RunsElsewhere(tuple(named), tuple(never))
+
+
+def told_apart(entries: Iterable[Entry]) -> Audits:
+    """Every audit, by what ties it to what is charged in this ledger."""
+    known = tuple(entries)
+    ran = kinds_that_ran(known)
+    there = [body for body in _that_ran(known) if body.attested is not None]
+    names, charges = {_name(body) for body in there}, {body.charge for body in there}
+    here, named, about, apart = [], [], [], []
+    for one in audits_of(known):
+        if one.body.charge not in charges and one.body.mechanism.kind in ran:
+            here.append(one)
+        elif one.body.charge in charges or one.body.mechanism.kind in names:
+            named.append(one)
+        elif one.scopes or one.body.charge is not None:
+            about.append(one)
+        else:
+            apart.append(one)
+    return Audits(tuple(here), tuple(named), tuple(about), tuple(apart))
+
+
+def _name(there: Reserved) -> str | None:
+    """What a run elsewhere was called; None where nobody named it."""
+    return None if there.mechanism.kind == DECLARED else there.mechanism.kind
 
 
 def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
@@ -90,10 +166,9 @@ def _that_ran(entries: Iterable[Entry]) -> Iterable[Reserved]:
 
 def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     """The section on audits: those of kinds of mechanisms that ran in this ledger, and apart from them all others."""
-    ran = kinds_that_ran(entries)
-    audits = audits_of(entries)
-    here = _groups(one for one in audits if one.body.mechanism.kind in ran)
-    elsewhere = _groups(one for one in audits if one.body.mechanism.kind not in ran)
+    audits = told_apart(entries)
+    here = _groups(audits.here)
+    others = _groups(sorted((*audits.concerning, *audits.apart), key=lambda one: one.index))
     blocks: list[Block] = [
         Prose(id="audits/not_proved", lines=PROVES_NOTHING, tone="note"),
         _table(
@@ -107,15 +182,21 @@ def audits_section(entries: tuple[Entry, ...], engine: Engine) -> Section:
     if here:
         blocks.append(_claims_picture(here, engine))
         blocks += [_curve_picture(number, group, engine) for number, group in enumerate(here[:MOST_CURVES], start=1)]
-    if elsewhere:
-        blocks.append(_table("audits/elsewhere", "Audits of mechanisms that never ran in this ledger", elsewhere, None))
-        blocks.append(Prose(id="audits/elsewhere_says_nothing", lines=ELSEWHERE, tone="note"))
+    if others:
+        blocks.append(_table("audits/elsewhere", "Audits of what did not run here under that name", others, None))
+        lines = _what_they_say(runs_elsewhere(entries))
+        blocks.append(Prose(id="audits/elsewhere_says_nothing", lines=lines, tone="note"))
     return Section(
         id="audits",
         heading="Audits",
         about="Whether somebody tried to refute the claims, how hard, and what came out.",
         blocks=tuple(blocks),
     )
+
+
+def _what_they_say(there: RunsElsewhere) -> tuple[str, ...]:
+    told = ((there.named, UNDER_THE_NAME), (there.never, UNDER_NO_NAME))
+    return (NOT_HERE, *(f"{words.count(len(found), 'run')} elsewhere {how}." for found, how in told if found))
 
 
 def _groups(audits: Iterable[AuditEntry]) -> tuple[Group[AuditEntry], ...]:
@@ -138,6 +219,7 @@ def _all_but_place(one: AuditEntry) -> tuple[object, ...]:
         body.event,
         body.method,
         body.power,
+        one.scopes,
     )
 
 
@@ -164,6 +246,7 @@ def _table(
             Column("Runs", numeric=True),
             Column("Would have refuted"),
             Column("Evidence"),
+            Column("Budget"),
         ),
         rows=tuple(_row(group, ran) for group in found),
         empty="No audit of what ran here was recorded.",
@@ -176,7 +259,17 @@ def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
     verdict = Cell(VERDICTS[body.verdict], body.verdict, tone="warning" if body.verdict == "violation" else "plain")
     if not group.alike:
         differs = Cell("differs: see the entries")
-        return (Cell(group.times(_kind(group.first))), place, differs, verdict, differs, differs, differs, differs)
+        return (
+            Cell(group.times(_kind(group.first))),
+            place,
+            differs,
+            verdict,
+            differs,
+            differs,
+            differs,
+            differs,
+            differs,
+        )
     return (
         _mechanism(group, ran),
         place,
@@ -190,6 +283,7 @@ def _row(group: Group[AuditEntry], ran: frozenset[tuple[str, str]] | None) -> tu
         Cell(f"{body.trials_left:,} + {body.trials_right:,}", body.trials_left + body.trials_right),
         _power(body),
         Cell(visible(body.event, 400), note=_method(body)),
+        Cell(", ".join(map(visible, group.first.scopes)) or "none is named"),
     )
 
 
@@ -213,15 +307,21 @@ def _method(body: Audited) -> str:
 
 
 def _never_audited(entries: tuple[Entry, ...]) -> Item:
-    id_, label = "audits/never_audited", "Mechanisms that ran here and were never audited"
-    tested = {entry.body.mechanism.kind for entry in entries if isinstance(entry.body, Audited)}
-    ran = kinds_that_ran(entries)
-    missing = sorted(ran - tested)
-    if not missing:
-        return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")
-    shown = ", ".join(words.tag(kind) for kind in missing[:20])
-    more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
-    return unknown(id_, label, f"{shown}{more}: no evidence beside the proof")
+    id_, label = "audits/never_audited", "What ran and was never audited"
+    ran, there = kinds_that_ran(entries), runs_elsewhere(entries)
+    missing = sorted(ran - {one.body.mechanism.kind for one in told_apart(entries).here})
+    gaps = []
+    if missing:
+        shown = ", ".join(words.tag(kind) for kind in missing[:20])
+        more = f" and {len(missing) - 20} more kinds" if len(missing) > 20 else ""
+        gaps.append(f"{shown}{more}: no evidence beside the proof")
+    if there.never:
+        gaps.append(f"{words.count(len(there.never), 'run')} elsewhere: no audit is of that name")
+    if there.named:
+        gaps.append(f"{words.count(len(there.named), 'run')} elsewhere: audited by name alone")
+    if gaps:
+        return unknown(id_, label, "; ".join(gaps))
+    return Item(id=id_, label=label, text="none: each kind was audited at least once" if ran else "nothing ran")
 
 
 # ---- the pictures ---------------------------------------------------------------------------------------------------

@@ -7,14 +7,13 @@ items (`own_...`) are printed too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpledger.ledger.entries.bodies import Declared
 from dpledger.ledger.entries.declared_files import is_sample, is_sample_name
 from dpledger.ledger.entries.entry import Entry
-from dpledger.reports import words
+from dpledger.reports import readings, words
 from dpledger.reports.grouping import MOST_ROWS, in_entries
 from dpledger.reports.model import Block, Cell, Column, Item, Items, Origin, Prose, Section, Table, unknown, visible
 
@@ -103,9 +102,6 @@ LAYERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 ITEMS: tuple[str, ...] = tuple(item for _, items in LAYERS.values() for item in items)
 """The fixed list, in the order in which it is printed: the same items as `ledger.entries.declarations.ITEMS`."""
-
-TRUST_MODELS: Mapping[str, str] = {"central": r"\bcentral", "local": r"\blocal", "shuffled": r"\bshuffl"}
-"""The models that a declaration may name, and how each is recognised."""
 
 LONGEST_BEFORE = 600  # characters of words that do not count any more
 MOST_SCOPES = 20  # declarations of one item that are printed in full
@@ -229,10 +225,9 @@ def trust_model(declarations: Declarations) -> tuple[str, str]:
     for declaration in declarations.of("trust_model"):
         if declaration.is_copied:
             continue
-        text = declaration.body.text.lower()
-        named = [word for word, pattern in TRUST_MODELS.items() if re.search(pattern, text)]
-        if len(named) == 1:
-            return named[0], declaration.body.by
+        named = readings.trust(declaration.body.text)
+        if named:
+            return named, declaration.body.by
     return "", ""
 
 

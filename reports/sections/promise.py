@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -12,7 +11,7 @@ from dpledger.accounting.composition import Composition, PoissonSampled, childre
 from dpledger.accounting.filters import AllowanceFilter
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.rules.state import ScopeState
-from dpledger.reports import words
+from dpledger.reports import readings, words
 from dpledger.reports.certified import Engine
 from dpledger.reports.model import (
     Item,
@@ -109,10 +108,9 @@ def _delta_against_population(account: ScopeAccount, population: Declaration | N
     delta = bounds_of(account)[1]
     if not delta:
         return Item(id=id_, label=label, text="nothing to compare: δ is 0", value=decimals.ZERO)
-    stated = re.fullmatch(r"\s*([0-9][0-9 ,_]{0,20})\s*", population.body.text) if population is not None else None
     if population is not None and population.is_copied:
         return unknown(id_, label, f"the number of units: {COPIED} (item population_size)")
-    size = int(re.sub(r"[ ,_]", "", stated.group(1))) if stated else 0
+    size = 0 if population is None else readings.number(population.body.text)
     if population is None or size == 0:
         return unknown(id_, label, "the number of units is not declared as a number (item population_size)")
     share = decimals.multiply(delta, size)

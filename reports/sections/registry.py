@@ -8,15 +8,14 @@ The names of fields and the words that a field takes are those of the registry's
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import assert_never
 
 from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Guarantee, PrivacyCurve, PureDP
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.signed.checkpoint import Checkpoint
-from dpledger.reports import words
+from dpledger.reports import readings, words
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, visible
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.declared import COPIED, Declarations, trust_model
@@ -27,14 +26,6 @@ FIELDS = "registry/fields"
 """The id of the table whose rows are the entry."""
 LISTS = ("deployment.basic.data_curators", "deployment.administrative.registry_authors")
 """Fields that hold a list of texts; an entry of ours holds one."""
-PRODUCTS = (
-    "Summary statistics",
-    "Machine learning model",
-    "Dataset",
-    "Synthetic data",
-    "Interactive API",
-    "SQL queries",
-)
 MODELS = {"central": "Central", "local": "Local", "shuffled": "Shuffle"}
 REQUIRED = "required; "
 SECOND_TIER = frozenset(
@@ -102,32 +93,6 @@ def _declared(
     return Cell(field), Cell("missing", status="unknown", note=f"{required}declare {item}")
 
 
-def _product(text: str) -> str:
-    return next((word for word in PRODUCTS if word.lower() == text.strip().lower()), "")
-
-
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text.strip()).isoformat()
-    except ValueError:
-        return ""
-
-
-def _one_of(patterns: Mapping[str, str]) -> Callable[[str], str]:
-    """The one word of which the pattern is found in a text; empty where none is, or several are."""
-
-    def taken(text: str) -> str:
-        found = [word for word, pattern in patterns.items() if re.search(pattern, text.lower())]
-        return found[0] if len(found) == 1 else ""
-
-    return taken
-
-
-_RELEASES = _one_of({"One release": r"\bone release", "Many releases": r"\bmany releases"})
-_SOURCES = _one_of({"Static": r"\bstatic", "Dynamic": r"\b(dynamic|growing)"})
-_ACCESS = _one_of({"Non-interactive": r"\bnon-interactive", "Interactive": r"(?<!non-)\binteractive"})
-
-
 def _basic(declarations: Declarations) -> tuple[Row, ...]:
     def field(name: str, item: str, taken: Callable[[str], str] = str) -> Row:
         return _declared(declarations, f"deployment.basic.{name}", item, required=REQUIRED, taken=taken)
@@ -137,9 +102,9 @@ def _basic(declarations: Declarations) -> tuple[Row, ...]:
         field("data_curators", "controller_and_contact"),
         field("description", "product_description"),
         field("intended_use", "intended_use"),
-        field("data_product_type", "kind_of_product", _product),
+        field("data_product_type", "kind_of_product", readings.kind_of_product),
         field("data_product_region", "region"),
-        field("publication_date", "first_published", _day),
+        field("publication_date", "first_published", readings.day),
     )
 
 
@@ -153,10 +118,10 @@ def _setting(accounts: Sequence[ScopeAccount], declarations: Declarations) -> tu
         _model(declarations),
         field("deployment_model.model_name_details", "trust_model"),
         field("deployment_model.actors", "output_recipients"),
-        field("deployment_model.release_type", "release_frequency", _RELEASES),
+        field("deployment_model.release_type", "release_frequency", readings.releases),
         field("deployment_model.release_type_details", "epoch_policy"),
-        field("deployment_model.data_source_type", "data_growth", _SOURCES),
-        field("deployment_model.access_type", "query_model", _ACCESS),
+        field("deployment_model.data_source_type", "data_growth", readings.sources),
+        field("deployment_model.access_type", "query_model", readings.access),
         field("deployment_model.access_type_details", "query_model"),
         field("accounting.post_processing", "post_processing"),
         *_rule(accounts),

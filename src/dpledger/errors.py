@@ -106,7 +106,9 @@ class ParameterError(InputError, ValueError):
         self.field = field
         self.value = value if isinstance(value, str) else shown(value)
         self.expected = expected
-        super().__init__(f"{_line(field)}: expected {_line(expected, len(expected))}, got {_line(self.value)}")
+        super().__init__(
+            f"{_line(field)}: expected {_line(expected, len(expected))}, got {_line(self.value).strip() or 'nothing'}"
+        )
 
 
 class UnknownWord(ParameterError):

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_classifiers_predictions, estima
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.attach.sklearn import LearnerClassifier
-from dpledger.errors import BudgetRefused, ImplausiblePromise, ParameterError
+from dpledger.errors import AlreadySpent, BudgetRefused, ImplausiblePromise, KeyReused, ParameterError
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
@@ -186,6 +186,39 @@ def test_cross_validation_pays_for_every_fold() -> None:
     with pytest.raises(BudgetRefused):
         search.fit(x, y)
     assert scope.spent(0).upper == pytest.approx(3)
+
+
+def test_under_a_key_it_is_one_fit_for_ever() -> None:
+    """Of a clone too; whatever the table is by then, which nothing looks at."""
+    scope = scope_of(3)
+    x, y = np.c_[np.zeros(40), np.arange(40) - 20.0], np.arange(40) > 20
+    learner = ExponentialPPACLearner(StumpClass(SECOND), epsilon=1, monotone=True)
+    first = LearnerClassifier(learner, SECOND, (False, True), scope, key="stump").fit(x, y)
+    assert first.receipt_.replayed is False
+    assert first.get_params()["key"] == "stump"
+    for again in (clone(first).fit(x, y), clone(first).fit(x[:3], ~y[:3])):
+        assert again.receipt_.replayed is True
+        assert again.receipt_.entry == first.receipt_.entry
+        assert again.predict(x).tolist() == first.predict(x).tolist()
+    assert len(cross_val_score(first, x, y, cv=4)) == 4  # four times the rule of the first
+    assert scope.spent(0).upper == 1
+    clone(first).set_params(key=None).fit(x, y)
+    assert scope.spent(0).upper == 2
+
+
+def test_a_key_of_another_learner_or_of_a_rule_that_is_not_kept_is_refused() -> None:
+    scope = scope_of(100)
+    x, y = np.ones((4, 2)), [0, 1, 1, 1]
+    stump_model(scope, epsilon=1).set_params(key="stump").fit(x, y)
+    with pytest.raises(KeyReused):
+        stump_model(scope, epsilon=2).set_params(key="stump").fit(x, y)
+    queries = PrivateConjunctionLearner(SECOND.width, epsilon=60)
+    model = LearnerClassifier(queries, SECOND, (0, 1), scope, key="queries").fit(x, y)
+    with pytest.raises(AlreadySpent, match="was not kept"):
+        clone(model).fit(x, y)
+    with pytest.raises(ParameterError, match="key"):
+        stump_model(scope, epsilon=1).set_params(key="a name").fit(x, y)
+    assert scope.spent(0).upper == 61
 
 
 def test_a_fit_leaves_an_entry() -> None:

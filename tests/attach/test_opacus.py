@@ -398,11 +398,26 @@ def test_wrong_parameters_are_named_with_nothing_charged() -> None:
 
 def test_a_budget_that_is_too_small_and_a_relation_without_a_price_leave_the_optimizer_alone() -> None:
     study = Study(noise_multiplier=0.5)
-    with pytest.raises(BudgetRefused):
-        study.charging(scope_of(epsilon=1)[1], steps=1000)
+    with pytest.raises(BudgetRefused), study.charging(scope_of(epsilon=1)[1], steps=1000):
+        raise AssertionError("trained without a charge")
     with pytest.raises(RelationError):
         study.charging(scope_of(relation="replace_one")[1])
     assert "add_noise" not in vars(study.optimizer)
+
+
+def test_a_run_that_is_never_entered_leaves_the_optimizer_and_the_scope_alone() -> None:
+    book, scope = scope_of()
+    study = Study()
+    never = study.charging(scope)
+    assert "add_noise" not in vars(study.optimizer)
+    assert len(book.entries()) == OPENED
+    with study.charging(scope) as run:
+        with pytest.raises(ParameterError, match="share its steps"), never:
+            raise AssertionError("two runs of one optimizer")
+        study.train(12)
+    with pytest.raises(ParameterError, match="expected 12, as its accountant counted"), never:
+        raise AssertionError("steps that no entry charges")
+    assert (run.taken, len(scope.releases())) == (12, 1)
 
 
 def test_a_unit_of_many_rows_wants_rows_that_are_units() -> None:

@@ -303,9 +303,30 @@ def noarg() -> int:
 
 
 def test_a_function_that_cannot_be_called_is_no_finding() -> None:
-    with pytest.raises(ParameterError, match=r"called as f\(data, rng\), got TypeError") as refusal:
+    said = r"called as f\(data, rng\), got TypeError from all of the first 128 runs"
+    with pytest.raises(ParameterError, match=said) as refusal:
         audit_mechanism(noarg, 0, 1, PureDP(1), trials=1_000, seed=1)
     assert refusal.value.field == "mechanism"
+    assert isinstance(refusal.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_function_that_always_raises_shows_the_first_of_what_it_raised(batched: bool) -> None:
+    raised: list[KeyError] = []
+
+    def lacks_a_column(*_: object) -> float:
+        raised.append(KeyError(f"age, of call {len(raised)}"))
+        raise raised[-1]
+
+    with pytest.raises(ParameterError, match="KeyError") as refusal:
+        audit_mechanism(lacks_a_column, 0, 1, PureDP(1), trials=1_000, seed=1, batched=batched)
+    assert refusal.value.__cause__ is raised[0]
+
+
+@pytest.mark.parametrize("claim", [1, "1", 0.5, [PureDP(1)]])
+def test_a_claim_is_a_guarantee(claim: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^claim: expected a guarantee, like PureDP\(1\), got "):
+        audit_mechanism(lambda data, rng: 0.0, 0, 1, claim, trials=1_000, seed=1)
 
 
 def test_a_function_that_raises_now_and_then_is_audited() -> None:

@@ -213,6 +213,25 @@ def test_scopes_of_one_dataset_are_added_up(run: Run, tmp_path: Path) -> None:
     assert [one["scopes"] for one in found["not_added"]] == [["survey"]]
 
 
+def test_the_only_scope_need_not_be_named(run: Run, ledger: Path) -> None:
+    named, unnamed = run("spent", str(ledger), "--scope", "patients"), run("spent", str(ledger))
+    assert (unnamed.exit_code, unnamed.stdout) == (0, named.stdout)
+    assert json.loads(run("spent", str(ledger), "--json").stdout)["scope"] == "patients"
+
+
+def test_of_several_scopes_one_is_named_and_of_none_nothing_is_read(run: Run, tmp_path: Path) -> None:
+    with dpl.Ledger.create(tmp_path / "many.ledger") as book:
+        none = run("spent", "many.ledger")
+        for number in range(21):
+            rules: Any = {"unit": "patient", "relation": "add_remove", "budget": dpl.PureDP(1)}
+            book.scope(f"s{number:02}", dataset=f"d{number}", **rules)
+    several = run("spent", "many.ledger")
+    assert (none.exit_code, several.exit_code) == (2, 2)
+    assert "the ledger has no scope" in none.stderr
+    assert "with --scope: s00, s01, s02" in several.stderr
+    assert "s19 and 1 more" in several.stderr
+
+
 def test_an_odometer_is_read_beside_what_was_spent(run: Run, tmp_path: Path) -> None:
     odometer = dpl.Odometer("mixture", tuning="0.5", delta_boundary="1e-6")
     with dpl.Ledger.create(tmp_path / "read.ledger") as book:
@@ -701,7 +720,8 @@ def test_the_version_is_told(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("verify", "bundle"), ("compose", "-", "--frob"), ("frob",), ("audit", "zoo:laplace", "--trials", "x")]
+    "words",
+    [("export", "clinic.ledger"), ("compose", "-", "--frob"), ("frob",), ("audit", "zoo:laplace", "--trials", "x")],
 )
 def test_wrong_use_is_told_to_programs_as_json(run: Run, words: tuple[str, ...]) -> None:
     done = run(*words, "--json")

@@ -27,7 +27,8 @@ def ledger(tmp_path: Path) -> Path:
         scope.release(dpl.Count("0.25", counted="patients"), [1, 1])
         scope.charge(dpl.PureDP("0.25"), key="2025", **WORD)
         scope.charge(dpl.PureDP("0.125"), by="A second\nword", reason="another study")
-        scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran").nothing_ran()
+        with scope.charging(dpl.PureDP("0.125"), by="Nobody", reason="it never ran") as run:
+            run.nothing_ran()
         book.scope("others", unit="visit", relation="add_remove", budget=dpl.PureDP(1))
     return path
 
@@ -42,6 +43,25 @@ def test_show_says_whose_word_an_entry_is(ledger: Path) -> None:
         "A second\nword",
         "Nobody",
     ]
+
+
+def test_show_says_in_which_scope_and_of_which_reservation_an_entry_is(ledger: Path) -> None:
+    """Of what nobody named, it names the library."""
+    with dpl.Ledger.open(ledger) as book:
+        book.scope("ward", unit="patient", relation="add_remove", budget=dpl.PureDP(1), parents=["patients"])
+        book.scope("ward").charge(dpl.PureDP("0.125"), mechanism="survey", library="tumult 2.1", **WORD)
+        book.scope("others").charge(dpl.PureDP("0.125"), library="tumult 2.1", **WORD)
+        book.declare("intended_use", "planning", by="A. Lindqvist")
+    lines = [" ".join(line.split()) for line in run("show", str(ledger)).stdout.splitlines()]
+    rows = {int(line.split()[0]): line for line in lines if line[:1].isdecimal()}
+    assert rows[1].endswith("scope_opened patients pure_dp(epsilon=1)")
+    assert "reserved patients count: pure_dp(epsilon=0.25)" in rows[2]
+    assert rows[3].endswith("committed patients entry 2, count: settled by cap")
+    assert rows[9].endswith("aborted patients entry 8, declared_run")
+    assert rows[11].endswith("scope_opened ward pure_dp(epsilon=1)")
+    assert rows[13].endswith("committed patients, ward entry 12, survey: settled by cap")
+    assert rows[15].endswith("committed others entry 14, declared_run in tumult 2.1: settled by cap")
+    assert rows[16].endswith("intended_use, by A. Lindqvist")
 
 
 def test_spent_says_what_in_it_is_on_whose_word(ledger: Path) -> None:

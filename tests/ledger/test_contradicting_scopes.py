@@ -90,9 +90,9 @@ def test_a_report_shows_all_scopes_and_warns_of_this_one() -> None:
     model = build(forged)
     promise, used = model.answers[1:3]
     assert promise.tone == "warning"
-    assert "Some claim in scope b is false: no number of it can be relied on." in promise.lines
+    assert "Some claim in budget “b” is false: no number of it can be relied on." in promise.lines
     assert (used.text, used.status, used.tone) == ("unknown", "unknown", "warning")
-    assert used.lines == ("in scope b: statements in the scope contradict each other",)
+    assert used.lines == ("in budget “b”: statements in it contradict each other",)
     text = Report(model).markdown()
     assert "Scope a" in text
     assert "Scope c" in text

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 import dpledger as dpl
 from dpledger.errors import ParameterError, ScopeError
 from dpledger.ledger.entries.bodies import Declared
-from dpledger.ledger.entries.declarations import ITEMS
+from dpledger.ledger.entries.declarations import ITEMS, SYNONYMS
 from dpledger.ledger.entries.declared_files import LARGEST, Statement, _Loader, is_sample, is_sample_name, parsed, read
 
 ROOT = Path(__file__).parents[2]
@@ -81,8 +81,11 @@ def test_what_a_library_writes_is_read_back(content: dict[str, Any]) -> None:
         ("by: A\nledger: {region: x, region: y}", "each key once"),
         ("by: &a A\nledger: {region: *a}", "anchor"),
         ("by: !!python/object/apply:os.getcwd []", "tag"),
-        ("ledger: {region: x}", "white space"),
-        ("by: A\nledger: {region: }", "white space"),
+        ("ledger: {region: x}", "by in line 1: expected whose words these are, as `by: NAME`, got nothing"),
+        ("by: A\nledger: {region: }", "region in line 2: expected words.*got nothing"),
+        ("by: {name: A}\nledger: {region: x}", "by in line 1: .*got a mapping"),
+        ("by: A\nscopes:\n", "scopes in line 2: .*leave it out, got nothing"),
+        ("by: A\x07", r"U\+0007"),
         ("by: A\nledger: {region: [x]}", "`by` and `text`"),
         ("by: A\nledger: {region: {text: x}}", "`by` and `text`"),
         ("by: A\nledgers: {region: x}", "`by`, `ledger` and `scopes`"),
@@ -105,19 +108,57 @@ def test_what_is_not_of_the_form_is_refused(tmp_path: Path, source: str, told: s
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (("by: A", "ledger:", "  region: Europe: north"), r'goes in "quotes".* in line 3'),
+        (("by: A", "ledger:", "  region: Europe: north"), r'declarations in line 3: .*goes in "quotes"'),
         (("by: A", "ledger:", "  people: All", "  regoin: Europe"), r"item in line 4: .*did you mean region\?"),
         (("by: A", "ledger:", "  region: {by: B, text: Europe, Asia}"), r'region in line 3: .* comma .*"quotes"'),
         (("by: A", "ledger:", "  people: All", "  region:"), "region in line 4: expected words"),
+        (("ledger:", "  people: {by: B, text: All}", "  region: x"), "by in line 1: expected whose words"),
+        (("# ours", "by:", "ledger:", "  region: x"), "by in line 2: expected whose words"),
+        (("by: A", "ledger:", "  people: {by: '', text: All}"), "by of people in line 3: expected whose words"),
+        (("by: A", "ledger:", "  dpia_reference: #2026-014"), r'dpia_reference in line 3: .*# goes in "quotes"'),
+        (("by: A", "ledger:", "  region: *all of Bavaria*"), r'in line 3: expected text; .*\* or ! goes in "quotes"'),
+        (("by: A", "ledger:", "  people: All", "\tregion: x"), "in line 4: expected spaces, got a tab"),
+        (("by: A", "ledger:", "  region:\tx"), "in line 3: expected spaces, got a tab"),
+        (("by: A", "ledger:", "\u00a0\u00a0region: x"), "in line 3: .*got a no-break space"),
+        (("by: A", "ledger:", "  region:\u00a0x", "  people: All"), "in line 3: .*got a no-break space"),
+        (("by: A", "ledger:", "  region: x", "  people:\u00a0x"), "in line 4: .*got a no-break space"),
         (("by: A", "ledger:", "  people: All", "  region: x", "  people: x"), "people: .* a second one in line 5"),
+        (("by: A", "ledger:", "  purpose: x"), r"item in line 3: .*\(did you mean intended_use\?\); words of your own"),
+        (("by: A", "ledger:", "  Region: x"), r"Region in line 3: .*did you mean region\?"),
+        (("by: A", "ledger:", "  intended use: x"), r"intended use in line 3: .*did you mean intended_use\?"),
+        (("by: A", "ledger:", "  zebra: x"), "item in line 3: .*one of access_control, accuracy, .*, who_may_query;"),
         (("by: A", "scopes:", "  staff:", "    regions: x"), r"item in line 4: .*did you mean region\?"),
         (("by: A", "scopes:", "  staff: x"), "staff in line 3: expected a mapping of items"),
         (("by: A", "region: x"), "declarations in line 2: .*`ledger`"),
+        # a mistake that YAML sees a line later
+        (("by: A", "ledger:", "  people: All who", "came twice", "  region: x"), "in line 4: .*got came twice"),
+        (("by: A", "ledger:", "  people: All", "  limits:x", "  region: x"), "in line 4: .*got limits:x"),
+        (("by: A", "ledger:", "  limits:x", "  region: x"), "in line 3 or 4: .*got limits:x"),
+        (("by:A", "ledger:", "  region: x"), "in line 1 or 2: .*got by:A"),
+        (("by: A", "ledger:", "  people: All", "", "   region: x"), "in line 3 or 5: .*equally far"),
+        (("by: A", "ledger:", "  people: All", " region: x"), "in line 4: .*equally far"),
+        (("by: A", "ledger:", '  people: "All', "  region: x"), "in line 3 or 4: "),
+        (("by: A", "ledger:", "  people: {by: B, text: All", "  region: x"), "in line 3 or 4: "),
     ],
 )
 def test_a_refusal_names_the_line_and_what_to_write(tmp_path: Path, lines: tuple[str, ...], told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         read(written(tmp_path, "\n".join(lines)))
+
+
+def test_another_name_for_an_item_is_none_itself_and_leads_to_one() -> None:
+    assert set(SYNONYMS.values()) <= ITEMS
+    assert not SYNONYMS.keys() & ITEMS
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+    with pytest.raises(ParameterError, match="in line 3: expected a file of text, saved as UTF-8"):
+        parsed("by: A\nledger:\n  region: Österreich\n".encode("latin-1"))
+
+
+def test_signs_that_are_refused_elsewhere_may_stand_within_a_text() -> None:
+    (only,) = parsed('by: A\nledger: {region: "*all of\u00a0it*"}'.encode())
+    assert only.text == "*all of\u00a0it*"
 
 
 def test_the_words_of_the_sample_file_are_known_again() -> None:

@@ -261,10 +261,14 @@ def test_a_registered_plan_is_newer() -> None:
 # ---- what declarations say ------------------------------------------------------------------------------------------
 
 
-def test_a_mistyped_item_is_refused_with_the_list() -> None:
+def test_a_mistyped_item_is_refused_with_what_may_be_meant_or_with_the_list() -> None:
     book = Ledger.in_memory()
+    for item, near in (("regoin", "region"), ("contact", "controller_and_contact or incident_contact")):
+        with pytest.raises(UnknownWord) as refusal:
+            book.declare(item, "Europe", by="me")
+        assert f"a known item (did you mean {near}?);" in str(refusal.value)
     with pytest.raises(UnknownWord) as refusal:
-        book.declare("regoin", "Europe", by="me")
+        book.declare("zebra", "Europe", by="me")
     assert all(item in str(refusal.value) for item in declarations.ITEMS)
     assert isinstance(refusal.value, ParameterError)
     for item in ("own_", "Region", "region ", ""):

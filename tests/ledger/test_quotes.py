@@ -138,6 +138,20 @@ class TestQuote:
         scope.release(dpl.Laplace(sensitivity=1, epsilon="0.4"), 0)
         assert scope.account().left_by_account == {"pure": left}
 
+    def test_one_that_is_refused_says_what_is_left_now(self) -> None:
+        scope = opened(dpl.PureDP(3))
+        scope.charge(dpl.PureDP("0.6"), by="A. Smith", reason="a count")
+        assert str(scope.quote(dpl.PureDP(3))).endswith("\n  pure: 0.6 before, 2.4 left; 3.6 with this")
+        assert str(scope.quote(dpl.PureDP(2))).endswith("\n  pure: 0.6 before, 2.6 after, 0.4 left")
+        assert "pure: 0.6 before, 2.4 left; no theorem prices this in it" in str(scope.quote(dpl.GaussianLaw(9)))
+
+    def test_an_account_that_has_no_price_of_what_was_charged_says_so_in_words(self) -> None:
+        scope = opened(dpl.ApproxDP(3, "1e-6"))
+        scope.charge(dpl.GaussianLaw(9), by="A. Smith", reason="a mean", tail_delta=0)
+        told = str(scope.quote(dpl.PureDP("0.1"), tail_delta=0))
+        assert "pure: holds a charge that has no price in it" in told
+        assert "inf" not in told
+
     def test_a_training_run_is_told_how_to_ask_for_less(self) -> None:
         scope = opened(dpl.ApproxDP(3, "1e-6"))
         run = dpl.DPSGD(rate="0.01", steps=1800, noise_multiplier=1, clip_norm=1, dimension=3, expected_batch_size=1)

@@ -3,6 +3,7 @@ back on that word alone."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -92,6 +93,11 @@ def begun() -> Ledger:
 
 def opened(budget: Guarantee | Filter = BUDGETS["either"], relation: str = "add_remove", **rest: Any) -> Scope:
     return begun().scope("s", unit="patient", relation=relation, budget=budget, **rest)
+
+
+def entered(scope: Scope) -> Callable[..., DeclaredRun]:
+    """Of a run that is held, what asks the scope for it."""
+    return lambda *parts, **said: scope.charging(*parts, **said).__enter__()
 
 
 @pytest.fixture
@@ -184,7 +190,7 @@ def test_an_exclusive_interaction_overlaps_no_run_elsewhere() -> None:
     with scope.charging(PureDP("0.1"), **WORD), pytest.raises(ScopeBusy):
         scope.charge(exclusive, **WORD)
     with scope.charging(exclusive, **WORD):
-        for refused in (scope.charge, scope.charging):
+        for refused in (scope.charge, entered(scope)):
             with pytest.raises(ScopeBusy):
                 refused(PureDP("0.1"), **WORD)
     scope.charge(exclusive, **WORD)
@@ -296,7 +302,7 @@ HOSTILE = {
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("field", ["by", "reason", "evidence"])
 def test_words_that_say_nothing_or_hide_something_are_refused(scope: Scope, field: str, words: Any) -> None:
-    for ask in (scope.charge, scope.charging, lambda *a, **k: scope.charges(*a, **k)(lambda: None)()):
+    for ask in (scope.charge, entered(scope), lambda *a, **k: scope.charges(*a, **k)(lambda: None)()):
         with pytest.raises(ParameterError, match=field):
             ask(PureDP("0.1"), **{**WORD, field: words})
     assert kinds(scope) == []
@@ -398,7 +404,7 @@ def test_a_key_charges_once_whoever_asks_again(scope: Scope) -> None:
 def test_a_key_of_another_request_is_refused(scope: Scope, other: dict[str, Any]) -> None:
     said: dict[str, Any] = {"parts": PureDP("0.5"), "evidence": "a letter", **WORD}
     scope.charge(key="run-1", **said)
-    for ask in (scope.charge, scope.charging):
+    for ask in (scope.charge, entered(scope)):
         with pytest.raises(KeyReused):
             ask(key="run-1", **{**said, **other})
 
@@ -412,11 +418,12 @@ def test_a_key_is_not_used_for_a_release_and_a_run_elsewhere(scope: Scope) -> No
 def test_a_run_whose_key_was_used_is_not_held_again(scope: Scope) -> None:
     with scope.charging(PureDP("0.5"), key="run-1", **WORD), pytest.raises(ChargeInProgress):
         scope.charge(PureDP("0.5"), key="run-1", **WORD)
-    with pytest.raises(AlreadySpent, match="charged already"):
-        scope.charging(PureDP("0.5"), key="run-1", **WORD)
-    scope.charging(PureDP("0.5"), key="run-2", **WORD).nothing_ran()
-    with pytest.raises(AlreadySpent, match="aborted"):
-        scope.charging(PureDP("0.5"), key="run-2", **WORD)
+    with pytest.raises(AlreadySpent, match="charged already"), scope.charging(PureDP("0.5"), key="run-1", **WORD):
+        raise AssertionError("ran under a charge that was made before")
+    with scope.charging(PureDP("0.5"), key="run-2", **WORD) as run:
+        run.nothing_ran()
+    with pytest.raises(AlreadySpent, match="aborted"), scope.charging(PureDP("0.5"), key="run-2", **WORD):
+        raise AssertionError("ran under a key that was used up")
 
 
 @pytest.fixture
@@ -427,7 +434,7 @@ def filed(tmp_path: Path) -> Iterator[Scope]:
 
 def test_a_charge_may_wait_for_a_run_with_its_key(filed: Scope) -> None:
     """It gets the receipt of that run, once it is charged."""
-    held = filed.charging(PureDP("0.5"), key="run-1", **WORD)
+    held = filed.charging(PureDP("0.5"), key="run-1", **WORD).__enter__()
     later = threading.Timer(0.2, held.close)
     later.start()
     receipt = filed.charge(PureDP("0.5"), key="run-1", wait=60, **WORD)
@@ -576,6 +583,69 @@ def test_a_block_is_entered_once_so_that_nothing_runs_without_a_charge(
         raise AssertionError("ran without a charge")
 
 
+def test_a_run_holds_nothing_before_its_block_is_entered(tmp_path: Path) -> None:
+    """Also under its key, and where nobody ever enters it."""
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+        size = len(book.entries())
+        never, run = (scope.charging(PureDP("0.75"), key="run-1", **WORD) for _ in range(2))
+        assert (len(book.entries()), repr(run)) == (size, "<DeclaredRun of declared_run: not entered>")
+        for early in (run.start, run.grant, run.nothing_ran, run.close, lambda: run.broke_off("why")):
+            with pytest.raises(ScopeError, match="enter its block"):
+                early()
+        assert scope.spent(0).upper == 0
+        with run:
+            assert [one.status for one in scope.releases()] == ["reserved"]
+            with pytest.raises(ChargeInProgress, match="`charging` and `charges` do not"), never:
+                raise AssertionError("ran under the charge of another run")
+        assert scope.spent(0).upper == 0.75
+    with Ledger.open(tmp_path / "a.ledger") as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+        assert scope.charge(PureDP("0.75"), key="run-1", **WORD).replayed
+        book.verify()
+
+
+def test_a_run_that_is_refused_where_it_is_entered_may_be_entered_later(scope: Scope) -> None:
+    """Its parameters were looked at before; what the scope holds is looked at then."""
+    with pytest.raises(ParameterError, match="tail_delta"):
+        opened(ZCDP(2)).charging(STEPS, tail_delta="1e-8", **WORD)
+    run, first = (scope.charging(PureDP(4), **WORD) for _ in range(2))
+    with first:
+        with pytest.raises(BudgetRefused), run:
+            raise AssertionError("ran without a charge")
+        first.nothing_ran()
+    with run:
+        assert [one.status for one in scope.releases()] == ["aborted", "reserved"]
+    verified(scope)
+
+
+def test_the_receipt_of_a_run_elsewhere_has_no_value_to_read(scope: Scope) -> None:
+    with scope.charging(PureDP("0.1"), key="held", **WORD) as run:
+        pass
+    once, again = (scope.charge(PureDP("0.1"), key="over", **WORD) for _ in range(2))
+    for receipt in (run.receipt, once, again):
+        assert "value" not in repr(receipt)
+        assert "value" not in receipt._repr_html_()
+    assert "read .value" in repr(scope.release(laplace("0.1"), 7))
+
+
+@pytest.mark.parametrize("parts", [0.05, "PureDP", [PureDP(1), 0.5], PureDP])
+def test_what_never_ran_is_told_what_could_have(scope: Scope, parts: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^parts: expected what ran: a guarantee like PureDP") as refusal:
+        scope.charge(parts, **WORD)
+    assert refusal.value.value in ("float", "str", "the class PureDP")
+
+
+def test_a_refusal_says_what_a_new_scope_is_for_the_same_people() -> None:
+    scope = opened(ApproxDP(3, "1e-6"))
+    with pytest.raises(BudgetRefused) as refusal:
+        scope.charge(ApproxDP("0.1", "6e-7"), **WORD)
+    told = str(refusal.value)
+    assert "a new scope, which for the same people adds to what this one promises" in told
+    assert "a new scope with delta 0.0000012 has room for it" in told
+    assert "another dataset" not in told
+
+
 def test_only_a_word_gives_a_charge_back_and_only_before_the_run_is_started(scope: Scope) -> None:
     before = scope.account().sums
     with scope.charging(LaplaceLaw("0.5"), **WORD) as run:
@@ -622,7 +692,7 @@ def test_granted_steps_cost_what_those_of_a_training_run_here_cost(budget: str) 
 
 def test_what_fits_into_no_entry_charges_nothing(scope: Scope) -> None:
     many = {f"parameter_{number}": "x" * 4000 for number in range(20)}
-    for ask in (scope.charge, scope.charging):
+    for ask in (scope.charge, entered(scope)):
         with pytest.raises(ParameterError, match="65535"):
             ask(PureDP("0.1"), parameters=many, **WORD)
     assert kinds(scope) == []
@@ -697,7 +767,7 @@ def test_threads_are_granted_every_step_once() -> None:
 
 
 def test_threads_that_end_a_run_end_it_once(scope: Scope) -> None:
-    run = scope.charging(LaplaceLaw("0.5"), **WORD)
+    run = scope.charging(LaplaceLaw("0.5"), **WORD).__enter__()
     found = together(run.close, run.close, run.nothing_ran)
     given_back = any(getattr(one, "body", None) is not None for one in found)
     assert kinds(scope) == (["reserved", "aborted"] if given_back else ["reserved", "started", "committed"])
@@ -725,8 +795,8 @@ def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_blo
 ) -> None:
     """The keys that stop a program are mostly noticed when a write to the disk returns: it is durable then."""
     scope = opened()
-    run = stepped(scope)
-    attempt, left = run._attempt._book, interrupted
+    run = stepped(scope).__enter__()
+    attempt, left = scope._ledger, interrupted
 
     def transact(make: Any, real: Any = attempt.transact) -> Any:
         nonlocal left
@@ -739,7 +809,8 @@ def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_blo
     monkeypatch.setattr(attempt, "transact", transact)
 
     def grants() -> None:
-        with run:
+        with contextlib.ExitStack() as block:
+            block.push(run)
             for _ in range(4):
                 run.grant()
 
@@ -755,8 +826,8 @@ def test_an_interruption_after_a_durable_write_leaves_a_run_that_ends_in_its_blo
 
 def test_a_run_that_was_not_started_before_its_scope_was_closed_is_held_or_given_back(scope: Scope) -> None:
     """Nothing begins in a closed scope, so that nothing of it can be charged; what is held counts at its cap."""
-    held, given_back = (scope.charging(PureDP("0.5"), **WORD) for _ in range(2))
-    started = scope.charging(PureDP("0.25"), **WORD)
+    held, given_back = (scope.charging(PureDP("0.5"), **WORD).__enter__() for _ in range(2))
+    started = scope.charging(PureDP("0.25"), **WORD).__enter__()
     started.start()
     scope.end("the study is over")
     for end in (held.close, held.start, lambda: held.broke_off("why")):
@@ -788,7 +859,7 @@ from dpledger.accounting.composition import GaussianLaw, Repeated
 scope = dpl.Ledger.create(sys.argv[1]).scope("s", unit="patient", relation="add_remove", budget=dpl.ZCDP(2))
 run = scope.charging(
     Repeated(GaussianLaw(60), times=20), steps=20, key="run", tail_delta=0, by="A. Smith", reason="the study of 2025"
-)
+).__enter__()
 for _ in range({grants}):
     run.grant()
 os._exit(9)
@@ -799,8 +870,8 @@ os._exit(9)
         whole = opened(ZCDP(2))
         whole.charge(STEPS, tail_delta=0, **WORD)
         assert rho(scope) == rho(whole)
-        with pytest.raises(ChargeInProgress, match="its charge stands either way"):
-            stepped(scope, key="run")
+        with pytest.raises(ChargeInProgress, match="its charge stands either way"), stepped(scope, key="run"):
+            raise AssertionError("ran under the charge of another run")
         (one,) = scope.releases()
         assert (one.status, one.granted) == ("started" if grants else "reserved", grants)
         scope.note_lost(one.charge, "the machine was switched off")
@@ -980,7 +1051,7 @@ def test_a_release_cannot_be_made_a_run_elsewhere() -> None:
 def test_a_run_elsewhere_is_no_release_even_with_the_key() -> None:
     """A release answers once, and may stand between the answers of others: of a run elsewhere nobody saw that."""
     scope = opened(ZCDP(2, "1e-6"))
-    scope.charging(ZCDP("0.1"), **WORD)
+    scope.charging(ZCDP("0.1"), **WORD).__enter__()
     *before, reserved = bodies(scope)
     assert isinstance(reserved, Reserved)
     exclusive = replace(

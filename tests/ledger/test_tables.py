@@ -19,9 +19,11 @@ from dpledger.decimals import INFINITY, read
 from dpledger.errors import BudgetRefused, ContractViolation
 from dpledger.ledger.accounts import tables
 from dpledger.ledger.accounts.recomposition import Admission
+from dpledger.ledger.entries.members import LIBRARY
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.protocol import Release
+from dpledger.mechanisms.training.dp_sgd import DPSGD
 from ledger_mechanisms import Once, laplace, stream, training
 
 RULES: dict[str, Any] = {"unit": "patient", "relation": "add_remove"}
@@ -165,8 +167,9 @@ def test_a_release_is_one_row(book: Ledger, scope: Scope) -> None:
         "scope": "s",
         "key": "count",
         "mechanism": "laplace",
+        "library": LIBRARY,
         "form": "release",
-        "claim": '{"epsilon":"0.5","kind":"pure_dp"}',
+        "claim": "pure_dp(epsilon=0.5)",
         "status": "committed",
         "rule": "cap",
         "ended": 3,
@@ -228,6 +231,17 @@ def test_a_charge_from_below_stands_in_the_table_of_each_scope_above(book: Ledge
     assert framed(ward.releases())["scope"].to_list() == ["ward"]
     assert framed(top.releases())["charged"].to_list() == [Decimal("0.5"), Decimal("0.25")]
     assert framed(book.entries())["scopes"].to_list()[3] == "top ward"
+
+
+def test_the_claim_of_a_training_run_is_short_and_the_library_of_a_run_elsewhere_is_named(book: Ledger) -> None:
+    scope = book.scope("s", budget=ApproxDP(5, "0.000001"), **RULES)
+    plan = DPSGD(rate="0.1", steps=3, noise_multiplier=4, clip_norm=1, dimension=1, expected_batch_size=1)
+    scope.open(plan, [[0.5]] * 10).close()
+    scope.charge(PureDP("0.125"), by="The ward", reason="the same", mechanism="survey", library="tumult 2.1")
+    for frame in (framed(scope.releases()), framed(book.entries()).query("kind == 'reserved'")):
+        assert frame["claim"].str.len().max() < 200
+        assert frame["claim"].iloc[0].startswith("rdp(orders=[")
+        assert frame[["mechanism", "library"]].iloc[1].to_list() == ["survey", "tumult 2.1"]
 
 
 def test_refusals_are_rows_of_the_entries_and_no_releases(book: Ledger, scope: Scope) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.mechanisms.learning.booster import PrivateStumpBooster
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.parities.learners import PrivateParityLearner
 from dpledger.mechanisms.learning.queries.conjunctions import PrivateConjunctionLearner
@@ -162,6 +163,12 @@ def test_a_learner_is_asked_for_its_own_plan() -> None:
     for more in ({"epsilon": 1}, {"agnostic": True}, {"relation": Relation.ADD_REMOVE}):
         with pytest.raises(ParameterError, match=next(iter(more))):
             plan(learner, "0.1", "0.05", **more)
+
+
+def test_a_learner_that_promises_no_accuracy_says_so() -> None:
+    booster = PrivateStumpBooster(binning=STUMPS.binning, epsilon=1)
+    with pytest.raises(ParameterError, match="PrivateStumpBooster promises none"):
+        plan(booster, "0.1", "0.05")  # type: ignore[arg-type]
 
 
 def test_what_a_learner_knows_itself_is_left_out_and_the_rest_is_asked_for() -> None:

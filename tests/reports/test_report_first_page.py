@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from dpledger.decimals import round_up
 from dpledger.errors import BudgetRefused
 from dpledger.ledger.accounts.people import same_people
 from dpledger.ledger.accounts.recomposition import accounts
+from dpledger.ledger.entries.bodies import Audited
 from dpledger.ledger.signed import wire
 from dpledger.mechanisms.numeric.gaussian import Gaussian
 from dpledger.mechanisms.numeric.integers import Geometric, IntegerGaussian
@@ -309,7 +310,74 @@ def test_only_audits_of_what_ran_here_make_the_answer(refuted: tuple[str, ...], 
         record.add(audit(kind, PureDP("0.5"), "0.9", "violation"))
     found = page(record)["audits"]
     assert (found.text, found.tone) == (text, tone)
-    assert ("1 audit of mechanisms that never ran here" in said(found)) == ("twin" in refuted)
+    apart = "Of what did not run here, and about no budget: 1 audit, a violation; kept in the annex."
+    assert (apart in found.lines) == ("twin" in refuted)
+
+
+def test_a_violation_about_a_budget_warns_though_nothing_ran_under_that_name() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        for lower in ("0.7", "0.8"):
+            book.record(audit("myjob.mean_los", PureDP("0.5"), lower, "violation"), about=["patients"])
+        book.record(audit("myjob.count", PureDP("0.5"), "0.4", "not_refuted"), about=["patients"])
+        alone = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+        scope.release(Laplace(sensitivity=1, epsilon="0.5"), 3)
+        book.record(audit("laplace", PureDP("0.5"), "0.9", "violation"))
+        both = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+    assert (alone.text, alone.status, alone.tone) == (
+        "2 violations, of what did not run here under that name",
+        "measured",
+        "warning",
+    )
+    told = "3 audits, 2 of them violations (myjob.count, myjob.mean_los)"
+    assert f"About budget “patients”, of what did not run here under that name: {told}." in alone.lines
+    assert both.text == "refuted: noisy numbers; 2 violations, of what did not run here under that name"
+
+
+def test_no_audit_that_found_nothing_is_a_test_of_what_ran_here_under_another_name() -> None:
+    record = one_scope("0.5")
+    record.add(audit("myjob.count", PureDP("0.5"), "0.4", "not_refuted"))
+    assert (page(record)["audits"].text, page(record)["audits"].status) == ("no audit", "unknown")
+
+
+def test_a_violation_under_the_name_of_what_ran_elsewhere_warns() -> None:
+    found, _ = charged_elsewhere("myjob.mean_los", audit("myjob.mean_los", PureDP("0.5"), "0.9", "violation"))
+    assert (found.text, found.tone) == ("1 violation, of what did not run here under that name", "warning")
+    assert "Under the name of what ran elsewhere: 1 audit, a violation (myjob.mean_los)." in found.lines
+    assert "1 run elsewhere audited by name alone." in found.lines
+
+
+def test_a_run_elsewhere_that_no_audit_is_of_is_told_as_never_audited() -> None:
+    """Also where an audit has the name that the entry of a run without a name has."""
+    for kind in ("myjob.mean_los", "declared_run"):
+        found, annex = charged_elsewhere("declared_run", audit(kind, PureDP("0.5"), "0.4", "not_refuted"))
+        assert (found.text, found.status) == ("nothing ran here", "unknown")
+        assert "1 run elsewhere never audited." in found.lines
+        assert annex["audits/never_audited"].text == "1 run elsewhere: no audit is of that name"
+        assert annex["audits/never_audited"].origin.status == "unknown"
+
+
+def test_an_audit_of_the_charge_of_a_run_elsewhere_is_of_that_run() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey")
+        (one,) = scope.releases()
+        book.record(replace(audit("twin", PureDP("0.5"), "0.9", "violation"), charge=one.charge))
+        found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
+    assert found.tone == "warning"
+    assert not any("never audited" in line for line in found.lines)
+
+
+def charged_elsewhere(name: str, result: Audited) -> tuple[Answer, dict[str, Item]]:
+    """What a report says of audits where one run elsewhere, called `name`, was charged, and one audit recorded."""
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("patients", unit="patient", relation="add_remove", budget=PureDP(1), dataset="visits")
+        scope.charge(PureDP("0.5"), by="A. Smith", reason="a survey", mechanism=name)
+        book.record(result)
+        model = build(book.verify())
+    found = {answer.id: answer for answer in model.answers}["first_page/audits"]
+    items = (item for block in blocks(model.sections) if isinstance(block, Items) for item in block.items)
+    return found, {item.id: item for item in items}
 
 
 def test_no_audit_is_of_what_ran_elsewhere_under_the_name_of_what_was_audited() -> None:
@@ -319,8 +387,8 @@ def test_no_audit_is_of_what_ran_elsewhere_under_the_name_of_what_was_audited() 
         book.record(audit("laplace", PureDP("0.5"), "0.4", "not_refuted"))
         found = {answer.id: answer for answer in build(book.verify()).answers}["first_page/audits"]
     assert (found.text, found.status) == ("nothing ran here", "unknown")
-    assert "1 run elsewhere: no audit here is of what ran there." in found.lines
-    assert "1 audit of mechanisms that never ran here: kept apart, in the annex." in found.lines
+    assert found.tone == "plain"
+    assert "1 run elsewhere audited by name alone." in found.lines
 
 
 def test_no_audit_is_of_what_was_given_back() -> None:

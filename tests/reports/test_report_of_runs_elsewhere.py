@@ -9,6 +9,8 @@ import pytest
 import dpledger as dpl
 from dpledger.errors import BudgetRefused
 from dpledger.reports import Report
+from dpledger.reports.build import build
+from dpledger.reports.model import Table, blocks
 
 WORD: dict[str, Any] = {"by": "Dr. Ada Smith", "reason": "the study of 2025", "evidence": "sha256:" + "cd" * 32}
 TRYING = "<script>alert(1)</script>[x](javascript:alert(1))|`'\""
@@ -19,7 +21,8 @@ def reported(**said: Any) -> Report:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
     scope.release(dpl.Count("0.125", counted="patients"), [1, 1], key="here")
     scope.charge(dpl.LaplaceLaw("0.25"), key="there", **said)
-    scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said).nothing_ran()
+    with scope.charging(dpl.LaplaceLaw("0.25"), key="never", **said) as run:
+        run.nothing_ran()
     with pytest.raises(BudgetRefused):
         scope.charge(dpl.LaplaceLaw("7"), key="refused", **said)
     return dpl.report(book)
@@ -50,10 +53,33 @@ def test_words_that_try_to_be_more_than_words_stay_words() -> None:
     assert "<script>alert" not in report.markdown()
 
 
+def test_the_annex_says_which_budget_an_audit_is_about_and_nothing_untrue_of_what_ran_elsewhere() -> None:
+    def outright(data: list[int], rng: object) -> int:
+        return sum(data)
+
+    book = dpl.Ledger.in_memory()
+    scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
+    result = dpl.audit_mechanism(outright, [1], [1, 1], claim=dpl.PureDP("0.5"), trials=2000, seed=1)
+    book.record(result, about=["patients"])
+    book.record(result)
+    scope.charge(dpl.PureDP("0.25"), **WORD)
+    text = dpl.report(book).markdown().replace("\\", "")
+    tables = {block.id: block for block in blocks(build(book.verify()).sections) if isinstance(block, Table)}
+    found = tables["audits/elsewhere"]
+    assert found.columns[-1].heading == "Budget"
+    assert [(row[3].text, row[-1].text) for row in found.rows] == [
+        ("violation", "patients"),
+        ("violation", "none is named"),
+    ]
+    assert "1 run elsewhere under no name that was audited" in text
+    assert "each kind was audited" not in text
+
+
 def test_a_run_that_was_given_back_charges_nothing() -> None:
     book = dpl.Ledger.in_memory()
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-    scope.charging(dpl.PureDP("0.5"), **WORD).nothing_ran()
+    with scope.charging(dpl.PureDP("0.5"), **WORD) as run:
+        run.nothing_ran()
     account = scope.account()
     assert account.attested == ()
     assert account.spent.upper == 0

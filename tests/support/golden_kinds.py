@@ -261,7 +261,8 @@ def _declare(scope: Scope) -> None:
     plan = tree_of("repeated", EXAMPLES["repeated"])
     with scope.charging(plan, steps=4, key="elsewhere/steps", tail_delta=0, **said) as run:
         run.grant(2)
-    scope.charging(PureDP("0.125"), key="elsewhere/nothing", **said).nothing_ran()
+    with scope.charging(PureDP("0.125"), key="elsewhere/nothing", **said) as run:
+        run.nothing_ran()
     with suppress(BudgetRefused):
         scope.charge(PureDP(64), key="elsewhere/refused", evidence="a letter of 3 March", **said)
 

@@ -61,7 +61,7 @@ class LedgerConformance(ABC):
         with Ledger.resume(self.again(), KEY) as book:
             again = book.scope("s").charge(PureDP("0.1"), **said)
             assert (again.entry, again.replayed) == (entry, True)
-            held = book.scope("s").charging(PureDP("0.05"), by="The ward", reason="the same patients")
+            held = book.scope("s").charging(PureDP("0.05"), by="The ward", reason="the same patients").__enter__()
             with pytest.raises(BudgetRefused):
                 book.scope("s").release(laplace("0.1"), 9)
             held.nothing_ran()

@@ -102,7 +102,7 @@ def scope() -> dpl.Scope:
 
 def stepped() -> dpl.DeclaredRun:
     plan = dpl.Repeated(dpl.LaplaceLaw("0.1"), times=2)
-    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words")
+    return scope().charging(plan, steps=2, tail_delta=0, by="me", reason="words").__enter__()
 
 
 def squares() -> dpl.Scope:

@@ -35,7 +35,7 @@ from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.query_sizes import MOST_LITERALS, conjunction_size, literal_threshold
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw
 from dpledger.mechanisms.numeric.integers import geometric_scale
-from dpledger.mechanisms.numeric.rows import rows_of
+from dpledger.mechanisms.numeric.rows import check_rows, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OpenProbability, Positive, Whole
 from dpledger.relations import Relation, Unit
@@ -61,6 +61,7 @@ class Conjunction:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`; a row that is no row of bits counts as zeros."""
+        check_rows(x)
         bits = bits_of(x, self.variables).bits
         ones, zeros = bits[:, list(self.positive)].all(axis=1), bits[:, list(self.negative)].any(axis=1)
         return np.asarray(ones & ~zeros, dtype=np.uint8)

@@ -30,6 +30,7 @@ from dpledger.mechanisms.learning.represented.representations import (
 from dpledger.mechanisms.learning.represented.sizes import Boosted, boosted_size
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -152,6 +153,7 @@ class Majority:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`; 0 of the null record."""
+        check_rows(x)
         boosted = self.representation
         found = points_of(x, 1 << boosted.dimension)
         votes, left = np.zeros(len(found.points), dtype=np.int64), self.place

@@ -32,6 +32,7 @@ from dpledger.mechanisms.learning.equations import Words, odd
 from dpledger.mechanisms.learning.samples import points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, NumberedClass, described
 from dpledger.mechanisms.learning.theory.planning import natural_log
+from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.number_fields import OpenProbability, Whole
 from dpledger.schema import Plain, given, plain, record, tag
 
@@ -212,6 +213,7 @@ class HashedPoint:
 
     def predict(self, x: object) -> npt.NDArray[np.uint8]:
         """Its label of each row of `x`."""
+        check_rows(x)
         copy, cell = divmod(self.cell, self.representation.cells_each)
         labels: npt.NDArray[np.uint8] = np.equal(self.representation.cells(x, copy=copy), cell).astype(np.uint8)
         return labels

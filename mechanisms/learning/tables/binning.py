@@ -200,7 +200,8 @@ class Binning:
         return len(rows)
 
     def read(self, x: object) -> Binned:
-        """The bin of each row in each column: of that row alone."""
+        """The bin of each row in each column: of that row alone. ParameterError as `rows` raises it."""
+        self.rows(x)
         columns = [_entries(x, one.column) for one in self.features]
         read = [_read(one, entries) for one, entries in zip(self.features, columns, strict=True)]
         places = np.stack([places for places, _ in read], axis=1)

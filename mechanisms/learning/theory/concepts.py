@@ -27,6 +27,7 @@ from dpledger.decimals import whole
 from dpledger.errors import ParameterError, WorkLimit
 from dpledger.mechanisms.learning.samples import Words, bits_of, points_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
+from dpledger.mechanisms.numeric.rows import check_rows
 from dpledger.schema import Plain
 
 __all__ = [
@@ -198,6 +199,7 @@ class ParityClass:
     def predict(self, place: int, x: object) -> Labels:
         """The concept at that place, of each row of `x`: rows of bits, or numbers."""
         r = _placed(place, self.size)
+        check_rows(x)
         bits = bits_of(x, self.dimension)
         mask = np.array([r >> j & 1 for j in range(self.dimension)], dtype=bool)
         found: Labels = (np.count_nonzero(bits.bits[:, mask], axis=1) & 1).astype(np.uint8)
@@ -313,6 +315,7 @@ def _placed(place: int, size: int) -> int:
 
 
 def _of_points(x: object, points: int, labels: Callable[[Words], Labels]) -> Labels:
-    """The labels of points; 0 of what is no number."""
+    """The labels of points; 0 of what is no number. ParameterError for what holds no rows."""
+    check_rows(x)
     found = points_of(x, points)
     return np.where(found.known, labels(found.points), np.uint8(0))

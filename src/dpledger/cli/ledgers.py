@@ -6,26 +6,23 @@ Only `init` signs. All others look: they need the right to read the file, no key
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, assert_never
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
-from dpledger.notebooks import inert
+from dpledger.cli.entries_in_words import guarantee_in_words, names_of, rows_of
+from dpledger.cli.speaking import WHICH_KEY, AsJson, bounds_in_words, number, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
-    from dpledger.accounting.guarantees import Guarantee
     from dpledger.decimals import RoundsDown
     from dpledger.ledger.accounts.people import Together
     from dpledger.ledger.accounts.recomposition import ScopeAccount
-    from dpledger.ledger.entries.entry import Entry
-    from dpledger.ledger.entries.members import Attestation
     from dpledger.ledger.scope import Scope
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = ["backup", "export", "init", "scopes", "show", "spent", "verify"]
 
-MOST_NAMED = 5  # people, in a line
+MOST_LISTED = 20  # scopes, in an error
 
 LedgerFile = Annotated[Path, typer.Argument(help="A ledger file.")]
 
@@ -80,7 +77,7 @@ def scopes(ledger: LedgerFile, as_json: AsJson = False) -> None:
 
 def spent(
     ledger: LedgerFile,
-    scope: Annotated[str, typer.Option(help="The scope to read.")],
+    scope: Annotated[str | None, typer.Option(help="The scope to read (default: the only one).")] = None,
     delta: Annotated[str | None, typer.Option(help="Read at this delta (default: the budget's).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,12 +87,12 @@ def spent(
         from dpledger.ledger.ledger import Ledger
 
         with Ledger.look(ledger) as book:
-            opened = book.scope(scope)
+            opened = book.scope(_only(book.scopes()) if scope is None else scope)
             account = opened.account()
             at = decimals.read(delta, field="delta") if delta is not None else account.delta
             lower, upper = opened.spent(at).lower, account.reading(at)
             left = _left(opened)
-        voice.say(f"{scope}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
+        voice.say(f"{opened.name}: spent epsilon at delta {decimals.text(at)}: {bounds_in_words(lower, upper)}")
         if lower < decimals.float_up(upper):
             voice.say(
                 "  the first is what the costliest run costs by itself at least, the second what all were charged"
@@ -103,9 +100,9 @@ def spent(
         voice.say(f"  left: {decimals.text(left)}, the most epsilon that one more release may promise by itself")
         words = [one.attested.by for one in account.attested if one.attested is not None]
         if words:
-            voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {_names(words)}")
+            voice.say(f"  in it, {_elsewhere(len(words))}, on the word of {names_of(words)}")
         answer: dict[str, Any] = {
-            "scope": scope,
+            "scope": opened.name,
             "delta": decimals.text(at),
             "epsilon": {"lower": number(lower), "upper": number(upper)},
             "left": {"epsilon": float(decimals.text(left))},
@@ -140,8 +137,8 @@ def show(
         with Ledger.look(ledger) as book:
             entries = list(book.entries())
         if index is None:
-            rows = [[str(e.index), e.time or "", e.body.kind, _summary(e)] for e in entries]
-            voice.table("", ["index", "time", "kind", "what"], rows)
+            rows = rows_of(entries)
+            voice.table("", ["index", "time", "kind", "scope", "what"], rows)
             voice.give({"entries": [format_entry(entry) for entry in entries]})
             return
         if not 0 <= index < len(entries):
@@ -153,18 +150,23 @@ def show(
 
 def verify(
     source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
-    key: Annotated[str, typer.Option(help="The public key you trust: its text, or a file that holds it.")],
+    key: Annotated[
+        str | None, typer.Option(help="The public key you trust: its text, or a file that holds it. Required.")
+    ] = None,
     since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept from before.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only check that these are the signed bytes.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a ledger or a bundle offline, against your own copy of the public key."""
     with speaking(as_json) as voice:
+        from dpledger.errors import ParameterError
         from dpledger.ledger.signed import checkpoint
         from dpledger.ledger.signed.keyfiles import read_public_key
         from dpledger.ledger.verifying import sources, verification
         from dpledger.progress import bar
 
+        if key is None:
+            raise ParameterError("key", "none", WHICH_KEY)
         trusted = read_public_key(key)
         kept = [] if since is None else [read_checkpoint(since, trusted)]
         with sources.opened(source) as record:
@@ -181,7 +183,7 @@ def verify(
         if found.attested:
             words = [said.by for said in found.attested.values()]
             voice.say(f"  {_elsewhere(len(words))}: priced and settled by the rules; that they ran so is attested, by")
-            voice.say(f"  {_names(words)}, and nothing here can verify it")
+            voice.say(f"  {names_of(words)}, and nothing here can verify it")
         if found.mode == "quick":
             voice.say("  quick: the bytes are those that were signed; the rules were not checked")
         voice.give(
@@ -255,23 +257,6 @@ def _elsewhere(count: int) -> str:
     return f"{count:,} charge{'s' if count > 1 else ''} for what ran elsewhere"
 
 
-def _names(words: list[str]) -> str:
-    """Whose words they are, a few of them by name."""
-    names = [" ".join(inert(name).split())[:80] for name in sorted(set(words))]
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _on_the_word(said: Attestation | None) -> str:
-    return "" if said is None else f"; ran elsewhere, attested by {_names([said.by])}"
-
-
-def _guarantee(guarantee: Guarantee) -> str:
-    from dpledger.accounting.guarantees import words_of
-
-    return words_of(guarantee)
-
-
 def _left(scope: Scope) -> RoundsDown:
     from dpledger import decimals, errors
 
@@ -279,6 +264,18 @@ def _left(scope: Scope) -> RoundsDown:
         return scope.left()
     except errors.ScopeError:  # closed: nothing is admitted
         return decimals.RoundsDown(0)
+
+
+def _only(scopes: tuple[str, ...]) -> str:
+    """The scope that is meant where none is named."""
+    from dpledger.errors import ScopeError
+
+    if not scopes:
+        raise ScopeError("the ledger has no scope")
+    if len(scopes) > 1:
+        more = f" and {len(scopes) - MOST_LISTED} more (`dpledger scopes`)" if len(scopes) > MOST_LISTED else ""
+        raise ScopeError(f"name one of its scopes with --scope: {', '.join(scopes[:MOST_LISTED])}{more}")
+    return scopes[0]
 
 
 def _spent(account: ScopeAccount) -> str:
@@ -295,7 +292,7 @@ def _account_row(account: ScopeAccount) -> list[str]:
         account.scope,
         account.unit.name,
         account.relation.value,
-        _guarantee(account.budget),
+        guarantee_in_words(account.budget),
         _spent(account),
         str(len(account.admissions)) + (f" ({len(account.attested)} attested)" if account.attested else ""),
         str(len(account.refusals)),
@@ -308,7 +305,7 @@ def _together(group: Together) -> str:
     covered = "" if group.counted == group.scopes else f"; counted: {counted}, which the others are charged to"
     if group.guarantee is None:
         return f"together nothing that holds {whom}: scopes {named}{covered}"
-    return f"together at most {_guarantee(group.guarantee)} {whom}: scopes {named}{covered}"
+    return f"together at most {guarantee_in_words(group.guarantee)} {whom}: scopes {named}{covered}"
 
 
 def _together_json(group: Together) -> dict[str, Any]:
@@ -345,49 +342,3 @@ def _account_json(account: ScopeAccount) -> dict[str, Any]:
         "attested": len(account.attested),
         "refused": len(account.refusals),
     }
-
-
-def _summary(entry: Entry) -> str:
-    from dpledger.ledger.entries.bodies import (
-        Aborted,
-        Audited,
-        Closed,
-        Committed,
-        Declared,
-        Heartbeat,
-        KeyRevoked,
-        KeyRotated,
-        LedgerOpened,
-        Lost,
-        PlanRegistered,
-        PolicyChanged,
-        Progress,
-        Refused,
-        Reported,
-        Reserved,
-        ScopeOpened,
-        Snapshot,
-        Started,
-    )
-
-    match entry.body:
-        case ScopeOpened(path=path, budget=budget):
-            return f"{path[0].scope}: {_guarantee(budget)}"
-        case Reserved(mechanism=mechanism, claim=claim, attested=said):
-            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
-        case Refused(mechanism=mechanism, claim=claim, attested=said):
-            return f"{mechanism.kind}: {_guarantee(claim)}{_on_the_word(said)}"
-        case Progress(upto=upto):
-            return f"steps up to {upto} granted"
-        case Committed(rule=rule):
-            return f"settled by {rule}"
-        case Audited(mechanism=mechanism, verdict=verdict):
-            return f"{mechanism.kind}: {verdict}"
-        case Declared(item=item, by=by):
-            return f"{item}, by {by}"
-        case LedgerOpened() | Started() | Aborted() | Lost() | Reported() | Snapshot() | Heartbeat() | Closed():
-            return ""
-        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
-            return ""
-        case _:
-            assert_never(entry.body)

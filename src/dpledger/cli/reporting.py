@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import AsJson, read_checkpoint, remembered, speaking
+from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, remembered, speaking
 
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
@@ -51,6 +52,8 @@ def report(
         from dpledger.progress import bar
         from dpledger.reports import report as reported
 
+        if summary:
+            _check_forms(output)
         if record:
             _check_recorded(source, output, summary)
         with sources.opened(source) as signed:
@@ -72,6 +75,16 @@ def report(
             answer["recorded"] = _recorded(source, whole)
             voice.say(f"recorded in entry {answer['recorded']}: SHA-256 {whole.digest}")
         voice.give(answer)
+
+
+def _check_forms(output: Sequence[Path]) -> None:
+    """ParameterError if the first page alone is asked for in a form that is of the whole report."""
+    from dpledger.errors import ParameterError
+
+    for path in output:
+        if path.suffix.lower() == ".yaml":
+            forms = ".html, .json or .md; a registry's entry (.yaml) is of the whole report: leave out --summary"
+            raise ParameterError("output", str(path), forms)
 
 
 def _check_recorded(source: Path, output: list[Path], summary: bool) -> None:
@@ -104,8 +117,7 @@ def _trusted(source: Path, key: str | None) -> VerifyingKey:
         return read_public_key(key)
     beside = KeyFiles.beside(source).public
     if not beside.exists():
-        expected = "--key with the public key that you trust: its text, or the file that its owner gave you"
-        raise ParameterError("key", f"none, and there is no {beside}", expected)
+        raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
     return read_public_key(beside)
 
 
@@ -116,19 +128,32 @@ def declare(
 ) -> None:
     """Declare what a file says: what no ledger can measure, and a report asks for."""
     with speaking(as_json) as voice:
+        from dpledger.errors import shown
         from dpledger.ledger.entries import declared_files
         from dpledger.ledger.ledger import Ledger
+        from dpledger.reports import readings
         from dpledger.reports.sections.declared import Declarations
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
             missing = Declarations(book.entries()).missing
-        copied = [one.item for one in declared_files.read(file) if declared_files.is_sample(one.item, one.text)]
+        said = declared_files.read(file)
+        copied = [one.item for one in said if declared_files.is_sample(one.item, one.text)]
+        unread = {one: form for one in said if (form := readings.form(one.item, one.text))}
         voice.say(f"{len(entries)} declared, in {ledger}" if entries else "nothing new: the ledger says all of it")
         if copied:
             voice.say(f"  word for word the sample's, which is about nobody: {', '.join(copied)}")
             voice.say("  the report says so beside them; write your own words and declare the file again")
+        for one, form in unread.items():
+            voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")
         voice.say(
             f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
         )
-        voice.give({"declared": [entry.index for entry in entries], "missing": list(missing), "of_the_sample": copied})
+        voice.give(
+            {
+                "declared": [entry.index for entry in entries],
+                "missing": list(missing),
+                "of_the_sample": copied,
+                "not_read": sorted({one.item for one in unread}),
+            }
+        )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpledger.ledger.verifying.verification import Verified
 
 __all__ = [
+    "WHICH_KEY",
     "AsJson",
     "Commands",
     "Voice",
@@ -52,6 +53,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for
 REFUSED = 1
 BAD_INPUT = 2
 WHOLE_ROWS = 10**6  # columns of a terminal that a pipe or a file is taken for: no row is folded
+WHICH_KEY = "--key with the public key that you trust: its text, or the file that its owner gave you (.pub)"
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer itself does not name it, and where it lives has changed
 
 

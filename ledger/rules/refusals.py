@@ -1,0 +1,61 @@
+"""The words of a refusal: what each account was asked, what it holds, and what somebody may do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from dpledger.accounting import filters
+from dpledger.accounting.guarantees import ApproxDP
+from dpledger.decimals import INFINITY, ZERO, add, round_up, text
+from dpledger.ledger.rules.standing import ScopeState
+
+__all__ = ["words"]
+
+FEW_DIGITS = 3  # of a number that people are told
+
+
+def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsewhere: bool) -> str:
+    """What is said where `scope` does not admit what asks `wanted` of its accounts. `elsewhere`: of a run that may
+    happen all the same."""
+    spent, left = (told(scope.filter, scope.sums) for told in (filters.spent, filters.left))
+    accounts = "; ".join(
+        f"{name}: holds a charge that has no price in it"
+        if spent[name] == "inf"
+        else f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}"
+        for name in wanted
+    )
+    unpriced = [name for name in wanted if wanted[name] == "inf"]
+    never = (
+        f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
+    )
+    uncovered = "; if it runs elsewhere all the same, what this scope promises does not cover it" if elsewhere else ""
+    return (
+        f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}. Ask for less, or "
+        f"open a new scope, which for the same people adds to what this one promises{never}"
+        f"{_where_delta_fits(scope, wanted)}{uncovered}"
+    )
+
+
+def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
+    """What is said where nothing but the delta of a claim does not fit, since the scope keeps some of its own back."""
+    filter_, sums = scope.filter, scope.sums
+    for_claims = filters.delta_for_claims(filter_)
+    asked = {account: Decimal(number) for account, number in wanted.items()}
+    if not for_claims or asked["delta"].is_infinite() or not filters.fits(filter_, sums, {**asked, "delta": ZERO}):
+        return ""
+    budget = filters.budget_guarantee(filter_)
+    assert isinstance(budget, ApproxDP), "a budget of which a part is kept back has a delta"
+    all_of_it = add(asked["delta"], Decimal(filters.spent(filter_, sums)["delta"]))
+    enough = round_up(Fraction(all_of_it) * Fraction(budget.delta) / Fraction(for_claims), digits=FEW_DIGITS)
+    if not enough < 1:
+        return ""
+    told = (
+        f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
+        f"composing: a new scope with delta {text(enough)} has room for it"
+    )
+    pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
+    if pure <= budget.epsilon and all_of_it <= budget.delta:
+        told += f", or with BasicFilter(epsilon={text(budget.epsilon)}, delta_sum={text(budget.delta)})"
+    return told

@@ -1,0 +1,114 @@
+"""An entry in one line of words: the scopes that it is about, what it says, and which entry reserved its charge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from dpledger.notebooks import inert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpledger.accounting.guarantees import Guarantee
+    from dpledger.ledger.entries.entry import Entry
+    from dpledger.ledger.entries.members import Attestation, MechanismNote
+
+__all__ = ["guarantee_in_words", "names_of", "rows_of"]
+
+MOST_NAMED = 5  # people, in a line
+
+
+def rows_of(entries: Sequence[Entry]) -> list[list[str]]:
+    """Each entry of a ledger: its index, time and kind, the scopes that it is about, and what it says."""
+    reserved = _reservations(entries)
+    return [[str(one.index), one.time or "", one.body.kind, _scopes(one), _summary(one, reserved)] for one in entries]
+
+
+def names_of(words: list[str]) -> str:
+    """Whose words they are, a few of them by name."""
+    names = [" ".join(inert(name).split())[:80] for name in sorted(set(words))]
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def guarantee_in_words(guarantee: Guarantee) -> str:
+    from dpledger.accounting.guarantees import words_of
+
+    return words_of(guarantee)
+
+
+def _on_the_word(said: Attestation | None) -> str:
+    return "" if said is None else f"; ran elsewhere, attested by {names_of([said.by])}"
+
+
+def _scopes(entry: Entry) -> str:
+    """The scopes that it is charged to, or about."""
+    return ", ".join(level.scope for level in getattr(entry.body, "path", ()))
+
+
+def _reservations(entries: Sequence[Entry]) -> dict[str, str]:
+    """By charge: the entry that reserved it, and what for."""
+    from dpledger.ledger.entries.bodies import Reserved
+
+    return {
+        entry.body.charge: f"entry {entry.index}, {_mechanism(entry.body.mechanism)}"
+        for entry in entries
+        if isinstance(entry.body, Reserved)
+    }
+
+
+def _mechanism(note: MechanismNote) -> str:
+    """Its kind; of what nobody named, the library in which it ran."""
+    from dpledger.ledger.requests import DECLARED, ELSEWHERE
+
+    named = note.kind != DECLARED or note.library == ELSEWHERE
+    return note.kind if named else f"{note.kind} in {note.library}"
+
+
+def _summary(entry: Entry, reserved: Mapping[str, str]) -> str:
+    """`reserved`: what each charge of the ledger is for."""
+    from dpledger.ledger.entries.bodies import (
+        Aborted,
+        Audited,
+        Closed,
+        Committed,
+        Declared,
+        Heartbeat,
+        KeyRevoked,
+        KeyRotated,
+        LedgerOpened,
+        Lost,
+        PlanRegistered,
+        PolicyChanged,
+        Progress,
+        Refused,
+        Reported,
+        Reserved,
+        ScopeOpened,
+        Snapshot,
+        Started,
+    )
+
+    match entry.body:
+        case ScopeOpened(budget=budget):
+            return guarantee_in_words(budget)
+        case Reserved(mechanism=mechanism, claim=claim, attested=said):
+            return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
+        case Refused(mechanism=mechanism, claim=claim, attested=said):
+            return f"{_mechanism(mechanism)}: {guarantee_in_words(claim)}{_on_the_word(said)}"
+        case Progress(upto=upto, charge=charge):
+            return f"{reserved[charge]}: steps up to {upto} granted"
+        case Committed(rule=rule, charge=charge):
+            return f"{reserved[charge]}: settled by {rule}"
+        case Started(charge=charge) | Aborted(charge=charge) | Lost(charge=charge):
+            return reserved[charge]
+        case Audited(mechanism=mechanism, verdict=verdict):
+            return f"{mechanism.kind}: {verdict}"
+        case Declared(item=item, by=by):
+            return f"{item}, by {by}"
+        case LedgerOpened() | Reported() | Snapshot() | Heartbeat() | Closed():
+            return ""
+        case PlanRegistered() | PolicyChanged() | KeyRotated() | KeyRevoked():
+            return ""
+        case _:
+            assert_never(entry.body)
