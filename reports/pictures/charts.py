@@ -29,8 +29,8 @@ from dpledger.reports.pictures.svg import Frame, Scale
 
 __all__ = ["drawn"]
 
-WIDTH = 480  # fits a phone
-NARROW, KEY = 420, 432  # of the trade-off curves: their width, and where what they are called begins
+WIDTH = 420  # fits a phone
+KEY = 432  # of the trade-off curves: where what they are called begins
 ROW = 46  # pixels of a bar and its label
 CLAIM_ROW = 64  # pixels of a claim and two labels
 
@@ -50,7 +50,7 @@ def _chart(
         case BarChart():
             return (WIDTH, 74 + ROW * len(chart.bars)), _bars(chart, id_)
         case CurveChart():
-            return (NARROW, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
+            return (WIDTH, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
         case ClaimChart():
             return (WIDTH, 80 + CLAIM_ROW * len(chart.rows)), _claims(chart)
         case OddsChart():

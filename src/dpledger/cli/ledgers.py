@@ -249,7 +249,7 @@ def _seen(found: Verified) -> str:
             "you gave no checkpoint from before (--since): that none of the last entries was cut off cannot be seen "
             "from the record alone"
         )
-    follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed or 'no'} entries follow"
+    follow = "1 entry follows" if found.unwitnessed == 1 else f"{found.unwitnessed} entries follow"
     return f"{follow} the checkpoint that you gave; that none was cut off after it cannot be seen from the record alone"
 
 
