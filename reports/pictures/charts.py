@@ -96,14 +96,14 @@ def _steps(
 
 def _spent_legend(chart: SpentChart) -> Iterator[Markup]:
     entries = [("line upper", "spent at most"), ("line lower", "spent at least")]
-    left = 64.0
+    left = 10.0
     for style, name in entries:
-        yield svg.path([(left, 20), (left + 34, 20)], style)
-        yield svg.label(name, left + 42, 24)
+        yield svg.path([(left, 12), (left + 34, 12)], style)
+        yield svg.label(name, left + 42, 16)
         left += 150
     if chart.refused:
-        yield svg.marker(left + 6, 20, "refused")
-        yield svg.label("refused", left + 20, 24)
+        yield svg.marker(left + 6, 12, "refused")
+        yield svg.label("refused", left + 20, 16)
 
 
 # ---- what each mechanism contributes --------------------------------------------------------------------------------
