@@ -75,7 +75,8 @@ def _listed(what: tuple[object, ...]) -> list[tuple[object, ...]]:
         raise ParameterError("compose", "nothing", "at least one mechanism")
     for part, *_ in found:
         if not _is_run(part):
-            raise ParameterError("parts", part if isinstance(part, type) else type(part).__name__, A_RUN)
+            named = "; the relation goes by name, `relation=`" if isinstance(part, Relation | str) else ""
+            raise ParameterError("parts", part if isinstance(part, type) else type(part).__name__, A_RUN + named)
     return found
 
 

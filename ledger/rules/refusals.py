@@ -30,10 +30,10 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
     never = (
         f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""
     )
-    uncovered = "; if it runs elsewhere all the same, what this scope promises does not cover it" if elsewhere else ""
+    uncovered = "; if it runs elsewhere all the same, no promise of this scope covers it" if elsewhere else ""
     return (
         f"scope {scope.scope!r} refuses {mechanism}, and nothing was spent. By account: {accounts}. Ask for less, or "
-        f"open a new scope, which for the same people adds to what this one promises{never}"
+        f"open a new scope (of the same people, both add up){never}"
         f"{_where_delta_fits(scope, wanted)}{uncovered}"
     )
 
@@ -53,7 +53,7 @@ def _where_delta_fits(scope: ScopeState, wanted: Mapping[str, str]) -> str:
         return ""
     told = (
         f"; only {text(for_claims)} of the scope's delta {text(budget.delta)} may be asked for, the rest is for "
-        f"composing: a new scope with delta {text(enough)} has room for it"
+        f"composing: a new scope with delta {text(enough)} has room"
     )
     pure = add(asked.get("pure", INFINITY), Decimal(filters.spent(filter_, sums).get("pure", "inf")))
     if pure <= budget.epsilon and all_of_it <= budget.delta:

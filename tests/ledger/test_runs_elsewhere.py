@@ -159,7 +159,7 @@ def test_a_refusal_is_that_of_a_release_and_names_whose_word_it_was() -> None:
         scope.release(laplace("0.5"), 7)
     with pytest.raises(BudgetRefused) as release:
         here.release(laplace("0.75"), 7)
-    with pytest.raises(BudgetRefused, match="does not cover it") as elsewhere:
+    with pytest.raises(BudgetRefused, match="no promise of this scope covers it") as elsewhere:
         there.charge(LaplaceLaw("0.75"), key="k", **WORD)
     for numbers in ("asked", "spent", "left"):
         assert getattr(elsewhere.value, numbers) == getattr(release.value, numbers)
@@ -641,8 +641,8 @@ def test_a_refusal_says_what_a_new_scope_is_for_the_same_people() -> None:
     with pytest.raises(BudgetRefused) as refusal:
         scope.charge(ApproxDP("0.1", "6e-7"), **WORD)
     told = str(refusal.value)
-    assert "a new scope, which for the same people adds to what this one promises" in told
-    assert "a new scope with delta 0.0000012 has room for it" in told
+    assert "a new scope (of the same people, both add up)" in told
+    assert "a new scope with delta 0.0000012 has room" in told
     assert "another dataset" not in told
 
 

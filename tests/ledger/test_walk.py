@@ -48,7 +48,7 @@ def test_the_walk_from_a_mechanism_to_the_numbers(tmp_path: Path) -> None:
 
     # What does not fit is refused before any data are read, and the refusal says what was asked, spent and left.
     spent_before = book.state.scopes[scope.name].sums
-    with pytest.raises(dpl.BudgetRefused, match="asked 3") as refused:
+    with pytest.raises(dpl.BudgetRefused, match=r"mixed: asked 2\.92\d*, spent 1\.70\d*, left 1\.29") as refused:
         scope.release(dpl.Laplace(sensitivity=1, epsilon=3), 0.0)
     assert book.state.scopes[scope.name].sums == spent_before
     assert refused.value.scope == "patients-2026"
