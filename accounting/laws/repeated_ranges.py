@@ -67,7 +67,7 @@ class _Effort:
     fewest: int
 
 
-_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 40), _Effort(24, 48, 640, 24)
+_ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
 _MIXED = _Effort(32, 100, 800, 64)
 
 
