@@ -79,8 +79,8 @@ def test_an_audit_that_contradicts_something_is_not_written(changes: dict[str, A
 )
 def test_an_audit_that_follows_from_its_numbers_is_written_and_verifies(changes: dict[str, Any]) -> None:
     scope = a_scope()
-    scope.record(replace(AUDIT, **changes))
-    scope._ledger.verify()
+    entry = scope.record(replace(AUDIT, **changes))
+    assert entry in scope._ledger.verify().entries
 
 
 def test_an_audit_is_about_a_charge_of_its_scopes() -> None:

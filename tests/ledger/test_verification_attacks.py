@@ -93,12 +93,12 @@ def test_every_flipped_byte_of_the_golden_ledger_is_named() -> None:
 
 def test_every_flipped_byte_of_the_head_is_rejected() -> None:
     for place in range(len(HEAD)):
-        rejected(LEAVES, flipped(HEAD, place))
+        assert rejected(LEAVES, flipped(HEAD, place)).reason
 
 
 def test_every_truncation_of_the_head_is_rejected() -> None:
     for size in range(len(HEAD)):
-        rejected(LEAVES, HEAD[:size])
+        assert rejected(LEAVES, HEAD[:size]).reason
 
 
 def test_every_deletion_is_named() -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.domains import rows_read_as
 from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 from dpledger.mechanisms.learning.row_learner import STRICT
@@ -68,8 +69,11 @@ def test_no_kind_of_entry_is_refused(rows: list[Any]) -> None:
     """One record may have made an array what it is: to refuse text would tell that somebody wrote some."""
     learner = ExponentialPPACLearner(ThresholdClass(8), epsilon=1)
     for data in (rows, np.array(rows), np.array(rows, dtype=object), pd.Series(rows)):
-        learner.inspect(LabeledSample(data, data))
-        ClippedMean(epsilon=1, lower=0, upper=1).inspect(data)
+        sample, mean = LabeledSample(data, data), ClippedMean(epsilon=1, lower=0, upper=1)
+        learner.inspect(sample)
+        mean.inspect(data)
+        assert 0 <= learner.release(sample, entropy=seeded(1)).value.place <= 8
+        assert np.isfinite(float(mean.release(data, entropy=seeded(1)).value))
 
 
 def test_what_no_record_decides_is_refused_before_anything_is_spent() -> None:

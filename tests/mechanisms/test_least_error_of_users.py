@@ -17,7 +17,8 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass, matrix_of
-from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, rounds_for
+from dpledger.mechanisms.learning.theory.users.estimator_sizes import rounds_for
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users
 from dpledger.mechanisms.learning.users.least_error import MinErrorTest, MinimumErrorEstimator
 from dpledger.relations import Relation, Unit
 from exact_tests import SIGNIFICANCE, binomial_p_value, events_p_value

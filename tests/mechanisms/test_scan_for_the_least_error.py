@@ -23,7 +23,7 @@ from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, ParityClass, PointClass, ThresholdClass, matrix_of
-from dpledger.mechanisms.learning.theory.users.user_sizes import guesses_for
+from dpledger.mechanisms.learning.theory.users.estimator_sizes import guesses_for
 from dpledger.mechanisms.learning.users.least_error import MinimumErrorEstimator
 from dpledger.mechanisms.learning.users.mistakes import mistakes_of
 from dpledger.mechanisms.learning.users.reading import users_of

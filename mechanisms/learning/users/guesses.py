@@ -22,8 +22,8 @@ from dpledger.accounting.composition import SparseVectorLaw
 from dpledger.decimals import add, exact, multiply
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
+from dpledger.mechanisms.learning.theory.users.estimator_sizes import guesses_for, scan_law
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
-from dpledger.mechanisms.learning.theory.users.user_sizes import guesses_for, scan_law
 from dpledger.mechanisms.learning.users.mistakes import Mistakes
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity
 from dpledger.mechanisms.threshold.epochs import EpochPlan, Epochs

@@ -43,10 +43,7 @@ from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import OneClass, class_from, described
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
-from dpledger.mechanisms.learning.theory.users.user_sizes import (
-    proper_users,
-    proper_users_for,
-)
+from dpledger.mechanisms.learning.theory.users.user_sizes import proper_users, proper_users_for
 from dpledger.mechanisms.learning.users.least_error import LeastError, MinimumErrorEstimator, for_users, mistakes_in
 from dpledger.mechanisms.learning.users.reading import ReadsUsers
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose, exponent_for

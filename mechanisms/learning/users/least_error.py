@@ -39,8 +39,8 @@ from dpledger.mechanisms.learning.theory.concepts import (
     described,
 )
 from dpledger.mechanisms.learning.theory.planning import SampleSize
+from dpledger.mechanisms.learning.theory.users.estimator_sizes import ErrorSearch, estimator_plan, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import GRID_BITS, BinomialGap
-from dpledger.mechanisms.learning.theory.users.user_sizes import ErrorSearch, estimator_plan, rounds_for
 from dpledger.mechanisms.learning.users.guesses import (
     MOVED,
     STEPS,

@@ -34,10 +34,7 @@ from dpledger.mechanisms.learning.represented.representations import HashedPoint
 from dpledger.mechanisms.learning.samples import UserSample
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass, OneClass, PointClass, class_from
 from dpledger.mechanisms.learning.theory.planning import SampleSize
-from dpledger.mechanisms.learning.theory.users.user_sizes import (
-    surrogate_users,
-    surrogate_users_for,
-)
+from dpledger.mechanisms.learning.theory.users.user_sizes import surrogate_users, surrogate_users_for
 from dpledger.mechanisms.learning.users.learners import ByUsers, LearnedFromUsers
 from dpledger.mechanisms.learning.users.mistakes import Mistakes, mistakes_of, point_mistakes
 from dpledger.mechanisms.learning.users.reading import users_of
