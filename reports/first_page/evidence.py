@@ -12,14 +12,15 @@ from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
-from dpledger.reports.sections.audits import (
+from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
+from dpledger.reports.tested import (
     AuditEntry,
+    Audits,
     kinds_that_ran,
     mechanisms_that_ran,
     runs_elsewhere,
     told_apart,
 )
-from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
 
 __all__ = ["audited", "gaps", "last_refusal", "record"]
 
@@ -83,43 +84,41 @@ def audited(entries: Sequence[Entry]) -> Answer:
     refuted = plainly((audit.mechanism.kind for audit in here if audit.verdict == "violation"), ran)
     tested = {audit.mechanism.kind for audit in here}
     missing = plainly(ran - tested, ran)
-    violations = _violations(audits.concerning)
+    violations = tuple(_found_wrong(audits))
     exactly = mechanisms_that_ran(entries)
     pairs = {(one.mechanism.kind, repr(one.mechanism.parameters)) for one in here}
     same = {kind for kind, _ in pairs & exactly}
     other = plainly(tested - same, ran)
-    lines = []
-    if audits.named:
-        lines.append(f"Under the name of what ran elsewhere: {_of(audits.named)}.")
-    if audits.about:
-        lines.append(f"About {_budgets(audits.about)}, of what did not run here under that name: {_of(audits.about)}.")
+    lines = [f"{_capital(how)}: {_of(some)}." for some, how in _concerning(audits) if not _all_violations(some)]
     if other:
         lines.append(f"With other parameters than ran here: {_listed(other)}.")
     if missing:
         lines.append(f"Never audited: {_listed(missing)}.")
     if audits.apart:
-        lines.append(f"Of what did not run here, and about no budget: {_counted(audits.apart)}; kept in the annex.")
+        lines.append(
+            f"Of what ran nowhere under that name, and about no budget: {_counted(audits.apart)}; kept in the annex."
+        )
     if there.never:
         lines.append(f"{words.count(len(there.never), 'run')} elsewhere never audited.")
     if there.named:
-        lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone.")
+        told = there.outcome(there.named)
+        lines.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}.")
     if here or audits.concerning:
         lines.append("Not refuted is not proved.")
+    untested = ran or there.never or there.named
     return Answer(
         id="first_page/audits",
         question="What did audits find of what ran here?",
         text=_verdict(ran, tested, refuted, violations),
         lines=tuple(lines),
-        status="unknown" if (ran or there.never or there.named) and not here and not violations else "measured",
+        status="unknown" if untested and not here and not violations else "measured",
         tone="warning" if refuted or violations else "plain",
         links=(Link("each audit", "audits"),),
     )
 
 
-def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: int) -> str:
-    found = [f"refuted: {_listed(refuted)}"] if refuted else []
-    if violations:
-        found.append(f"{words.count(violations, 'violation')}, of what did not run here under that name")
+def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], violations: Sequence[str]) -> str:
+    found = [*([f"refuted: {_listed(refuted)}"] if refuted else []), *violations]
     if found:
         return "; ".join(found)
     if not ran:
@@ -127,6 +126,30 @@ def _verdict(ran: frozenset[str], tested: set[str], refuted: Sequence[str], viol
     if not tested:
         return "no audit"
     return f"{len(tested):,} of {words.count(len(ran), 'kind')} tested, none refuted"
+
+
+def _concerning(audits: Audits) -> tuple[tuple[tuple[AuditEntry, ...], str], ...]:
+    """Audits of no kind that ran here, which are about what is charged here all the same, and how they are."""
+    told = (
+        (audits.charged, "of the charge of what ran elsewhere"),
+        (audits.named, "under the name of what ran elsewhere"),
+        (audits.about, f"about {_budgets(audits.about)}, of what ran nowhere under that name"),
+    )
+    return tuple((some, how) for some, how in told if some)
+
+
+def _found_wrong(audits: Audits) -> Iterator[str]:
+    """The violations among them, each group by how it concerns this ledger and what was audited."""
+    for some, how in _concerning(audits):
+        wrong = [one for one in some if one.body.verdict == "violation"]
+        if wrong:
+            kinds = _listed(plainly(one.body.mechanism.kind for one in wrong))
+            yield f"{words.count(len(wrong), 'violation')}, {how}: {kinds}"
+
+
+def _all_violations(audits: Sequence[AuditEntry]) -> bool:
+    """Then the answer has told all of them."""
+    return _violations(audits) == len(audits)
 
 
 def _violations(audits: Sequence[AuditEntry]) -> int:

@@ -175,7 +175,7 @@ def test_refusals_and_open_charges_are_told(model: ReportModel) -> None:
 def test_both_verdicts_stand_beside_their_claims(model: ReportModel) -> None:
     found = tables_of(model)
     assert [row[3].text for row in found["audits/results"].rows] == ["not refuted"]
-    assert [row[3].text for row in found["audits/elsewhere"].rows] == ["violation"]
+    assert [row[3].text for row in found["audits/nowhere"].rows] == ["violation"]
     assert item(model, "audits/never_audited").origin.status == "unknown"
     assert "dp_sgd" in item(model, "audits/never_audited").text
 
