@@ -60,7 +60,7 @@ def _seen(verified: Verified) -> str:
     size, seen = verified.head.size, verified.witnessed
     if verified.is_own:
         return (
-            "The checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. A "
+            "The checkpoint given is this record's own, or as new as it: it shows nothing about earlier copies. A "
             "cut-off end, or a new beginning, cannot be seen."
         )
     if not seen:
@@ -231,10 +231,7 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
     missing, copied = declarations.missing, declarations.copied
     places = tuple(_unknown(sections))
     lines = [
-        f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
-        if missing
-        else f"All {len(ITEMS)} items that people must declare are declared.",
-        *([f"{words.count(len(copied), 'item')} in {COPIED}."] if copied else []),
+        *_undeclared(missing, copied),
         f"{words.count(len(places), 'place')} where the record, or whoever ran something, does not say."
         if places
         else "Nothing else is marked unknown.",
@@ -251,6 +248,16 @@ def gaps(declarations: Declarations, sections: tuple[Section, ...]) -> Answer:
         status="unknown" if found else "measured",
         links=tuple(links),
     )
+
+
+def _undeclared(missing: Sequence[str], copied: Sequence[str]) -> Iterator[str]:
+    """How many of the items that people must declare nobody has said."""
+    if missing:
+        yield f"{words.count(len(missing), 'item')} of {len(ITEMS)} that people must declare."
+    if copied:
+        yield f"{words.count(len(copied), 'item')} of {len(ITEMS)} in {COPIED}."
+    if not missing and not copied:
+        yield f"All {len(ITEMS)} items that people must declare are declared."
 
 
 def _declared(item: str, declarations: Declarations) -> Link:

@@ -510,6 +510,8 @@ def test_what_is_published_without_noise_stands_on_the_page() -> None:
     found = page(record)["unprotected"]
     assert (found.text, found.status) == ("In the words of A. Lindqvist", "declared")
     assert found.lines[:2] == ("Without noise: The number of invitations", "Exactly: The number of hospitals")
+    record.declare("invariants", "The number of beds", "M. Ndiaye")
+    assert page(record)["unprotected"].text == "In the words of A. Lindqvist; M. Ndiaye"
 
 
 def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
@@ -530,7 +532,9 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     )
     assert f"Trust model: unknown; what stands there is {copied[1:-1]}." in found["promise"].lines
     assert any(copied in line for line in found["who"].lines)
-    assert "44 items in the sample's words, not filled in." in found["gaps"].lines
+    assert found["unprotected"].text == copied[1:-1]
+    assert "44 items of 49 in the sample's words, not filled in." in found["gaps"].lines
+    assert not any("are declared" in line for line in found["gaps"].lines)
     items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
     assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
     assert items["declared/dpia_reference"].text == f"DPIA-2026-014 [{copied[1:-1]}]"

@@ -241,7 +241,7 @@ def _seen(found: Verified) -> str:
     """What a checkpoint from before shows, and what it does not."""
     if found.is_own:
         return (
-            "the checkpoint given is this bundle's own, or as new as it: it shows nothing about earlier copies. Keep "
+            "the checkpoint given is this record's own, or as new as it: it shows nothing about earlier copies. Keep "
             "it, and give it the next time"
         )
     if not found.witnessed:

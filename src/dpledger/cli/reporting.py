@@ -13,6 +13,7 @@ from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, remembered
 if TYPE_CHECKING:
     from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.reports import Report
+    from dpledger.reports.sections.declared import Declarations
 
 __all__ = ["declare", "report"]
 
@@ -136,7 +137,7 @@ def declare(
 
         with Ledger.open(ledger) as book:
             entries = book.declare_file(file)
-            missing = Declarations(book.entries()).missing
+            standing = Declarations(book.entries())
         said = declared_files.read(file)
         copied = [one.item for one in said if declared_files.is_sample(one.item, one.text)]
         unread = {one: form for one in said if (form := readings.form(one.item, one.text))}
@@ -146,14 +147,22 @@ def declare(
             voice.say("  the report says so beside them; write your own words and declare the file again")
         for one, form in unread.items():
             voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")
-        voice.say(
-            f"  still not declared: {', '.join(missing)}" if missing else "  every item of the report is declared"
-        )
+        voice.say(f"  {_still(standing)}")
         voice.give(
             {
                 "declared": [entry.index for entry in entries],
-                "missing": list(missing),
+                "missing": list(standing.missing),
                 "of_the_sample": copied,
                 "not_read": sorted({one.item for one in unread}),
             }
         )
+
+
+def _still(standing: Declarations) -> str:
+    """What nobody has said yet, of the items of a report."""
+    from dpledger.reports.sections.declared import COPIED, ITEMS
+
+    left = f"in {COPIED}: {len(standing.copied)} of {len(ITEMS)} items of the report" if standing.copied else ""
+    if standing.missing:
+        return f"still not declared: {', '.join(standing.missing)}" + (f"; {left}" if left else "")
+    return left or "every item of the report is declared"
