@@ -219,9 +219,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
-    """Bars in one account, and the account's limit."""
+    """Bars in one account, what several come to together, and the account's limit."""
 
     bars: tuple[Bar, ...]
+    together: Bar | None
     limit: Decimal
     kind: Literal["bar_chart"] = "bar_chart"
 

@@ -48,7 +48,7 @@ def _chart(
         case SpentChart():
             return (WIDTH, 320), _spent(chart)
         case BarChart():
-            return (WIDTH, 74 + ROW * len(chart.bars)), _bars(chart, id_)
+            return (WIDTH, 74 + ROW * len(_all_bars(chart))), _bars(chart, id_)
         case CurveChart():
             return (WIDTH, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
         case ClaimChart():
@@ -111,11 +111,12 @@ def _spent_legend(chart: SpentChart) -> Iterator[Markup]:
 
 def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     yield _hatching(id_)
-    widest = max([chart.limit, *(add(bar.charged, bar.returned) for bar in chart.bars)])
+    bars = _all_bars(chart)
+    widest = max([chart.limit, *(add(bar.charged, bar.returned) for bar in bars)])
     x = Scale(0.0, float(widest) * 1.04, 10, WIDTH - 10)
-    for place, bar in enumerate(chart.bars):
+    for place, bar in enumerate(bars):
         yield from _bar(bar, x, 34 + ROW * place, id_)
-    bottom = 30 + ROW * len(chart.bars)
+    bottom = 30 + ROW * len(bars)
     limit = x.at(chart.limit)
     yield svg.path([(limit, 22), (limit, bottom)], "line budget")
     yield svg.label(f"limit {words.at_least(chart.limit)}", limit - 6, 18, anchor="end", style="label strong")
@@ -123,6 +124,10 @@ def _bars(chart: BarChart, id_: str) -> Iterator[Markup]:
     yield svg.label("charged", 44, bottom + 27)
     yield svg.element("rect", x=124, y=bottom + 16, width=26, height=12, class_="back", fill=f"url(#{id_}-hatch)")
     yield svg.label("came back", 158, bottom + 27)
+
+
+def _all_bars(chart: BarChart) -> tuple[Bar, ...]:
+    return chart.bars if chart.together is None else (*chart.bars, chart.together)
 
 
 def _bar(bar: Bar, x: Scale, top: float, id_: str) -> Iterator[Markup]:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from dpledger.accounting import composition as trees, guarantees as promises
 from dpledger.accounting.pricing import outcomes
-from dpledger.decimals import ZERO, round_up
+from dpledger.decimals import ZERO, round_up, total
 from dpledger.ledger.accounts.recomposition import Admission, Refusal, ScopeAccount, attested
 from dpledger.mechanisms.protocol import UNSAID
 from dpledger.reports import words
@@ -40,14 +40,14 @@ def admissions(account: ScopeAccount, engine: Engine, prefix: str) -> Table:
     rows = (_admission(group, account, engine) for group in _groups(account))
     return Table(
         id=f"{prefix}/admissions",
-        caption=f"What was admitted in {account.scope}, and the price that carried it",
+        caption=f"What was admitted in {account.scope}, and the price of each run in the account that carried it",
         columns=(
             Column("Mechanism"),
             Column("Entries"),
             Column("Sensitivity"),
             Column("Claim"),
-            Column("Reserved", numeric=True),
-            Column("Charged", numeric=True),
+            Column("Reserved, each", numeric=True),
+            Column("Charged, each", numeric=True),
             Column("Status"),
             Column("Basis"),
         ),
@@ -92,8 +92,10 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
-        _price([member.reserved.get(member.account) for member in group.members], note=words.account(first.account)),
-        _price([_charged(member) for member in group.members], note=_refund(first)),
+        _price(
+            [member.reserved.get(member.account) for member in group.members], f"in the {words.account(first.account)}"
+        ),
+        _price([_charged(member) for member in group.members], _refund(first)),
         _status(group),
         _basis(group),
     )
@@ -196,7 +198,12 @@ def _charged(one: Admission) -> Decimal | None:
 
 
 def _price(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
-    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None, note=note)
+    """The price of each run; of several, what they come to is told below."""
+    known = [number for number in numbers if number is not None]
+    told = [note] if note else []
+    if len(numbers) > 1 and len(known) == len(numbers):
+        told.insert(0, f"all {len(numbers):,}: {words.at_most(total(known))}")
+    return Cell(span(numbers), numbers[0] if len(set(numbers)) == 1 else None, note="; ".join(told))
 
 
 def _refund(one: Admission) -> str:
@@ -294,7 +301,7 @@ def leaves(tree: trees.Composition) -> Iterator[trees.Composition]:
 def open_charges(account: ScopeAccount, prefix: str) -> Table:
     """Charges that are not settled: they hold their cap until somebody settles them, for ever if nobody does."""
     waiting = (one for one in account.admissions if one.status in ("reserved", "started"))
-    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status))
+    found = grouped(waiting, exact=_all_but_names, coarse=lambda one: (one.mechanism.kind, one.status, one.account))
     rows = (
         (
             Cell(
@@ -317,7 +324,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Column("Entries"),
             Column("Status"),
             Column("Account"),
-            Column("Holds", numeric=True),
+            Column("Holds, each", numeric=True),
         ),
         rows=tuple(rows),
         empty="Every charge is settled: nothing is held.",

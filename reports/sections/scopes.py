@@ -25,7 +25,8 @@ BASIS = (
     "ran here, as its entry says, and its claim follows from its public parameters by a proof that the entry does not "
     "repeat. Attested: it rests on a promise that the entry only declares, or the run happened elsewhere, and its "
     "parts are somebody's word. Reserved is the price at which the run was admitted, at its worst; charged is what "
-    "stands.",
+    "stands. Both are of one run; prices in different accounts do not add up to anything: what all runs come to stands "
+    "under “Spent so far”.",
 )
 MOST_DETAILED = 20  # scopes with a section of their own; all stand in the table
 

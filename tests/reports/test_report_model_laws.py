@@ -20,8 +20,9 @@ from dpledger.ledger.verifying.verification import Verified
 from dpledger.mechanisms.numeric.laplace import Laplace
 from dpledger.reports import Report
 from dpledger.reports.build import build
-from dpledger.reports.model import Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
+from dpledger.reports.model import BarChart, Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
+from dpledger.reports.words import at_most
 from report_records import Record, audit, hostile, long, report_on_sample, sample
 
 
@@ -155,6 +156,28 @@ def test_refunds_name_their_rule(model: ReportModel) -> None:
     assert rows["dp_sgd"][5].note == "steps never granted came back"
     for name in ("sparse_vector", "dp_sgd"):
         assert rows[name][5].value < rows[name][4].value  # type: ignore[operator]
+
+
+def test_prices_are_of_one_run_in_a_named_account_and_alike_ones_are_added_up(model: ReportModel) -> None:
+    found = tables_of(model)["scope:patients-2026/admissions"]
+    assert [column.heading for column in found.columns[4:6]] == ["Reserved, each", "Charged, each"]
+    rows = {row[0].text: row for row in found.rows}
+    five, one = rows["laplace × 5"], rows["gaussian"]
+    assert (five[4].text, five[4].note) == ("0.05", "all 5: 0.25; in the sum of epsilons")
+    assert (five[5].text, five[5].note) == ("0.05", "all 5: 0.25; stands at its cap")
+    assert one[4].note == "in the mixed account, as Rényi, boundary 1"
+    (basis,) = (one for one in blocks(model.sections) if isinstance(one, Prose) and one.id.endswith("2026/basis"))
+    assert "prices in different accounts do not add up" in str(basis.lines)
+
+
+def test_the_picture_of_contributions_tells_what_they_come_to(model: ReportModel) -> None:
+    found = next(one for one in blocks(model.sections) if isinstance(one, Picture) and "contributions" in one.id)
+    assert isinstance(found.chart, BarChart)
+    together = found.chart.together
+    assert together is not None
+    for name in ("charged", "returned"):
+        assert getattr(together, name) == sum(getattr(bar, name) for bar in found.chart.bars)
+    assert f"; together: {at_most(together.charged)} charged, " in found.description
 
 
 def test_what_a_claim_assumes_of_the_callers_code_is_told_and_not_called_measured(model: ReportModel) -> None:
