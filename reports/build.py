@@ -14,6 +14,7 @@ from dpledger.reports.sections.questions import questions_section
 from dpledger.reports.sections.record import limits_section, record_section, unread_section, verified_section
 from dpledger.reports.sections.registry import registry_section
 from dpledger.reports.sections.scopes import Scopes
+from dpledger.reports.sections.since import since_section
 
 __all__ = ["build"]
 
@@ -37,6 +38,7 @@ def build(verified: Verified) -> ReportModel:
     people = same_people(verified.state)
     found = promises(scopes.accounts, people, verified.state.scopes)
     evidence = (
+        *since_section(verified, scopes.accounts, scopes.histories, declarations),
         *scopes.sections(people),
         audits_section(verified.entries, engine),
         declared_section(declarations),

@@ -13,6 +13,7 @@ from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
 from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
 from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
+from dpledger.reports.sections.since import first_new
 from dpledger.reports.tested import (
     AuditEntry,
     Audits,
@@ -47,7 +48,7 @@ def record(verified: Verified) -> Answer:
         text=f"{words.count(size, 'entry', 'entries')}, " + ("verified in full" if full else "their bytes only"),
         lines=(checked, *_since(verified.entries), _seen(verified)),
         status="measured" if full else "unknown",
-        links=ANNEX_OF_RECORD,
+        links=(*ANNEX_OF_RECORD, *(() if first_new(verified) is None else (Link("what is new", "since"),))),
     )
 
 

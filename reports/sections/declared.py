@@ -197,6 +197,14 @@ class Declarations:
         """The declaration of `item` that counts in `scope`: its own, else the ledger's."""
         return self._last.get((item, scope)) or self._last.get((item, ""))
 
+    def last(self) -> tuple[Declaration, ...]:
+        """The last one of each item and scope, in the order in which they were made."""
+        return tuple(sorted(self._last.values(), key=lambda one: one.index))
+
+    def at(self, one: Declaration) -> Declaration | None:
+        """The last one of the same item in the same place."""
+        return self._last.get((one.body.item, one.scope))
+
     def others(self) -> tuple[Declaration, ...]:
         """Those that are not on the list."""
         return tuple(found for (name, _), found in sorted(self._last.items()) if name not in ITEMS)

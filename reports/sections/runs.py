@@ -17,7 +17,7 @@ from dpledger.reports.grouping import Group, grouped, indices, keys, span
 from dpledger.reports.model import Cell, Column, Table, visible
 from dpledger.schema import plain
 
-__all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "refusals"]
+__all__ = ["admissions", "epsilons_of_one_run", "is_stated", "leaves", "open_charges", "price_of_each", "refusals"]
 
 RULES = {
     "cap": "stands at its cap",
@@ -92,10 +92,10 @@ def _admission(group: Admitted, account: ScopeAccount, engine: Engine) -> tuple[
         Cell(indices([member.index for member in group.members]), len(group.members)),
         _sensitivity(group),
         _claim(group, account, engine),
-        _price(
+        price_of_each(
             [member.reserved.get(member.account) for member in group.members], f"in the {words.account(first.account)}"
         ),
-        _price([_charged(member) for member in group.members], _refund(first)),
+        price_of_each([_charged(member) for member in group.members], _refund(first)),
         _status(group),
         _basis(group),
     )
@@ -197,7 +197,7 @@ def _charged(one: Admission) -> Decimal | None:
     return ZERO if one.status == "aborted" else one.charged.get(one.account)
 
 
-def _price(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
+def price_of_each(numbers: Sequence[Decimal | None], note: str = "") -> Cell:
     """The price of each run; of several, what they come to is told below."""
     known = [number for number in numbers if number is not None]
     told = [note] if note else []
@@ -312,7 +312,7 @@ def open_charges(account: ScopeAccount, prefix: str) -> Table:
             Cell(indices([member.index for member in group.members]), len(group.members)),
             Cell(group.first.status, group.first.status),
             Cell(words.account(group.first.account), group.first.account),
-            _price([member.reserved.get(member.account) for member in group.members]),
+            price_of_each([member.reserved.get(member.account) for member in group.members]),
         )
         for group in found
     )

@@ -39,7 +39,7 @@ class Scopes:
         self._declarations = declarations
         self._engine = engine
         self.accounts = accounts(verified.entries, verified.state)
-        self._histories = Histories(verified.entries, verified.state)
+        self.histories = Histories(verified.entries, verified.state)
 
     def sections(self, shared: SamePeople) -> tuple[Section, ...]:
         """The table of all scopes, then a section for each of the first MOST_DETAILED."""
@@ -90,10 +90,10 @@ class Scopes:
             about="Its promise, the odds, what it ran at which price, what it refused.",
             blocks=(*contradicted(account, prefix), Items(items=(self._dataset(account.scope, prefix),))),
             sections=(
-                promised(account, scope, population, self._histories.opening(account.scope), self._engine, prefix),
+                promised(account, scope, population, self.histories.opening(account.scope), self._engine, prefix),
                 meaning(account, self._engine, prefix),
                 self._ran(account, prefix),
-                spending(account, self._histories, self._engine, prefix),
+                spending(account, self.histories, self._engine, prefix),
                 *odometer(account, prefix),
                 Section(
                     id=f"{prefix}/stopped",
@@ -104,14 +104,14 @@ class Scopes:
         )
 
     def _dataset(self, scope: str, prefix: str) -> Item:
-        noted = self._histories.dataset(scope)
+        noted = self.histories.dataset(scope)
         if noted is None:
             return unknown(f"{prefix}/dataset", "Dataset", "the scope names no dataset and commits to none")
         return Item(
             id=f"{prefix}/dataset",
             label="Dataset, as the scope names it",
             text=noted,
-            origin=self._histories.opening(scope),
+            origin=self.histories.opening(scope),
         )
 
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
