@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpledger.cli.speaking import WHICH_KEY, AsJson, read_checkpoint, remembered, speaking
+from dpledger.cli import records
+from dpledger.cli.speaking import AsJson, speaking
 
 if TYPE_CHECKING:
-    from dpledger.ledger.signed.keys import VerifyingKey
     from dpledger.reports import Report
     from dpledger.reports.sections.declared import Declarations
 
@@ -19,7 +19,7 @@ __all__ = ["declare", "report"]
 
 
 def report(
-    source: Annotated[Path, typer.Argument(help="A ledger file, or the folder of a bundle.")],
+    source: records.Record,
     output: Annotated[
         list[Path],
         typer.Option(
@@ -35,7 +35,9 @@ def report(
             "named .pub)."
         ),
     ] = None,
-    since: Annotated[Path | None, typer.Option(help="A checkpoint that you kept: what came after it is told.")] = None,
+    since: Annotated[
+        Path | None, typer.Option(help="A checkpoint, or a bundle, that you kept: what came after it is listed.")
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="The first page alone: one sheet of paper.")] = False,
     record: Annotated[
         bool,
@@ -48,21 +50,14 @@ def report(
 ) -> None:
     """Verify a ledger, and write what it shows and what it does not."""
     with speaking(as_json) as voice:
-        from dpledger.ledger.signed import checkpoint
-        from dpledger.ledger.verifying import sources, verification
-        from dpledger.progress import bar
         from dpledger.reports import report as reported
 
         if summary:
             _check_forms(output)
         if record:
             _check_recorded(source, output, summary)
-        with sources.opened(source) as signed:
-            trusted = _trusted(source, key)
-            kept = [] if since is None else [read_checkpoint(since, trusted)]
-            with bar("verifying", checkpoint.verify(signed.head, trusted).size) as advance:
-                verified = verification.verify(signed.leaves, signed.head, trusted, since=kept, advance=advance)
-        whole = reported(remembered(verified, since, source))
+        verified = records.verified(source, key, since)
+        whole = reported(verified)
         made = whole.summary() if summary else whole
         for path in output:
             made.save(path)
@@ -107,19 +102,6 @@ def _recorded(source: Path, made: Report) -> int:
 
     with Ledger.open(source) as book:
         return book.record(made.body()).index
-
-
-def _trusted(source: Path, key: str | None) -> VerifyingKey:
-    """The key that was given, or the one beside a ledger file. ParameterError where there is neither."""
-    from dpledger.errors import ParameterError
-    from dpledger.ledger.signed.keyfiles import KeyFiles, read_public_key
-
-    if key is not None:
-        return read_public_key(key)
-    beside = KeyFiles.beside(source).public
-    if not beside.exists():
-        raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
-    return read_public_key(beside)
 
 
 def declare(
