@@ -65,7 +65,7 @@ def best_of(tests: Sequence[tuple[float, float]], false_alarms: Floats) -> Float
         while len(corners) > 1 and _is_below(corners[-1], corners[-2], (x, y)):
             corners.pop()
         corners.append((x, y))
-    found: Floats = np.interp(false_alarms, *zip(*corners, strict=True))
+    found: Floats = np.interp(false_alarms, [x for x, _ in corners], [y for _, y in corners])
     return found
 
 
