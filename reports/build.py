@@ -40,7 +40,7 @@ def build(verified: Verified) -> ReportModel:
     found = promises(scopes.accounts, people, verified.state.scopes)
     shown = scopes.sections(people)
     evidence = (
-        *since_section(verified, scopes.accounts, scopes.histories, declarations),
+        *since_section(verified, scopes.accounts, scopes.histories, declarations, engine),
         *shown,
         audits_section(verified.entries, engine),
         failures_section(found, scopes.accounts, verified.entries, shown),

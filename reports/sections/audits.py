@@ -212,8 +212,8 @@ def _never_audited(entries: tuple[Entry, ...]) -> Item:
     if there.never:
         gaps.append(f"{words.count(len(there.never), 'run')} elsewhere: no audit is of that name")
     if there.named:
-        runs = f"{words.count(len(there.named), 'run')} elsewhere"
-        gaps.append(f"{runs}: audited by name alone{there.outcome(there.named)}")
+        told = there.outcome(there.named)
+        gaps.append(f"{words.count(len(there.named), 'run')} elsewhere audited by name alone{told}")
     if gaps:
         return unknown(id_, label, "; ".join(gaps))
     is_any = ran or there.charged

@@ -86,7 +86,7 @@ def _promises(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
         rest = words.count(len(some) - MOST_PROMISES, "further promise")
         yield Cell("ε does not cover all that may be learnt"), Cell(rest), _share(most), Cell(NOT_ADDED)
     if exact:
-        what = Cell(words.count(exact, "promise"), note="δ is 0: they have no exception")
+        what = Cell(words.count(exact, "promise"), note="δ is 0: there is no exception")
         yield Cell("ε does not cover all that may be learnt"), what, _share(ZERO), _share(ZERO)
 
 

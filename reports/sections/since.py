@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
+from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.decimals import INFINITY, ZERO
 from dpledger.ledger.accounts.recomposition import Admission, ScopeAccount
 from dpledger.ledger.entries.bodies import (
@@ -34,6 +35,7 @@ from dpledger.ledger.entries.bodies import (
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
+from dpledger.reports.certified import Engine
 from dpledger.reports.grouping import Group, grouped, in_entries, indices, keys
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, Tone, visible
 from dpledger.reports.sections.declared import COPIED, Declaration, Declarations, label
@@ -79,7 +81,11 @@ def first_new(verified: Verified) -> int | None:
 
 
 def since_section(
-    verified: Verified, accounts: Sequence[ScopeAccount], histories: Histories, declarations: Declarations
+    verified: Verified,
+    accounts: Sequence[ScopeAccount],
+    histories: Histories,
+    declarations: Declarations,
+    engine: Engine,
 ) -> tuple[Section, ...]:
     """The annex on what is new; none where there is nothing to hold the record against."""
     first = first_new(verified)
@@ -98,7 +104,7 @@ def since_section(
             about="What each scope had spent then and has now; charges, budgets, refusals, audits and words since.",
             blocks=(
                 _spent(accounts, histories, first),
-                _events(new, accounts, first),
+                _events(new, accounts, first, engine),
                 _words(new, declarations, Declarations(verified.entries[:first])),
             ),
         ),
@@ -148,8 +154,52 @@ def _reading(account: ScopeAccount, found: Decimal) -> Cell:
 # ---- what happened --------------------------------------------------------------------------------------------------
 
 
-def _events(new: Sequence[Entry], accounts: Sequence[ScopeAccount], first: int) -> Table:
-    charges = {one.charge: one for account in accounts for one in account.admissions if one.scope == account.scope}
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    """A charge at the scope where it was asked for."""
+
+    admission: Admission
+    account: ScopeAccount
+    engine: Engine
+
+    def begun(self) -> _News:
+        """Its reservation, with what became of it."""
+        one = self.admission
+        what = {"reserved": "charged, not settled", "started": "charged, not settled", "committed": "charged"}
+        return self._news(one.index, what.get(one.status, "given back"), f"claims {self._claim()}")
+
+    def ended(self, place: int) -> _News:
+        """Its end in entry `place`, where it was reserved before."""
+        one = self.admission
+        before = one.reserved.get(one.account)
+        note = f"charged in entry {one.index}" + ("" if before is None else f" at {words.at_most(before)}")
+        return self._news(place, "given back" if one.status == "aborted" else "settled", note)
+
+    def _news(self, place: int, what: str, note: str) -> _News:
+        one = self.admission
+        amount = ZERO if one.status == "aborted" else one.charged.get(one.account)
+        by = HERE if one.attested is None else f"{visible(one.attested.by, 200)}, of a run elsewhere"
+        return _News(place, what, words.tag(one.mechanism.kind), one.scope, note, one.key, amount, one.account, by=by)
+
+    def _claim(self) -> str:
+        """The claim, and the epsilon that it is by itself, where it is told in another currency."""
+        claim, account = self.admission.claim, self.account
+        native = words.guarantee(claim)
+        if isinstance(claim, PureDP | ApproxDP):
+            return native
+        epsilon = self.engine.claimed_epsilon(claim, account.relation, account.delta)
+        if epsilon is None:
+            return native
+        return f"{native}, alone ε ≤ {words.at_most(epsilon)} at δ = {words.at_most(account.delta)}"
+
+
+def _events(new: Sequence[Entry], accounts: Sequence[ScopeAccount], first: int, engine: Engine) -> Table:
+    charges = {
+        one.charge: _Charge(one, account, engine)
+        for account in accounts
+        for one in account.admissions
+        if one.scope == account.scope
+    }
     found = grouped(
         (news for entry in new for news in _news(entry, charges, first)),
         exact=lambda one: (one.what, one.of, one.scope, one.note, one.amount, one.account, one.told, one.by),
@@ -186,16 +236,16 @@ def _event(group: Group[_News]) -> tuple[Cell, ...]:
     )
 
 
-def _news(entry: Entry, charges: Mapping[str, Admission], first: int) -> Iterator[_News]:
+def _news(entry: Entry, charges: Mapping[str, _Charge], first: int) -> Iterator[_News]:
     place = entry.index
     match entry.body:
         case Reserved(charge=charge):
-            yield _charge(place, charges[charge])
+            yield charges[charge].begun()
         case Committed(charge=charge) | Aborted(charge=charge):
-            if charges[charge].index < first:
-                yield _settled(place, charges[charge])
+            if charges[charge].admission.index < first:
+                yield charges[charge].ended(place)
         case Lost(charge=charge, note=note):
-            one = charges[charge]
+            one = charges[charge].admission
             yield _News(place, "noted as lost", words.tag(one.mechanism.kind), one.scope, visible(note, LONGEST))
         case Refused(mechanism=mechanism, claim=claim, level=level, key=key, attested=said):
             by = HERE if said is None else visible(said.by, 200)
@@ -223,45 +273,13 @@ def _news(entry: Entry, charges: Mapping[str, Admission], first: int) -> Iterato
             assert_never(entry.body)
 
 
-def _charge(place: int, one: Admission) -> _News:
-    what = {"reserved": "charged, not settled", "started": "charged, not settled", "committed": "charged"}
-    return _News(
-        place,
-        what.get(one.status, "given back"),
-        words.tag(one.mechanism.kind),
-        one.scope,
-        f"claims {words.guarantee(one.claim)}",
-        one.key,
-        amount=_standing(one),
-        account=one.account,
-        by=_by(one),
-    )
-
-
-def _settled(place: int, one: Admission) -> _News:
-    """The end of a charge that stood before."""
-    what = "given back" if one.status == "aborted" else "settled"
-    before = one.reserved.get(one.account)
-    note = f"charged in entry {one.index}" + ("" if before is None else f" at {words.at_most(before)}")
-    kind = words.tag(one.mechanism.kind)
-    return _News(place, what, kind, one.scope, note, one.key, _standing(one), one.account, by=_by(one))
-
-
-def _standing(one: Admission) -> Decimal | None:
-    return ZERO if one.status == "aborted" else one.charged.get(one.account)
-
-
-def _by(one: Admission) -> str:
-    return HERE if one.attested is None else f"{visible(one.attested.by, 200)}, of a run elsewhere"
-
-
 def _audit(place: int, body: Audited) -> _News:
     is_wrong = body.verdict == "violation"
     return _News(
         place,
         "violation" if is_wrong else "audited, not refuted",
         words.tag(body.mechanism.kind),
-        ", ".join(level.scope for level in body.path),
+        ", ".join(level.scope for level in body.path) or "none is named",
         f"claims {words.guarantee(body.claim)}",
         told=f"ε ≥ {words.at_least(body.epsilon_lower)} at δ = {words.at_most(body.delta)}",
         tone="warning" if is_wrong else "plain",

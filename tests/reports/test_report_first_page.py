@@ -343,7 +343,7 @@ def test_a_violation_under_the_name_of_what_ran_elsewhere_warns() -> None:
     assert found.text == "1 violation, under the name of what ran elsewhere: myjob.mean_los"
     assert found.tone == "warning"
     assert found.lines == ("1 run elsewhere audited by name alone: refuted.", "Not refuted is not proved.")
-    assert annex["audits/never_audited"].text == "1 run elsewhere: audited by name alone: refuted"
+    assert annex["audits/never_audited"].text == "1 run elsewhere audited by name alone: refuted"
 
 
 def test_violations_of_what_ran_elsewhere_and_of_what_ran_nowhere_are_counted_apart() -> None:

@@ -81,7 +81,7 @@ def test_each_charge_refusal_budget_and_audit_has_its_row() -> None:
         ("settled", "laplace", "staff", f"{first + 9}", "0.5", here),
         ("budget opened", "ε = 0.5, δ = 0", "new", f"{first + 10}", "", nobody),
         ("charged, not settled", "laplace", "new", f"{first + 11}", "0.5", here),
-        ("violation", "laplace", "the ledger", f"{first + 16}", "ε ≥ 0.9 at δ = 0", nobody),
+        ("violation", "laplace", "none is named", f"{first + 16}", "ε ≥ 0.9 at δ = 0", nobody),
     ]
 
 
