@@ -50,7 +50,7 @@ def _chart(
         case BarChart():
             return (WIDTH, 74 + ROW * len(_all_bars(chart))), _bars(chart, id_)
         case CurveChart():
-            return (WIDTH, KEY + 30 * (len(chart.curves) + 1)), _curves(chart, id_)
+            return (WIDTH, KEY + 30 + sum(_height(curve.label) for curve in chart.curves)), _curves(chart, id_)
         case ClaimChart():
             return (WIDTH, 80 + CLAIM_ROW * len(chart.rows)), _claims(chart)
         case OddsChart():
@@ -185,7 +185,8 @@ def _band(chart: CurveChart, x: Scale, y: Scale, id_: str) -> Iterator[Markup]:
     yield svg.element("polygon", points=steps, class_="band", fill=f"url(#{id_}-hatch)")
 
 
-MOST_LETTERS = 38  # of what a curve or a bar is called
+MOST_LETTERS = 38  # of what a bar is called, or of a line of what a curve is called
+LINE = 17  # pixels from one line to the next
 MOST_LETTERS_ACROSS = 62  # of what has a line to itself
 
 
@@ -197,10 +198,26 @@ def _short(name: str, most: int) -> str:
 def _curve_legend(chart: CurveChart, styles: Sequence[str]) -> Iterator[Markup]:
     rows = [("line guess", "guessing: nothing is learnt")]
     rows += [(style, curve.label) for curve, style in zip(chart.curves, styles, strict=True)]
-    for place, (style, name) in enumerate(rows):
-        top = KEY + 30 * place
+    top = KEY
+    for style, name in rows:
         yield svg.path([(64, top), (100, top)], style)
-        yield svg.label(_short(name, MOST_LETTERS), 110, top + 4)
+        for place, line in enumerate(_lines(name)):
+            yield svg.label(line, 110, top + 4 + LINE * place)
+        top += _height(name)
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    """What a curve is called, in one line or two: broken between words, else where the line is full."""
+    if len(name) <= MOST_LETTERS:
+        return (name,)
+    place = name.rfind(" ", 0, MOST_LETTERS + 1)
+    if place <= 0:
+        return name[:MOST_LETTERS], _short(name[MOST_LETTERS:], MOST_LETTERS)
+    return name[:place], _short(name[place + 1 :], MOST_LETTERS)
+
+
+def _height(name: str) -> int:
+    return 30 + LINE * (len(_lines(name)) - 1)
 
 
 # ---- claims against audits ------------------------------------------------------------------------------------------

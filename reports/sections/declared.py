@@ -256,8 +256,8 @@ def declared_section(declarations: Declarations) -> Section:
             blocks = (_other_table(others),)
         sections.append(Section(id="declared/layer/others", heading="Further declarations", blocks=blocks))
     if declarations.replaced:
-        table = _replaced(declarations.replaced)
-        sections.append(Section(id="declared/layer/replaced", heading="Words that were replaced", blocks=(table,)))
+        shown = _replaced(declarations.replaced)
+        sections.append(Section(id="declared/layer/replaced", heading="Words that were replaced", blocks=shown))
     return Section(
         id="declared",
         heading="What people declared, and what nobody has said",
@@ -267,8 +267,19 @@ def declared_section(declarations: Declarations) -> Section:
     )
 
 
-def _replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
-    """What people said before: the latest MOST_ROWS of it."""
+def _replaced(found: Sequence[tuple[Declaration, int]]) -> tuple[Block, ...]:
+    """What people said before; the words of the sample, which nobody had said, are counted in a line."""
+    said = [(one, by) for one, by in found if not one.is_copied]
+    table = (_table_of_replaced(said),) if said else ()
+    filled = {(one.body.item, one.scope) for one, _ in found if one.is_copied}
+    if not filled:
+        return table
+    line = f"{words.count(len(filled), 'item')} stood there in the sample's words before; they are in the entries."
+    return (*table, Prose(id="declared/sample_replaced", lines=(line,), tone="note"))
+
+
+def _table_of_replaced(found: Sequence[tuple[Declaration, int]]) -> Table:
+    """The latest MOST_ROWS of it."""
     shown = found[-MOST_ROWS:]
     more = len(found) - len(shown)
     return Table(

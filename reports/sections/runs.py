@@ -27,6 +27,12 @@ RULES = {
 STATED = "; the mechanism's own word"  # of a loss that an attested leaf states
 OURS = "dpledger "  # what the library of a mechanism begins with, unless it is somebody's own code
 MOST_NOTES = 6  # steps, breaches and warnings that one row tells
+STATED_AS = (
+    ("sensitivity", "no reason given"),
+    ("clip_norm", "each contribution is clipped to it"),
+    ("max_grad_norm", "each gradient is clipped to it"),
+)
+"""The parameters that say how much one unit moves what noise is added to, and why it is so where no reason is given."""
 SHOWN_BESIDE = ("sensitivity", "justification", "assumes")  # parameters with a place of their own
 ON_INTEGERS = (trees.DiscreteLaplaceLaw, trees.DiscreteGaussianLaw)
 Admitted = Group[Admission]
@@ -129,7 +135,7 @@ def _sensitivity(group: Admitted) -> Cell:
 def _declared_sensitivity(one: Admission) -> tuple[str, str] | None:
     """The sensitivity that the mechanism names and its reason; of a sampled or clipped run, its clipping bound."""
     stated = one.mechanism.parameters
-    for field, reason in (("sensitivity", "no reason given"), ("clip_norm", "each contribution is clipped to it")):
+    for field, reason in STATED_AS:
         if isinstance(stated.get(field), (str, int)):
             why = str(stated.get("justification", reason))
             return visible(str(stated[field]), 80), visible(why, 500)

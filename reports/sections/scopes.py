@@ -116,7 +116,8 @@ class Scopes:
 
     def _ran(self, account: ScopeAccount, prefix: str) -> Section:
         picture = contributions(account, prefix)
-        is_told = self._declarations.for_scope("accuracy", account.scope) is not None
+        declared = self._declarations.for_scope("accuracy", account.scope)
+        is_told = declared is not None and not declared.is_copied
         table = admissions(account, self._engine, prefix)
         blocks: list[Block] = [table]
         if picture is not None:

@@ -16,14 +16,18 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ParameterError
+from dpledger.ledger.entries import declared_files
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.mechanisms.numeric.laplace import Laplace
+from dpledger.mechanisms.threshold.sparse_vector import SparseVector
 from dpledger.reports import Report
 from dpledger.reports.build import build
 from dpledger.reports.model import BarChart, Item, Items, Picture, Prose, ReportModel, Section, Table, blocks
 from dpledger.reports.sections.declared import ITEMS
 from dpledger.reports.words import at_most
 from report_records import Record, audit, hostile, long, report_on_sample, sample
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "declarations.yaml"
 
 
 def items_of(model: ReportModel) -> list[Item]:
@@ -214,7 +218,13 @@ def test_a_declaration_says_whose_word_and_whose_signature(model: ReportModel) -
 
 def test_words_that_were_replaced_stand_with_the_entry_that_replaced_them(model: ReportModel) -> None:
     (row,) = tables_of(model)["declared/replaced"].rows
-    assert [cell.text for cell in row] == ["Who receives the output", "The public", "A. Lindqvist", "6", "7"]
+    assert [cell.text for cell in row] == [
+        "Who receives the output",
+        "The public, once a year",
+        "A. Lindqvist",
+        "6",
+        "7",
+    ]
     record = Record()
     for number in range(200):
         record.declare("region", f"Region {number}", "A. Lindqvist")
@@ -222,6 +232,42 @@ def test_words_that_were_replaced_stand_with_the_entry_that_replaced_them(model:
     assert len(table.rows) == 150
     assert table.caption.endswith("49 earlier ones stand there")
     assert [cell.text for cell in table.rows[-1]] == ["Region", "Region 198", "A. Lindqvist", "199", "200"]
+
+
+def test_words_of_the_sample_that_were_replaced_are_counted_and_not_repeated() -> None:
+    record = Record()
+    record.declare("dpia_reference", "DPIA-2026-014", "A. Lindqvist")
+    record.declare("dpia_reference", "DPIA-7", "A. Lindqvist")
+    found = {one.id: one for one in blocks(build(record.verified()).sections) if isinstance(one, Table | Prose)}
+    assert "declared/replaced" not in found
+    told = found["declared/sample_replaced"]
+    assert isinstance(told, Prose)
+    assert told.lines == ("1 item stood there in the sample's words before; they are in the entries.",)
+    record.declare("dpia_reference", "DPIA-8", "A. Lindqvist")
+    assert [row[1].text for row in tables_of(build(record.verified()))["declared/replaced"].rows] == ["DPIA-7"]
+
+
+def test_the_samples_word_of_accuracy_is_nobodys() -> None:
+    """Where no interval is known, only somebody's own words say how exact a release is."""
+    record = Record()
+    record.scope("s", ApproxDP(3, "1e-6"))
+    record.watch("s", SparseVector(epsilon="0.4", cutoff=4, threshold=20, sensitivity=1), (12,))
+    told = []
+    (sample_of_accuracy,) = (one.text for one in declared_files.read(EXAMPLE) if one.item == "accuracy")
+    for text in (sample_of_accuracy, "Within 30 of the threshold"):
+        record.declare("accuracy", text, "A. Lindqvist")
+        (row,) = tables_of(build(record.verified()))["scope:s/accuracy"].rows
+        told.append(row[2].status)
+    assert told == ["unknown", "declared"]
+
+
+def test_the_norm_to_which_a_training_elsewhere_clipped_is_its_sensitivity() -> None:
+    with dpl.Ledger.in_memory() as book:
+        scope = book.scope("s", unit="patient", relation="add_remove", budget=ApproxDP(3, "1e-6"))
+        run = dpl.PureDP("0.25")
+        scope.charge(run, by="A. Smith", reason="a training", parameters={"max_grad_norm": "1.5", "clipping": "flat"})
+        (row,) = tables_of(build(book.verify()))["scope:s/admissions"].rows
+    assert (row[2].text, row[2].status, row[2].note) == ("1.5", "declared", "each gradient is clipped to it")
 
 
 def test_words_of_the_sample_file_are_marked() -> None:
