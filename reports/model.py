@@ -92,7 +92,8 @@ def _is_shown(character: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where an item comes from. `by`, `when`, `signature`, `entry`: of a declaration; empty otherwise."""
+    """Where an item comes from. `by`, `when`, `signature`, `entry`: of a declaration, also of one in the words of the
+    sample, which leaves an item unknown; empty otherwise."""
 
     status: Status
     by: str = ""

@@ -11,7 +11,7 @@ from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.verifying.verification import Verified
 from dpledger.reports import words
 from dpledger.reports.first_page.plain import budget_named, plain, plainly, unit_of
-from dpledger.reports.model import Answer, Items, Link, Section, Table, blocks
+from dpledger.reports.model import Answer, Item, Items, Link, Section, Table, blocks
 from dpledger.reports.sections.declared import COPIED, ITEMS, Declarations, label
 from dpledger.reports.sections.since import first_new
 from dpledger.reports.tested import (
@@ -267,12 +267,17 @@ def _declared(item: str, declarations: Declarations) -> Link:
     return Link(label(item), f"declared/{item}" if found is None else found.item(label(item)).id)
 
 
+def _is_unknown(item: Item) -> bool:
+    """Whether the record does not say it. What people must declare, said or copied, is counted apart."""
+    return item.origin.status == "unknown" and not item.id.startswith("declared/") and not item.origin.by
+
+
 def _unknown(sections: tuple[Section, ...]) -> Iterator[Link]:
     """Every place of the annexes that says unknown, but for the items that people must declare."""
     for block in blocks(sections):
         if isinstance(block, Items):
             for item in block.items:
-                if item.origin.status == "unknown" and not item.id.startswith("declared/"):
+                if _is_unknown(item):
                     yield Link(item.label, item.id)
         elif isinstance(block, Table):
             for row in block.rows:

@@ -147,11 +147,11 @@ class Declaration:
         return f"{name} ({COPIED_NAME})" if is_sample_name(self.body.by) else name
 
     def origin(self) -> Origin:
-        """Whose word it is, when, and under whose signature."""
+        """Whose word it is, when, and under whose signature. Those of the sample are nobody's, whoever copied them."""
         own = "their own envelope is inside the entry; its signature is not checked here"
         operator = "the ledger's own key: the operator's word about them"
         return Origin(
-            status="declared",
+            status="unknown" if self.is_copied else "declared",
             by=self.speaker(200),
             when=self.time,
             signature=operator if self.body.envelope is None else own,

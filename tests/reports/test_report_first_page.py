@@ -538,7 +538,14 @@ def test_the_words_of_the_sample_file_are_nobodys_and_a_gap() -> None:
     items = {one.id: one for block in blocks(made.model.sections) if isinstance(block, Items) for one in block.items}
     assert items["scope:patients-2026/delta_against_population"].origin.status == "unknown"
     assert items["declared/dpia_reference"].text == f"DPIA-2026-014 [{copied[1:-1]}]"
+    assert items["declared/dpia_reference"].origin.status == "unknown"
+    assert items["declared/dpia_reference"].origin.by.startswith("A. Lindqvist")
     assert items["declared/data_growth"].text == "Growing"
+    assert items["declared/data_growth"].origin.status == "declared"
+    for form in (made.html(), made.markdown()):
+        assert "A. Lindqvist, data protection officer (the sample's name), 2" in form.replace("\\", "").replace(
+            "&#39;", "'"
+        ).replace("</bdi>", "")
     rows = table_of(made.model.sections, "questions/table").rows
     asked = {row[0].text: row[3] for row in rows if row[3].text != "nothing is needed"}
     kinds = "Are models or synthetic data released, and how were they made?"
@@ -700,3 +707,13 @@ def test_parameters_that_do_not_come_out_again_have_no_interval() -> None:
     record = one_scope()
     record.release("patients", Finer(sensitivity=1, epsilon="0.25"))
     assert intervals(record)["laplace"].status == "unknown"
+
+
+def test_words_of_the_sample_about_a_scope_are_one_gap() -> None:
+    """Counted among what was not filled in, and not again among what the record does not say."""
+    record = one_scope("0.5")
+    before = page(record)["gaps"].lines
+    record.declare("dpia_reference", "DPIA-2026-014", "A. Lindqvist", scope="patients")
+    after = page(record)["gaps"].lines
+    assert "1 item of 49 in the sample's words, not filled in." in after
+    assert [line for line in before if "the record" in line] == [line for line in after if "the record" in line]
