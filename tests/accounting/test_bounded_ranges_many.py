@@ -14,7 +14,7 @@ from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.range_lattice import Lattice, after, smoothed
+from dpledger.accounting.laws.range_lattice import Lattice, Table, after, smoothed
 from dpledger.accounting.laws.repeated_ranges import attained_by_runs
 from dpledger.accounting.profile import compose
 from range_oracles import attained
@@ -101,7 +101,7 @@ def largest_excess(eta: float, weights: repeated_ranges._Weights, step: float, v
 def above(lattice: Lattice, runs: int) -> Numbers:
     values: Numbers = np.zeros(1)
     for _ in range(runs):
-        values = after(lattice, values)
+        values = after(lattice, values, Table())
     return values
 
 
@@ -109,7 +109,7 @@ def above(lattice: Lattice, runs: int) -> Numbers:
 def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> None:
     lattice = Lattice(eta, 40)
     finer, values = smoothed(lattice, above(lattice, 24))
-    found = repeated_ranges._dominating(finer, values, 1.6 / eta, 1e-250)
+    found = repeated_ranges._dominating(finer, values, Table(), 1.6 / eta, 1e-250)
     assert found is not None
     weights, _ = found
     assert largest_excess(eta, weights, finer.step, values) <= 1e-9
