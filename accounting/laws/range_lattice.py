@@ -167,10 +167,11 @@ def _at(lattice: Lattice, wide: Array, table: Table) -> Array:
     likely, other = lattice.likely()
     falling = wide[::-1].copy()
     places = falling.size - 2 * m
-    at = table.of(m + 1, places)
+    at, low = table.of(m + 1, places), np.empty(places)
     for t in range(m + 1):
         np.multiply(falling[m + t : m + t + places], likely[t], out=at[t])
-        at[t] += falling[t : t + places] * other[t]
+        np.multiply(falling[t : t + places], other[t], out=low)
+        at[t] += low
     return at
 
 
@@ -303,7 +304,7 @@ def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
     seen = right > 0
     every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
     both = np.concatenate([left[::-1], masses[middle], right[seen]])
-    if abs(math.fsum(both.tolist()) - 1) > _MASS_ERROR:
+    if abs(float(both.sum()) - 1) > _MASS_ERROR:
         return None
     errors = 8 * UNIT * np.abs(every) + _MASS_ERROR * h * (every != 0)
     return FiniteLoss(every, both, errors, _MASS_ERROR, 0.0)

@@ -70,7 +70,7 @@ class _Effort:
 
 
 _ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
-_MIXED = _Effort(40, 100, 800, 36)
+_MIXED = _Effort(44, 100, 800, 38)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
