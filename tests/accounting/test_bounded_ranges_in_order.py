@@ -109,7 +109,33 @@ def mix_of_ten(times: int) -> Composition:
     return Sequence(tuple(Repeated(BoundedRange(f"{0.0101 + 0.005 * k:.4f}"), times=times) for k in range(10)))
 
 
-@pytest.mark.parametrize(("times", "width"), [(1, 1e-3), (10, 1e-3), (100, 2e-3)])
+def random_mix(seed: int) -> Composition:
+    """Ten ranges of 0.05 to 1, each 1 to 100 times."""
+    rng = np.random.default_rng(seed)
+    sizes, counts = np.exp(rng.uniform(np.log(0.05), 0, 10)), np.exp(rng.uniform(0, np.log(100), 10))
+    parts = (Repeated(BoundedRange(f"{size:.9f}"), times=round(n)) for size, n in zip(sizes, counts, strict=True))
+    return Sequence(tuple(parts))
+
+
+def mix(*ranges: tuple[str, int]) -> Composition:
+    return Sequence(tuple(Repeated(BoundedRange(eta), times=times) for eta, times in ranges))
+
+
+CORNERS = mix(("0.11", 44), ("0.6", 1), ("0.123", 73), ("0.947", 2))
+NARROW_LAST = mix(("0.122", 46), ("0.4", 7), ("0.765", 2), ("0.21", 13), ("0.1", 44))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [*(random_mix(seed) for seed in range(12)), CORNERS, NARROW_LAST],
+    ids=[*(f"random {seed}" for seed in range(12)), "wide ones leave corners", "narrow ones last"],
+)
+def test_a_mix_is_known_within_a_thousandth(tree: Composition) -> None:
+    bounds = given_order(tree).epsilon("1e-6")
+    assert bounds.lower < bounds.upper <= bounds.lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("times", "width"), [(1, 1e-3), (10, 1e-3), (100, 1e-3)])
 def test_the_ends_are_close(times: int, width: float) -> None:
     bounds = given_order(mix_of_ten(times))
     for delta, factor in (("1e-3", 2), ("1e-6", 1), ("1e-10", 2)):
