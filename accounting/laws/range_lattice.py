@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,7 @@ FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
 SLACK = 1 + 96 * UNIT  # of one step, for rounding
 _CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
 _MASS_ERROR = 1e-8  # relative, of second differences; what is not within it is refused
+_LEAST_MASS = sys.float_info.min  # below it digits are lost: what is left out is less than what was added
 _SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
 
 
@@ -301,7 +303,7 @@ def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
     there[0] = False
     losses, left = places[there], masses[there]
     right = left * np.exp(-losses)
-    seen = right > 0
+    seen = right >= _LEAST_MASS
     every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
     both = np.concatenate([left[::-1], masses[middle], right[seen]])
     if abs(float(both.sum()) - 1) > _MASS_ERROR:

@@ -30,7 +30,7 @@ from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from range_oracles import Numbers, attained, before, before_a_response, in_any_order
+from range_conversations import Numbers, attained, before, before_a_response, in_any_order
 
 STEP = 0.2 / 12
 MIX = (12, 24, 36, 48)  # steps

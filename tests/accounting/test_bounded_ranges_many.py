@@ -17,7 +17,7 @@ from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.range_lattice import Lattice, Table, after, smoothed
 from dpledger.accounting.laws.repeated_ranges import attained_by_runs
 from dpledger.accounting.profile import compose
-from range_oracles import attained
+from range_conversations import attained
 
 Numbers = npt.NDArray[np.float64]
 
@@ -147,3 +147,10 @@ def test_among_others_they_are_still_read_from_above() -> None:
     tree = Sequence((Repeated(BoundedRange("0.4"), times=60), Repeated(BoundedRange("0.0001"), times=2)))
     at = int(np.argmax(exact < 1e-6))
     assert exact[at] <= compose(tree).delta(0.02 * at).upper <= exact[at] * 1.2
+
+
+def test_losses_in_the_thousands_stay_within_the_floats() -> None:
+    """Of a mass below the normal floats the other side's is not to be had: it is left out, and not infinite."""
+    with np.errstate(all="raise", under="ignore"):
+        found = compose(Repeated(BoundedRange("8"), times=1000)).delta(1)
+    assert 0.999 < found.lower <= found.upper <= 1
