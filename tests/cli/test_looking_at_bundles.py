@@ -23,9 +23,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.delenv("DPLEDGER_KEY", raising=False)
     with dpl.Ledger.create("clinic.ledger") as book:
         scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1), dataset="visits")
-        scope.release(dpl.Count(epsilon="0.25"), [1, 2])
+        scope.release(dpl.Count(epsilon="0.25", of="rows"), [1, 2])
         book.export("october")
-        scope.release(dpl.Count(epsilon="0.125"), [1, 2], key="november")
+        scope.release(dpl.Count(epsilon="0.125", of="rows"), [1, 2], key="november")
         book.export("bundle")
 
     def call(*words: str) -> Result:
