@@ -19,10 +19,12 @@ import numpy as np
 
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.learning.baselines import parity_learner
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
 from dpledger.mechanisms.learning.samples import LabeledSample
 from dpledger.mechanisms.learning.theory.concepts import (
+    MOST_POINTS,
     ConceptClass,
     FiniteClass,
     ParityClass,
@@ -87,10 +89,18 @@ class Population:
         return Fraction(sum(mistakes), sum(self.weights))
 
     def least_error(self, concepts: ConceptClass) -> Fraction:
-        """That of the best concept of the class, exactly."""
+        """That of the best concept of the class, exactly. WorkLimit for parities that are too many to weigh, and of which
+        none fits."""
+        if isinstance(concepts, ParityClass) and self._fits_parity(concepts):
+            return Fraction(0)
         counted = error_counts(concepts, self.whole)
         standing = counted.errors[np.asarray(counted.counts > 0, dtype=bool)]
         return Fraction(int(standing.min()), sum(self.weights))
+
+    def _fits_parity(self, concepts: ParityClass) -> bool:
+        """Whether some parity labels every example that may be drawn."""
+        heard = [one for one, weight in zip(self.examples, self.weights, strict=True) if weight]
+        return parity_learner(concepts, LabeledSample([x for x, _ in heard], [y for _, y in heard])) is not None
 
 
 def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population, ...]:
@@ -101,7 +111,8 @@ def hard_populations(concepts: ConceptClass, alpha: Number) -> tuple[Population,
     >>> [population.name for population in dpl.hard_populations(dpl.ThresholdClass(4), "0.2")][:2]
     ['uniform, target 0', 'all on 0, target 0']
     """
-    class_from(concepts, "concepts")
+    if class_from(concepts, "concepts").points > MOST_POINTS:
+        raise ParameterError("concepts", f"parities of {concepts.points.bit_length() - 1} bits", "at most 2^64 points")
     part = Fraction(open_unit(alpha, "alpha"))
     points, shattered = _points(concepts), _shattered(concepts)
     found = []

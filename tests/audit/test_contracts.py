@@ -142,6 +142,21 @@ def test_parities_of_twelve_bits_keep_theirs_at_the_published_size() -> None:
     assert found.met, found.worst
 
 
+def test_parities_of_many_bits_are_compared_by_elimination_and_not_by_weighing_each() -> None:
+    concepts, plan = ParityClass(64), parity_plan(64, "0.25", "0.2", epsilon=2, relation=Relation.REPLACE_ONE)
+    learner = RepeatedParity(64, epsilon=2, stop_probability=dict(plan.inside)["stop probability"])
+    some = hard_populations(concepts, "0.25")[1:3]
+    found = check_contract(
+        learner, PACContract("0.25", "0.2"), plan.needed, some, concepts=concepts, trials=60, relation="replace_one"
+    )
+    assert found.verdict == "not_refuted"
+    neither = Population("neither", ((3, 1), (3, 0)), (1, 1))
+    with pytest.raises(WorkLimit, match="64 bits"):
+        check_contract(learner, AgnosticContract("0.25", "0.2"), 9, [neither], concepts=concepts)
+    with pytest.raises(ParameterError, match="65 bits"):
+        hard_populations(ParityClass(65), "0.25")
+
+
 def test_a_learner_of_normalised_scores_breaks_the_contract() -> None:
     """exp(epsilon q / (2n)): private, and useless."""
     law = exponential_law(matrix_of(FOUR), 1 / (2 * 100))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpledger.errors import InfeasiblePlan, ParameterError
@@ -135,6 +137,21 @@ def test_what_no_number_is_enough_for_is_said() -> None:
     assert coarse.rows[-2:] == tuple(hashed)
     with pytest.raises(InfeasiblePlan, match="nobody"):
         _ = Recommendation((Recommended(learner="none", plan=None, why="nobody"),)).plan
+
+
+@pytest.mark.parametrize("alpha", [1 / 3, np.float32(0.1), "0.999999999999999999999"], ids=str)
+@pytest.mark.parametrize("examples", [1, 7])
+def test_a_target_with_many_digits_is_planned_like_the_short_one_beside_it(alpha: Any, examples: int) -> None:
+    """Parts of alpha are rounded down, so that 2 x 3/10 + 2/5 of it leave a speck for the last interval, whose halves
+    are not told apart: that way to share it is no plan, and the others are."""
+    short = Decimal(f"{float(alpha):.6f}") - Decimal("1e-6")
+    found = recommend(alpha, "0.05", 1, examples, ThresholdClass(1024))
+    beside = recommend(short, "0.05", 1, examples, ThresholdClass(1024))
+    for row in found.rows:
+        (same,) = (one for one in beside.rows if one.learner == row.learner)
+        assert row.needed is not None
+        assert same.needed is not None
+        assert 0.99 * same.needed - 1 <= row.needed <= same.needed
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ __all__ = ["FAIL", "Failed", "ParityAnswer", "PrivateParityLearner", "RepeatedPa
 
 _PLACE_BITS = 64
 Dimension = Annotated[Whole, Field(strict=True, ge=1, le=2**20)]
-Runs = Annotated[Whole, Field(strict=True, ge=1, le=2**53 - 1)]
+Runs = Annotated[Whole, Field(strict=True, ge=1, le=10**12)]  # as often as a guarantee is repeated
 
 
 class _Repetition(NamedTuple):

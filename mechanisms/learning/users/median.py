@@ -78,8 +78,7 @@ class UserLevelMedian(ReadsUsers):
     kind: Literal["user_level_median"] = tag(default="user_level_median")
 
     def __post_init__(self) -> None:
-        if not self.mass <= 1:
-            raise ParameterError("mass", self.mass, "a number in (0, 1]")
+        _ = self.more_than
         if self.last > self.points:
             raise ParameterError("high", self.last, f"at most {self.points}, the number of points")
         if self.low > self.last:

@@ -153,8 +153,10 @@ def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None)
     plans = (plan for halving in halvings for plan in feasible(_at(target, halving)))
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
-        left = f"nothing of alpha = {target.alpha} is left for the last interval"
-        raise InfeasiblePlan(f"{left}: smaller resolution or margin")
+        raise InfeasiblePlan(
+            f"no resolution and margin do for alpha = {target.alpha}: they leave nothing of it for the last interval, "
+            "or tell errors apart by no number of users"
+        )
     return found
 
 
