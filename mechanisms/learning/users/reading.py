@@ -146,6 +146,6 @@ def _column(column: object) -> npt.NDArray[Any]:
         return found
     listed = list(column) if isinstance(column, list | tuple) else []
     held = np.empty(len(listed), dtype=object)
-    for place, entry in enumerate(listed):  # one by one: numpy would take lists of one length for columns
+    for place, entry in enumerate(listed):  # one by one, as it is: numpy would ask each for its array
         held[place] = entry
     return held
