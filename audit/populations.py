@@ -89,8 +89,7 @@ class Population:
         return Fraction(sum(mistakes), sum(self.weights))
 
     def least_error(self, concepts: ConceptClass) -> Fraction:
-        """That of the best concept of the class, exactly. WorkLimit for parities that are too many to weigh, of which none
-        fits."""
+        """That of the best concept of the class, exactly. WorkLimit where none of many parities fits."""
         if isinstance(concepts, ParityClass) and self._fits_parity(concepts):
             return Fraction(0)
         counted = error_counts(concepts, self.whole)
