@@ -22,7 +22,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.baselines import parity_learner
 from dpledger.mechanisms.learning.error_counts import error_counts
 from dpledger.mechanisms.learning.hypotheses import Hypothesis
-from dpledger.mechanisms.learning.samples import LabeledSample
+from dpledger.mechanisms.learning.samples import LabeledSample, UserSample
 from dpledger.mechanisms.learning.theory.concepts import (
     MOST_POINTS,
     ConceptClass,
@@ -81,6 +81,13 @@ class Population:
         """`size` independent examples. Their order says nothing, so they are sorted."""
         chances = np.array(self.weights, dtype=np.float64) / sum(self.weights)
         return self.repeated(tuple(rng.multinomial(size, chances).tolist()))
+
+    def users(self, size: int, examples: int, rng: np.random.Generator) -> UserSample:
+        """`size` users with so many independent examples each."""
+        chances = np.array(self.weights, dtype=np.float64) / sum(self.weights)
+        drawn = rng.choice(len(self.examples), size=(size, examples), p=chances)
+        points, labels = zip(*self.examples, strict=True)
+        return UserSample(np.array(points, dtype=np.uint64)[drawn], np.array(labels, dtype=np.uint8)[drawn])
 
     def error(self, hypothesis: Hypothesis) -> Fraction:
         """The probability of a mistake, exactly."""

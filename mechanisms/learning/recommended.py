@@ -92,7 +92,7 @@ def plan(
     (248, 'privacy')
     """
     anything = flag(agnostic, field="agnostic")
-    if isinstance(what, Plans):
+    if isinstance(what, Plans) and not isinstance(what, type):
         return _planned(what, {"alpha": alpha, "beta": beta, "epsilon": epsilon, "relation": relation}, anything)
     if isinstance(what, LearnsRows | LearnsUsers) and not isinstance(what, type):
         name = type(what).__name__

@@ -182,6 +182,12 @@ def test_a_learner_is_asked_for_its_own_plan() -> None:
             plan(learner, "0.1", "0.05", **more)
 
 
+@pytest.mark.parametrize("given", [ExponentialPPACLearner, ThresholdClass, RealizableRepresentationLearner])
+def test_a_class_of_python_is_no_learner(given: Any) -> None:
+    with pytest.raises(ParameterError, match="what"):
+        plan(given, "0.1", "0.1")
+
+
 def test_a_learner_that_promises_no_accuracy_says_so() -> None:
     booster = PrivateStumpBooster(binning=STUMPS.binning, epsilon=1)
     with pytest.raises(ParameterError, match="PrivateStumpBooster promises none"):
