@@ -2,8 +2,7 @@
 small.
 
 >>> from dpledger.audit.populations import hard_populations
->>> from dpledger.mechanisms.learning.domains import LearnsUsers
-from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
+>>> from dpledger.mechanisms.learning.finite_class import ExponentialPPACLearner
 >>> from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 >>> from dpledger.mechanisms.learning.theory.contracts import PACContract
 >>> learner, contract = ExponentialPPACLearner(ThresholdClass(3), epsilon=1), PACContract("0.3", "0.2")

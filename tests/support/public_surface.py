@@ -631,7 +631,7 @@ DOORS: dict[str, Door] = {
     ),
     "compare_private_nonprivate": Door(
         dpl.compare_private_nonprivate,
-        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False},
+        {"concepts": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "agnostic": False, "delta": "1e-6"},
     ),
     "order_bounds": Door(
         dpl.order_bounds,
