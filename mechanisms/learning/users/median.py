@@ -31,7 +31,7 @@ from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.planning import SampleSize
 from dpledger.mechanisms.learning.theory.users.median_sizes import mass_gap, median_size
 from dpledger.mechanisms.learning.users.middles import MOVED, PointsByUser, Sides
-from dpledger.mechanisms.learning.users.reading import ReadsUsers, users_of
+from dpledger.mechanisms.learning.users.reading import ReadsUsers, flat, users_of
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
@@ -137,7 +137,7 @@ class UserLevelMedian(ReadsUsers):
         return False
 
     def _are_inside(self, data: UserSample) -> bool:
-        return are_points(data.x.reshape(-1), self.points)
+        return are_points(flat(data.x), self.points)
 
     def release(self, data: UserSample, *, entropy: Entropy) -> Release[int]:
         """One place."""
