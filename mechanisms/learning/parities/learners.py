@@ -180,6 +180,10 @@ class PrivateParityLearner(_Parity):
     rows are bits (or numbers, bit j of a number being bit j of a row). `strict`: see `RowLearner`.
     The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
+    Of the slides (Nissim 2017, "Private Learning"): at the rate epsilon/4 and a fail probability of 1/2 an example that
+    no parity fits makes FAIL likelier by epsilon/8 and not by epsilon/4, and what is lost is 2 artanh(epsilon/4), about
+    half of epsilon; above epsilon = 3.83 it is more than epsilon. The labels of their example are in two notations.
+
     >>> learner = dpl.PrivateParityLearner(dimension=20, epsilon=1, fail_probability="0.01")
     >>> learner = learner.under(dpl.Relation.REPLACE_ONE, dpl.Unit("record"))
     >>> learner.plan("0.1", "0.1").needed
