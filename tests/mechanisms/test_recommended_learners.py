@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -127,6 +128,18 @@ def test_rows_that_stand_twice_are_a_prior_that_plans_pay_for() -> None:
     assert (once.distinct, once.size, twice.distinct, twice.size) == (2, 2, 2, 4)
     few, more = (plan(concepts, "0.1", "0.1", epsilon=1).needed for concepts in (once, twice))
     assert few < more
+
+
+@pytest.mark.parametrize("concepts", [PointClass(2**20), ThresholdClass(16), FiniteClass([[0, 1], [1, 1]])], ids=str)
+@pytest.mark.parametrize("realizable", [False, True])
+@pytest.mark.parametrize("epsilon", ["1e-60", "2e-60", "1e-57"])
+def test_an_epsilon_whose_shares_cannot_be_written_is_enough_for_nobody_who_shares_it(
+    concepts: AnyClass, realizable: bool, epsilon: str
+) -> None:
+    for relation in Relation:
+        with suppress(ParameterError):  # an exponent of 0 is none, of the exponential mechanism itself
+            for row in recommend("0.1", "0.1", epsilon, 1, concepts, relation=relation, realizable=realizable).rows:
+                assert row.needed is not None or "10^" in row.why or "hash" in row.why or "alpha" in row.why
 
 
 def test_what_no_number_is_enough_for_is_said() -> None:

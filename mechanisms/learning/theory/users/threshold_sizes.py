@@ -36,6 +36,7 @@ RESOLUTIONS = tuple(Fraction(f) for f in ("1/16", "1/12", "1/8", "1/6", "1/5", "
 MARGINS = tuple(Fraction(f) for f in ("1/5", "3/10", "2/5", "1/2", "3/5", "7/10"))
 SHARES = tuple((Decimal(a), Decimal(b)) for a, b in ((".4", ".15"), (".3", ".1"), (".5", ".2")))
 MOST_ROUNDS = 200
+LEAST_SHARE = Decimal("2e-60")  # of epsilon, half of which is an exponent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,8 @@ def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None)
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
         raise InfeasiblePlan(
-            f"no resolution and margin do for alpha = {target.alpha}: they leave nothing of it for the last interval, "
-            "or tell errors apart by no number of users"
+            f"nothing of alpha = {target.alpha} is left for the last interval, or no number of users tells errors apart: "
+            "smaller resolution or margin, or more of alpha or epsilon"
         )
     return found
 
@@ -183,15 +184,16 @@ def _halvings(alpha: Decimal, resolution: Decimal | None, margin: Decimal | None
 def _at(target: _Target, halving: Halving) -> Iterator[SampleSize]:
     """The plans of one halving, one for each way to share the gap."""
     rounds, richness, m = halving.rounds, Richness(target.points + 1, 1), target.m
-    if rounds > MOST_ROUNDS:
+    choosing, comparing = (each_round(part, rounds) for part in (target.split.halving, target.split.comparing))
+    if rounds > MOST_ROUNDS or min(target.split.estimating, choosing, comparing) < LEAST_SHARE:
         return
     levels = min(m, 2 ** rounds_for(halving.resolution))
     eighth, quarter = round_down(Fraction(target.beta) / 8), round_down(Fraction(target.beta) / 4)
     estimating = estimator_users(richness, m, halving.resolution, target.split.estimating, quarter)
-    exponent = exponent_for(each_round(target.split.halving, rounds), sensitivity=1, monotone=target.monotone)
+    exponent = exponent_for(choosing, sensitivity=1, monotone=target.monotone)
     risk = round_down(Fraction(target.beta) / (4 * rounds))
     medians = max(median_size(target.points, exponent, mass, risk, m=m).needed for mass in halving.bounds)
-    scale = noise_scale(target.comparison, each_round(target.split.comparing, rounds), monotone=target.monotone)
+    scale = noise_scale(target.comparison, comparing, monotone=target.monotone)
     gap = gap_worst(m, halving.margin)
     for uniform, single in SHARES:
         with localcontext(outward.context(target.beta, scale, gap)):
