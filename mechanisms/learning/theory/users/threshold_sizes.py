@@ -155,7 +155,7 @@ def _fewest(target: _Target, resolution: Decimal | None, margin: Decimal | None)
     found = min(plans, key=lambda plan: plan.needed, default=None)
     if found is None:
         raise InfeasiblePlan(
-            f"nothing of alpha = {target.alpha} is left for the last interval, or no number of users tells errors apart: "
+            f"nothing of alpha = {target.alpha} is left for the last interval, or no number of users is enough: "
             "smaller resolution or margin, or more of alpha or epsilon"
         )
     return found
