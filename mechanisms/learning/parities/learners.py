@@ -231,7 +231,8 @@ class RepeatedParity(_Parity):
     `mode`: `until_success` tosses a coin after each FAIL, and stops with probability `stop_probability`; with
     `max_runs` it stops there at the latest, which costs a delta. `first_success` has `runs` at most. `basic` pays for
     each of its `runs`, as if all were shown. Everything else as of a `PrivateParityLearner`. Which run found it is not
-    said, and how long it takes depends on the examples: do not show the time.
+    said, and how long it takes depends on the examples: do not show the time. Where no parity fits, `until_success`
+    takes up to 1/`stop_probability` runs on average, unless `max_runs` ends it.
     The value is a hypothesis, whose `predict(rows)` gives uint8[rows], 0 or 1; or it equals `dpl.FAIL`.
 
     >>> from dpledger.mechanisms.entropy import seeded
