@@ -212,7 +212,8 @@ def _column(y: object) -> object:
     if rows is None or rows.ndim == 1:
         return y if rows is None else rows
     if rows.ndim != 2 or rows.shape[1] != 1:
-        raise ParameterError("y", f"shape {rows.shape}", "a 1d array: one label a row")
+        found = f"{rows.shape[1]} columns" if rows.ndim == 2 else f"{rows.ndim} axes"  # not how many rows there are
+        raise ParameterError("y", found, "a 1d array: one label a row")
     told = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,)"
     warnings.warn(told, DataConversionWarning, stacklevel=3)
     return rows[:, 0]
