@@ -25,7 +25,8 @@ from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.contour import Contour
 from dpledger.accounting.engine.enumeration import Outcomes, ratios
 from dpledger.accounting.engine.staircase import upper_steps
-from dpledger.accounting.reading import Ingredients, read_both_ways
+from dpledger.accounting.pricing.ingredients import Ingredients, Ranges
+from dpledger.accounting.reading import read_both_ways
 from dpledger.errors import Contradiction
 from dpledger.relations import Relation
 from soundness import Question, Random, Tally
@@ -95,8 +96,10 @@ def without_infinite_mass(patch: Patch) -> None:
 def turned_round(patch: Patch) -> None:
     """Add for remove, remove for add."""
 
-    def turned(tree: Composition, relation: Relation) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
-        removed, added = read_both_ways(tree, relation)
+    def turned(
+        tree: Composition, relation: Relation, ranges: Ranges
+    ) -> tuple[tuple[Ingredients, ...], tuple[Ingredients, ...]]:
+        removed, added = read_both_ways(tree, relation, ranges)
         return added, removed
 
     patch.setattr("dpledger.accounting.profile.read_both_ways", turned)
