@@ -192,6 +192,9 @@ def test_the_mass_shrinks_by_a_quarter_until_it_is_small() -> None:
         bounds = shrinking(target)
         assert len(bounds) == math.ceil(math.log(float(target)) / math.log(0.75))
         assert all(0.75 * float(one) <= float(two) * (1 + 1e-15) for one, two in itertools.pairwise(bounds))
+    assert len(shrinking("1e-58")) == math.ceil(math.log(1e-58) / math.log(0.75))
+    with pytest.raises(ParameterError, match="target"):
+        shrinking("1e-59")  # three quarters of 3e-60 are 3e-60, rounded up
 
 
 @pytest.mark.parametrize("mass", ["1e-59", "1.5", "0"])

@@ -40,6 +40,8 @@ def shrinking(target: Number) -> tuple[Decimal, ...]:
 
     Claim: each is at least three quarters of the one before, and depends on `target` alone."""
     goal = open_unit(target, "target")
+    if goal < LEAST_MASS:
+        raise ParameterError("target", goal, f"a number in (0, 1), at least {LEAST_MASS}")
     return tuple(_bounds(goal))
 
 

@@ -22,7 +22,7 @@ from dpledger.mechanisms.learning.theory.concepts import ThresholdClass
 from dpledger.mechanisms.learning.theory.planning import SampleSize, ceiling, feasible, largest_of, users_of_examples
 from dpledger.mechanisms.learning.theory.users.estimator_sizes import Richness, estimator_users, rounds_for
 from dpledger.mechanisms.learning.theory.users.gap import gap_worst
-from dpledger.mechanisms.learning.theory.users.median_sizes import median_size, shrinking
+from dpledger.mechanisms.learning.theory.users.median_sizes import LEAST_MASS, median_size, shrinking
 from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import open_unit
 
@@ -177,7 +177,7 @@ def _halvings(alpha: Decimal, resolution: Decimal | None, margin: Decimal | None
     for a in resolutions:
         for b in margins:
             left = Fraction(alpha) - 2 * Fraction(a) - Fraction(b)
-            if left > 0 and (rest := round_down(left)) > 0:
+            if (rest := round_down(max(left, Fraction(0)))) > LEAST_MASS:
                 yield Halving(resolution=a, margin=b, remaining=rest)
 
 
