@@ -254,27 +254,19 @@ def smoothed(lattice: Lattice, values: Array) -> tuple[Lattice, Array]:
 # ---- losses of a profile --------------------------------------------------------------------------------------------
 
 
-def of_values(h: float, values: Array) -> FiniteLoss | None:
-    """The loss whose delta has these values and is linear in e^epsilon in between; None where rounding hides it."""
-    ends = np.concatenate([values, np.zeros(1)])
-    falls = _falls(ends, h)
-    lost = _lost(ends, h)
-    masses: Array = math.exp(h) * np.concatenate([[0.0], falls[:-1]]) - falls  # under P, at 0, h, 2h, ...
+def of_values(h: float, values: Array, largest: float) -> FiniteLoss | None:
+    """The loss whose delta has these values at 0, h, 2h, ... below `largest`, where it is 0, and is linear in e^epsilon
+    in between; None where rounding hides it. The last of these points is left out where it is close to `largest`."""
+    inside = max(1, min(values.size, math.ceil(largest / h - 0.5)))
+    places = np.append(h * np.arange(inside, dtype=np.float64), largest)
+    ends, gaps = np.append(values[:inside], 0.0), np.diff(places)
+    falls = np.append((ends[:-1] - ends[1:]) / np.expm1(gaps), 0.0)  # slopes, times e^epsilon at the left end
+    lost = np.append(8 * UNIT * (ends[1:] + ends[:-1]) / np.expm1(gaps), 0.0)  # at least their rounding errors
+    before = np.exp(gaps)
+    masses: Array = np.append(0.0, before * falls[:-1]) - falls  # under P
     masses[0] = 1 - values[0] - 2 * falls[0]  # by symmetry
-    raised: Array = masses + 2 * (lost + math.exp(h) * np.concatenate([[lost[0]], lost[:-1]]))
-    return _mirrored(h * np.arange(values.size, dtype=np.float64), raised, h)
-
-
-def _falls(ends: Array, h: float) -> Array:
-    """Of the chords, by how much they fall: their slopes in e^epsilon, times e^epsilon at the left end."""
-    falls: Array = (ends[:-1] - ends[1:]) / math.expm1(h)
-    return falls
-
-
-def _lost(ends: Array, h: float) -> Array:
-    """At least the rounding errors of these."""
-    found: Array = 8 * UNIT * (ends[1:] + ends[:-1]) / math.expm1(h)
-    return found
+    raised: Array = masses + 2 * (lost + np.append(math.exp(h) * lost[0], before * lost[:-1]))
+    return _mirrored(places, raised, h)
 
 
 def of_lines(h: float, values: Array, falls: Array) -> FiniteLoss | None:

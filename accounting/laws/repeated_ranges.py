@@ -37,7 +37,7 @@ from dpledger.accounting.laws.range_lattice import (
     smoothed,
 )
 
-__all__ = ["Runs", "attained_by_runs", "in_blocks", "worst_of_runs"]
+__all__ = ["Runs", "attained_by_runs", "in_blocks", "worst_in_any_order", "worst_of_runs"]
 
 Runs: TypeAlias = tuple[tuple[float, int], ...]
 """Ranges, each with how often it is run, the first of them first."""
@@ -54,6 +54,7 @@ _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss:
 _FEWEST = 600  # values of a loss that are not worth fewer
 _TRIED, _ROUNDS = 17, 3  # weights of the widest losses, more and more closely
 _LONGEST = 1 << 15  # points of a function that is moved to another lattice
+_MOST_STEPS = 256  # of a value iteration over what is left, in any order
 _COMPOSED = 400  # runs of one range that a function is composed with, one by one
 _ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masses of a loss are stated with
 
@@ -91,6 +92,58 @@ def worst_of_runs(runs: Runs, *, is_alone: bool = True) -> tuple[tuple[Loss, int
         return (*apart, *((BoundedRangeLoss(eta), count) for eta, count in rest))
     effort = _AMONG_OTHERS if not is_alone else _ALONE if len(rest) == 1 else _MIXED
     return (*apart, *_worst(rest, effort))
+
+
+def worst_in_any_order(ranges: Iterable[tuple[float, int]]) -> tuple[tuple[Loss, int], ...]:
+    """`worst_of_runs` of ranges whose next one may be chosen by what came out, too: few runs by value iteration over
+    what is left of them, of more each range by itself.
+
+    Claim: they dominate, also where runs of what has fixed dominating pairs come in between. Source:
+    docs/proofs/bounded_ranges.md, Theorems 1 and 4."""
+    counts: dict[float, int] = {}
+    for eta, count in ranges:
+        counts[eta] = counts.get(eta, 0) + count
+    iterated = tuple(sorted((eta, count) for eta, count in counts.items() if _is_iterated(eta)))
+    known = _few_in_any_order(iterated) if len(iterated) > 1 else None
+    apart = counts.items() if known is None else [one for one in counts.items() if not _is_iterated(one[0])]
+    each = itertools.chain.from_iterable(worst_of_runs((one,), is_alone=len(counts) == 1) for one in apart)
+    return tuple(each) if known is None else ((known, 1), *each)
+
+
+@functools.lru_cache(maxsize=256)
+def _few_in_any_order(runs: Runs) -> FiniteLoss | None:
+    """The loss of all these, whichever is next; None where they are not few."""
+    lattices, table = _Lattices(runs, _MIXED), Table()
+    each = [lattices.of(eta) for eta, _ in runs]
+    states = math.prod(count + 1 for _, count in runs)
+    steps = sum(states // (count + 1) * count for _, count in runs)
+    points = sum(count * eta for eta, count in runs) / min(lattice.step for lattice in each)
+    if steps > _MOST_STEPS or points > _LONGEST // 8:
+        return None
+    step = lattices.of(lattices.widest).step
+    left: dict[tuple[int, ...], Array] = {}
+    for counts in itertools.product(*(range(count + 1) for _, count in runs)):
+        values = np.zeros(1)
+        for first, lattice in enumerate(each):
+            if counts[first]:
+                others = left[(*counts[:first], counts[first] - 1, *counts[first + 1 :])]
+                run = after(lattice, _at_step(step, others, lattice.step), table)
+                run[:-1] = np.maximum(run[:-1], _LEAST)
+                values = _larger(values, _at_step(lattice.step, run, step))
+        left[counts] = values
+    return _loss_of(runs, step, values, _all_of(runs))
+
+
+def _at_step(step: float, values: Array, other: float) -> Array:
+    return values if step == other else moved(step, values, other)
+
+
+def _larger(some: Array, others: Array) -> Array:
+    """The larger of both at each point; beyond its last one each is 0."""
+    short, long = sorted((some, others), key=len)
+    found = long.copy()
+    np.maximum(found[: short.size], short, out=found[: short.size])
+    return found
 
 
 def _is_iterated(eta: float) -> bool:
@@ -263,11 +316,19 @@ class _Above:
             self._apart(eta, left)
 
     def losses(self) -> tuple[tuple[Loss, int], ...]:
-        for stride in _strides(self.runs, self.step, self.values.size):
-            found = of_values(stride * self.step, self.values[::stride])
-            if found is not None:
-                return ((found, 1), *self.beside)
-        return ()
+        found = _loss_of(self.runs, self.step, self.values, _all_of(self.past))
+        return () if found is None else ((found, 1), *self.beside)
+
+
+def _all_of(runs: Iterable[tuple[float, int]]) -> float:
+    """The sum of these ranges: beyond it nothing is lost."""
+    return math.fsum(count * eta for eta, count in runs)
+
+
+def _loss_of(runs: Runs, step: float, values: Array, largest: float) -> FiniteLoss | None:
+    """The loss whose delta is at least these values; None where rounding hides it."""
+    tried = (of_values(stride * step, values[::stride], largest) for stride in _strides(runs, step, values.size))
+    return next((found for found in tried if found is not None), None)
 
 
 # ---- a run before the others ----------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ docs/proofs/amplification.md.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,7 +27,13 @@ from dpledger.accounting.laws.envelope import mirrored
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Loss
 from dpledger.accounting.laws.ratios import averaged
-from dpledger.accounting.laws.repeated_ranges import Runs, attained_by_runs, in_blocks, worst_of_runs
+from dpledger.accounting.laws.repeated_ranges import (
+    Runs,
+    attained_by_runs,
+    in_blocks,
+    worst_in_any_order,
+    worst_of_runs,
+)
 from dpledger.accounting.laws.subsampled import Direction
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -144,9 +149,7 @@ def ranges_above(ranges: Iterable[tuple[Drawn, int, Loss]], order: Runs | None) 
     batches = tuple((envelope, count) for drawn, count, envelope in each if drawn.how != EVERYONE)
     if order is not None:
         return (*batches, *worst_of_runs(order))
-    runs = everyones((drawn, count) for drawn, count, _ in each)
-    alone = len(each) == 1
-    return (*batches, *itertools.chain.from_iterable(worst_of_runs((run,), is_alone=alone) for run in runs))
+    return (*batches, *worst_in_any_order(everyones((drawn, count) for drawn, count, _ in each)))
 
 
 def everyones(ranges: Iterable[tuple[Drawn, int]]) -> Runs:

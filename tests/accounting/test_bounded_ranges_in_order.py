@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
 from dpledger.accounting.laws.range_lattice import moved, moved_below
-from dpledger.accounting.laws.repeated_ranges import Runs, worst_of_runs
+from dpledger.accounting.laws.repeated_ranges import Runs, worst_in_any_order, worst_of_runs
 from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
@@ -184,6 +185,58 @@ def test_the_bounds_of_one_order_are_not_those_of_another() -> None:
     contrary, every = given_order(in_order(STEP, MIX[::-1])), compose(in_order(STEP, MIX[::-1]))
     assert exact[20] > 1.05 * contrary.delta(STEP * 20).upper
     assert exact[20] <= every.delta(STEP * 20).upper
+
+
+@pytest.mark.parametrize("cells", [(40, 60, 80, 100), (60, 60, 60, 80, 80, 80), (20, 40, 60, 80, 100, 120)], ids=str)
+def test_few_runs_in_any_order_are_known_closely(cells: tuple[int, ...]) -> None:
+    """By value iteration over what is left: hardly above what the analyst attains who chooses what is next."""
+    step = 0.002
+    exact, bounds = in_any_order(step, cells), compose(in_order(step, cells))
+    for wanted in (1e-2, 1e-4, 1e-6):
+        at = int(np.argmax(exact < wanted))
+        assert exact[at] <= bounds.delta(step * at).upper
+        found = bounds.epsilon(float(exact[at]))
+        assert step * at * (1 - 1e-3) <= found.lower <= found.upper <= step * at * (1 + 1e-3)
+
+
+def test_a_twin_that_forgets_an_order_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is left the widest only may be next."""
+    cells, step = (40, 60, 80, 100), 0.002
+    exact = in_any_order(step, cells)
+
+    def is_above() -> bool:
+        repeated_ranges._few_in_any_order.cache_clear()
+        ((loss, _),) = worst_in_any_order((step * m, 1) for m in cells)
+        assert isinstance(loss, FiniteLoss)
+        epsilons: Numbers = step * np.arange(exact.size, dtype=np.float64)
+        return bool(np.all(exact[:-1:5] <= profile(loss.losses, loss.masses, epsilons)[:-1:5] * (1 + 1e-9)))
+
+    assert is_above()
+    monkeypatch.setattr(repeated_ranges, "_larger", lambda _, others: others)
+    assert not is_above()
+    repeated_ranges._few_in_any_order.cache_clear()
+
+
+MIXES = [
+    mix(("0.1", 10), ("0.25", 10)),
+    mix(("0.25", 10), ("0.1", 10)),
+    mix(*((f"{0.1 + 0.02 * k:.2f}", 1) for k in range(6))),
+    mix(("0.1", 1000)),
+    mix(("0.05", 44), ("0.3", 20), ("0.11", 7)),
+    mix(("0.001", 10), ("2", 10)),
+    mix(("3.7", 300), ("0.9", 700)),
+]
+
+
+@pytest.mark.parametrize("order", ["any", "given"])
+@pytest.mark.parametrize("tree", MIXES, ids=[f"mix {k}" for k in range(len(MIXES))])
+def test_without_a_delta_ranges_add_up(tree: Composition, order: Literal["any", "given"]) -> None:
+    assert isinstance(tree, Sequence)
+    parts = [part for part in tree.of if isinstance(part, Repeated)]
+    whole = float(sum(part.times * part.of.eta for part in parts if isinstance(part.of, BoundedRange)))
+    found = compose(tree, order=order).epsilon(0)
+    assert found.lower <= whole <= found.upper
+    assert found.upper - found.lower <= 1e-8 * whole
 
 
 @pytest.mark.parametrize("wide", ["0.2", "1"])
