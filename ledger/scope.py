@@ -69,8 +69,9 @@ class Scope(TakesDeclaredRuns):
 
     >>> book = dpl.Ledger.in_memory()
     >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
-    >>> receipt = scope.release(dpl.Count(epsilon="0.1"), ["a", "b", "c"])
-    >>> round(scope.spent(delta="1e-6").upper, 4), scope.afford(dpl.Count(epsilon="0.1"), most=20).one_by_one
+    >>> count = dpl.Count(epsilon="0.1", of="rows")
+    >>> receipt = scope.release(count, ["a", "b", "c"])
+    >>> round(scope.spent(delta="1e-6").upper, 4), scope.afford(count, most=20).one_by_one
     (0.1, 20)
     """
 
@@ -127,7 +128,7 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.ApproxDP(3, "1e-6"))
-        >>> receipt = scope.release(dpl.Count(epsilon="0.3"), [1, 2, 3])
+        >>> receipt = scope.release(dpl.Count(epsilon="0.3", of="rows"), [1, 2, 3])
         >>> scope.left(), scope.left() < 3, f"{scope.left() / 2.0:.3f}"
         (Decimal('2.7'), True, '1.350')
         """
@@ -154,7 +155,8 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
-        >>> scope.quote(dpl.Count(epsilon=2)).admitted, scope.quote([dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]).admitted
+        >>> count, plan = dpl.Count(epsilon=2, of="rows"), [dpl.PureDP("0.5"), dpl.LaplaceLaw("0.2")]
+        >>> scope.quote(count).admitted, scope.quote(plan).admitted
         (False, True)
         """
         request = requests.quoted(self._scope, what, tail_delta, self._ledger.draw)
@@ -313,7 +315,7 @@ class Scope(TakesDeclaredRuns):
 
         >>> book = dpl.Ledger.in_memory()
         >>> scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1))
-        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5"), [1], [1, 2], trials=2000, seed=1)
+        >>> result = dpl.audit_mechanism(dpl.Count(epsilon="0.5", of="rows"), [1], [1, 2], trials=2000, seed=1)
         >>> scope.record(result).body.verdict
         'not_refuted'
         """

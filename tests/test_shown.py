@@ -25,7 +25,7 @@ def book() -> Iterator[dpl.Ledger]:
 @pytest.fixture(scope="module")
 def receipt(book: dpl.Ledger) -> dpl.Receipt[int]:
     scope = book.scope("patients", unit="patient", relation="add_remove", budget=dpl.PureDP(1), keep="digest")
-    return scope.release(dpl.Count(epsilon="0.25"), [0] * 4321)
+    return scope.release(dpl.Count(epsilon="0.25", of="rows"), [0] * 4321)
 
 
 @pytest.fixture(scope="module")

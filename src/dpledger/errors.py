@@ -150,7 +150,7 @@ class BudgetRefused(PolicyError):
 
     >>> scope = dpl.Ledger.in_memory().scope("rows", unit="record", relation="add_remove", budget=dpl.PureDP(1))
     >>> try:
-    ...     scope.release(dpl.Count(epsilon=2), [1, 2, 3])
+    ...     scope.release(dpl.Count(epsilon=2, of="rows"), [1, 2, 3])
     ... except dpl.BudgetRefused as refused:
     ...     print(refused.asked["pure"], refused.left["pure"])
     2 1

@@ -220,7 +220,7 @@ def test_data_that_are_not_for_the_mechanism_are_refused_before_it_is_charged(sc
     [
         (Laplace(sensitivity=1, epsilon="0.1"), [1, 2]),
         (Laplace(sensitivity=1, epsilon="0.1"), None),
-        (Count(epsilon="0.1"), {"a": 1}),
+        (Count(epsilon="0.1", of="rows"), {"a": 1}),
         (ClippedMean(epsilon="0.1", lower=0, upper=1), np.zeros((3, 2))),
     ],
 )

@@ -46,6 +46,7 @@ class Door:
 
 
 LEAF = dpl.LaplaceLaw("0.1")
+COUNT = dpl.Count(1, of="rows")
 RUN: dict[str, object] = {
     "rate": "0.5", "steps": 2, "noise_multiplier": 4, "clip_norm": 1, "dimension": 2, "expected_batch_size": 5
 }  # fmt: skip
@@ -270,8 +271,8 @@ DOORS: dict[str, Door] = {
         dpl.AboveThreshold, {"epsilon": 20, "threshold": 10, "sensitivity": 1, "max_queries": 5, "share": "0.5"}
     ),
     "ClippedMean": Door(dpl.ClippedMean, {"epsilon": 1, "lower": 0, "upper": 10}),
-    "Count": Door(dpl.Count, {"epsilon": 1}),
-    "Count.interval": Door(dpl.Count(epsilon=1).interval, {"confidence": "0.95"}),
+    "Count": Door(dpl.Count, {"epsilon": 1, "of": "rows"}),
+    "Count.interval": Door(COUNT.interval, {"confidence": "0.95"}),
     "ExponentialMechanism": Door(dpl.ExponentialMechanism, {"candidates": 3, "epsilon": 1, "sensitivity": 2}),
     "ExponentialMechanism.loss": Door(
         dpl.ExponentialMechanism(candidates=3, epsilon=1, sensitivity=1).loss, {"beta": "0.1"}
@@ -732,15 +733,15 @@ DOORS: dict[str, Door] = {
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
-    "Scope.quote": Door(of(scope, "quote"), {"what": dpl.Count(1), "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
+    "Scope.quote": Door(of(scope, "quote"), {"what": COUNT, "tail_delta": None}, {"what": f"{WHAT}|parts|what"}),
     "Scope.record": Door(of(scope, "record"), {"note": audited().body()}),
     "Scope.release": Door(
         of(scope, "release"),
-        {"mechanism": dpl.Count(1), "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
+        {"mechanism": COUNT, "data": [1], "key": None, "wait": 0.0, "tail_delta": None},
         {"mechanism": "mechanism|data"},
         DATA,
     ),
-    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": dpl.Count(1), "key": None, "tail_delta": None}),
+    "Scope.reserve": Door(of(scope, "reserve"), {"mechanism": COUNT, "key": None, "tail_delta": None}),
     "Scope.spent": Door(of(scope, "spent"), {"delta": "1e-6"}),
     "private_sgd": Door(
         lambda **given: dpl.private_sgd(**{"scope": scope(), **given}),
