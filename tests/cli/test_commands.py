@@ -546,6 +546,23 @@ def test_a_function_that_cannot_be_called_is_bad_input(run: Run, tmp_path: Path)
     assert "f(data, rng)" in done.stderr
 
 
+def test_what_a_function_raises_is_shown_to_whoever_audits_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_raising_release.py").write_text("def release(data, rng):\n    raise ValueError(f'boom {data}')\n")
+    done = run("audit", "my_raising_release:release", *PAIR, "--left", "7", "--right", "7")
+    assert done.exit_code == 2
+    assert "ValueError from all of the first 128 runs" in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[1] == "cause: ValueError: boom 7 (line 2 of my_raising_release.py)"
+    told = run("audit", "my_raising_release:release", *PAIR, "--left", "7", "--right", "7", "--json")
+    assert json.loads(told.stdout)["error"]["notes"] == [done.stderr.splitlines()[1]]
+
+
+def test_of_what_was_raised_the_record_knows_no_words(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_recorded_release.py").write_text("def release(data, rng):\n    raise ValueError('boom')\n")
+    before = ledger.read_bytes()
+    assert run("audit", "my_recorded_release:release", *PAIR, "--ledger", str(ledger)).exit_code == 2
+    assert (audits(ledger), b"boom" in ledger.read_bytes(), b"boom" in before) == ([], False, False)
+
+
 @pytest.mark.parametrize("value", ["None", "7", "'done'", "[0.0, 1.0]", "float('nan')"])
 def test_a_function_that_always_gives_the_same_does_not_pass_a_gate(run: Run, tmp_path: Path, value: str) -> None:
     (tmp_path / "my_constant_release.py").write_text(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb, format_exception_only
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,7 +70,7 @@ def audit(
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
     the same output; a pass proves nothing."""
-    with speaking(as_json) as voice, _current_folder_first():
+    with speaking(as_json) as voice, _current_folder_first(), _causes_shown():
         from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
 
@@ -186,6 +187,20 @@ def _current_folder_first() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+@contextmanager
+def _causes_shown() -> Iterator[None]:
+    """What the audited code itself raised, and where, is shown with the error: to whoever runs it, on data of their
+    own choice, and nowhere else."""
+    try:
+        yield
+    except ParameterError as error:
+        if error.__cause__ is not None:
+            *_, frame = extract_tb(error.__cause__.__traceback__) or (None,)
+            where = "" if frame is None else f" (line {frame.lineno} of {Path(frame.filename).name})"
+            error.add_note(f"cause: {''.join(format_exception_only(error.__cause__)).strip()}{where}")
+        raise
 
 
 @dataclass(frozen=True, slots=True)
