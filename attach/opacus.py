@@ -5,7 +5,7 @@
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
 
-The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
+Needs Opacus and torch: `pip install 'dpledger[opacus]'`. The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
 not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
 to, gradients of several passes in one sum, a higher rate, more steps, a generator whose state had given noise before,
@@ -48,13 +48,9 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-import opacus
-import torch
-from opacus.optimizers import DPOptimizer
-from torch.utils.hooks import RemovableHandle
-
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.accounting.profile import Bounds, compose
+from dpledger.attach.extras import extra
 from dpledger.attach.opacus_objects import WholeBatches, counted, rate_of, require_flat, sampler_of, state_of
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ContractViolation, Halted, ParameterError, RelationError
@@ -66,6 +62,12 @@ from dpledger.ledger.sessions import BLOCKS
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 from dpledger.relations import Relation
+
+with extra("opacus"):
+    import opacus
+    import torch
+    from opacus.optimizers import DPOptimizer
+    from torch.utils.hooks import RemovableHandle
 
 __all__ = ["ASSUMES", "Epsilons", "OpacusRun", "charging"]
 

@@ -15,13 +15,16 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import torch
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
-from opacus.utils.batch_memory_manager import BatchSplittingSampler
-from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
+from dpledger.attach.extras import extra
 from dpledger.decimals import round_up
 from dpledger.errors import ParameterError
+
+with extra("opacus"):
+    import torch
+    from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.batch_memory_manager import BatchSplittingSampler
+    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
 __all__ = ["WholeBatches", "counted", "rate_of", "require_flat", "sampler_of", "state_of"]
 

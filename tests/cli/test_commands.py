@@ -546,6 +546,27 @@ def test_a_function_that_cannot_be_called_is_bad_input(run: Run, tmp_path: Path)
     assert "f(data, rng)" in done.stderr
 
 
+ROWS = "import dpledger as dpl\n\ncount = dpl.Count(1, of='rows')\nwards = dpl.Histogram(1, categories=('a', 'b'))\n"
+RUNS = ("--trials", "2000", "--seed", "3")
+
+
+def test_rows_that_are_no_neighbours_refute_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my_rows.py").write_text(ROWS)
+    far = run("audit", "my_rows:count", "--left", "[1, 1]", "--right", "[1, 1, 1, 1, 1]", *RUNS)
+    assert (far.exit_code, "no neighbours under add_remove" in far.stderr) == (2, True)
+    assert run("audit", "my_rows:count", "--left", "[1, 1]", "--right", "[1, 1, 1]", *RUNS).exit_code == 0
+
+
+def test_a_relation_is_named_where_no_scope_brings_one(run: Run, tmp_path: Path, ledger: Path) -> None:
+    (tmp_path / "my_wards.py").write_text(ROWS)
+    words = ("audit", "my_wards:wards", "--left", '["a"]', "--right", '["b"]', *RUNS)
+    assert run(*words).exit_code == 2
+    assert run(*words, "--relation", "replace_one").exit_code == 0
+    assert run(*words, "--relation", "neighbours").exit_code == 2
+    beside = run(*words, "--relation", "replace_one", "--ledger", str(ledger), "--scope", "patients")
+    assert (beside.exit_code, "none beside --scope" in beside.stderr) == (2, True)
+
+
 def test_what_a_function_raises_is_shown_to_whoever_audits_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my_raising_release.py").write_text("def release(data, rng):\n    raise ValueError(f'boom {data}')\n")
     done = run("audit", "my_raising_release:release", *PAIR, "--left", "7", "--right", "7")

@@ -41,8 +41,18 @@ def audit(
             help="module:name of a mechanism or function f(data, rng), found in the current folder first, or zoo:NAME."
         ),
     ],
-    left: Annotated[str | None, typer.Option(help="One dataset, as JSON.")] = None,
+    left: Annotated[
+        str | None,
+        typer.Option(help="One dataset, as JSON."),
+    ] = None,
     right: Annotated[str | None, typer.Option(help="Its neighbour, as JSON.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="Under which the two are neighbours: add_remove (default), replace_one, zero_out or label_flip; a "
+            "--scope brings its own."
+        ),
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="The claimed epsilon (default: the mechanism's own claim).")
     ] = None,
@@ -69,7 +79,10 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Audit a mechanism on two neighbouring datasets. Exits 1 if its claim is refuted, 2 if all it ever gave is one and
-    the same output; a pass proves nothing."""
+    the same output; a pass proves nothing.
+
+    The pair is your choice, and the audit is as good as the pair: one row apart, the smallest data and the most extreme
+    row first; try several. Of rows further apart a claim says nothing: what is found there refutes none."""
     with speaking(as_json) as voice, _current_folder_first(), _causes_shown():
         from dpledger.audit import audit_mechanism
         from dpledger.audit.plots import check_destination
@@ -77,7 +90,7 @@ def audit(
         if plot is not None:
             check_destination(plot)
         record = _Record(ledger, scope)
-        rules = record.rules()
+        rules = record.rules() | _relation(relation, scope)
         claim = _claim(epsilon, delta, loss)
         subject = _subject(target, left, right)
         if claim is None and subject.claim is None and not hasattr(subject.mechanism, "claim"):
@@ -159,6 +172,17 @@ class _Record:
 
     def _about(self) -> list[str]:
         return [] if self.scope is None else [self.scope]
+
+
+def _relation(relation: str | None, scope: str | None) -> dict[str, Any]:
+    """The relation that was named, for an audit that is about no scope."""
+    from dpledger.relations import Relation
+
+    if relation is None:
+        return {}
+    if scope is not None:
+        raise ParameterError("relation", relation, "none beside --scope: what is audited is run under the scope's")
+    return {"relation": Relation.read(relation)}
 
 
 def _claim(epsilon: str | None, delta: str, loss: str | None) -> Guarantee | ExPostClaim | None:
