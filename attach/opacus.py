@@ -5,7 +5,9 @@
         train(model, optimizer, loader)
     print(run.epsilons("1e-6"))
 
-Needs Opacus and torch: `pip install 'dpledger[opacus]'`. The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
+Needs Opacus and torch: `pip install 'dpledger[opacus]'`.
+
+The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
 not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
 to, gradients of several passes in one sum, a higher rate, more steps, a generator whose state had given noise before,

@@ -35,9 +35,7 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
     """
     if not _are_rows(left) or not _are_rows(right):
         return None
-    ours, theirs = _bag(left), _bag(right)
-    if ours is None or theirs is None:  # rows that cannot be compared are counted
-        ours, theirs = Counter[object](row=len(left)), Counter[object](row=len(right))
+    ours, theirs = _bags(left, right)
     gone, come = (ours - theirs).total(), (theirs - ours).total()
     if _may_be_neighbours(gone, come, relation, unit):
         return None
@@ -72,10 +70,11 @@ def _are_rows(data: object) -> TypeGuard[list[object] | npt.NDArray[np.generic]]
     return isinstance(data, list) or (isinstance(data, np.ndarray) and data.ndim > 0)
 
 
-def _bag(rows: list[object] | npt.NDArray[np.generic]) -> Counter[object] | None:
-    """How often each row is there; None where a row holds something that is not plain."""
-    listed = rows.tolist() if isinstance(rows, np.ndarray) else rows
-    return Counter(map(_compared, listed)) if all(map(_is_plain, listed)) else None
+def _bags(*sides: list[object] | npt.NDArray[np.generic]) -> list[Counter[object]]:
+    """How often each row is there, of each side; rows that cannot be compared are only counted."""
+    listed = [rows.tolist() if isinstance(rows, np.ndarray) else rows for rows in sides]
+    are_plain = all(_is_plain(row) for rows in listed for row in rows)
+    return [Counter(_compared(row) if are_plain else "row" for row in rows) for rows in listed]
 
 
 def _is_plain(row: object) -> bool:

@@ -14,7 +14,7 @@ from dpledger.audit.neighbours import apart
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation, Unit
 
-TRIALS = {"trials": 2_000, "seed": 1, "progress": False}
+TRIALS: dict[str, Any] = {"trials": 2_000, "seed": 1, "progress": False}
 ROWS = st.lists(st.sampled_from([1, 2, True, None, "ill"]), max_size=6)
 FEW = st.lists(st.sampled_from([1, 2, "well"]), max_size=3)
 
