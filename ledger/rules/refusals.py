@@ -28,7 +28,7 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
         else f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}"
         for name in wanted
     )
-    told = "" if len(decides) == len(wanted) else f" ({' and '.join(decides)} decide; mixed counts pure too)"
+    told = "".join(f" ({name} is no limit)" for name in wanted if name not in decides)
     unpriced = [name for name in wanted if wanted[name] == "inf"]
     never = (
         f"; no theorem prices it in {' and '.join(unpriced)}: another kind of budget may have one" if unpriced else ""

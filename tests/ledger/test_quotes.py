@@ -225,11 +225,11 @@ class TestRefusals:
         assert not any("fits now" in repr(body) for body in bodies)
 
     def test_a_refusal_says_which_accounts_decide(self) -> None:
-        with pytest.raises(dpl.BudgetRefused, match=r"\(mixed and delta decide; mixed counts pure too\)"):
+        with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is no limit\)"):
             opened(dpl.ApproxDP(1, "1e-6")).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
         with pytest.raises(dpl.BudgetRefused) as raised:
             opened(dpl.PureDP(1)).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)
-        assert "decide" not in str(raised.value)
+        assert "no limit" not in str(raised.value)
 
     def test_it_travels(self) -> None:
         scope = opened(dpl.ApproxDP(3, "1e-6"))

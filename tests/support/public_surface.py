@@ -35,7 +35,8 @@ class Door:
     """A public callable. `good`: arguments that work, by parameter; `names`: by what else a message may
     name a parameter, where it checks several together; `left`: parameters that are not given bad values, and why.
     `numbers`: a parameter that is a list of numbers, which a message may show. `longest`:
-    characters of a message; a list of all kinds is long, one of all declarations longer."""
+    characters of a message; a list of all kinds is long, one of all declarations longer, and so is a refusal of a run
+    elsewhere."""
 
     call: Callable[..., object]
     good: Mapping[str, object] = field(default_factory=dict)
@@ -724,12 +725,13 @@ DOORS: dict[str, Door] = {
         of(squares, "plan_training"),
         {"rate": "0.5", "steps": 2, "expected_batch_size": 2, "dimension": 3, "digits": 2},
     ),
-    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES),
+    "Scope.charge": Door(of(scope, "charge"), {**ELSEWHERE, "wait": 0.0}, ELSEWHERE_NAMES, longest=520),
     "Scope.charging": Door(of(scope, "charging"), {**ELSEWHERE, "steps": None}, ELSEWHERE_NAMES),
     "Scope.charges": Door(
         lambda **given: scope().charges(**given)(print)("a call"),
         ELSEWHERE,
         ELSEWHERE_NAMES,
+        longest=520,
     ),
     "DeclaredRun.grant": Door(lambda count: stepped().grant(count), {"count": 1}),
     "DeclaredRun.broke_off": Door(lambda why: stepped().broke_off(why), {"why": "words"}),
