@@ -114,9 +114,11 @@ class Scope(TakesDeclaredRuns):
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def spent(self, delta: Number) -> Bounds:
-        """What was spent so far, read at `delta`: see `ledger.accounts.readings`."""
-        return readings.spent(self._ledger.refresh().scope(self.name), delta)
+    def spent(self, delta: Number | None = None) -> Bounds:
+        """What was spent so far, read at `delta`: see `ledger.accounts.readings`. Default: the delta of the scope's own
+        budget. ParameterError where that is of another kind and has none."""
+        scope = self._ledger.refresh().scope(self.name)
+        return readings.spent(scope, readings.own_delta(scope) if delta is None else delta)
 
     def left(self) -> RoundsDown:
         """The most epsilon that a release may promise on its own (epsilon-DP, no delta) to be admitted now, to six

@@ -8,12 +8,13 @@ from fractions import Fraction
 
 from dpledger.accounting import filters
 from dpledger.accounting.guarantees import ApproxDP
-from dpledger.decimals import INFINITY, ZERO, add, round_up, text
+from dpledger.decimals import INFINITY, ZERO, add, round_down, round_up, text
 from dpledger.errors import BudgetRefused
 from dpledger.ledger.rules.standing import ScopeState
 
 __all__ = ["with_a_way", "words"]
 
+TOLD_DIGITS = 9  # of an account: a price that is told from a scale of noise is exact to twelve
 FEW_DIGITS = 3  # of a number that people are told
 
 
@@ -25,7 +26,7 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
     accounts = "; ".join(
         f"{name}: holds a charge that has no price in it"
         if spent[name] == "inf"
-        else f"{name}: asked {wanted[name]}, spent {spent[name]}, left {left[name]}"
+        else f"{name}: asked {_up(wanted[name])}, spent {_up(spent[name])}, left {_down(left[name])}"
         for name in wanted
     )
     told = "".join(f" ({name} is no limit)" for name in wanted if name not in decides)
@@ -39,6 +40,15 @@ def words(scope: ScopeState, mechanism: str, wanted: Mapping[str, str], *, elsew
         f"less, or open a new scope (of the same people, both add up){never}"
         f"{_where_delta_fits(scope, wanted)}{uncovered}"
     )
+
+
+def _up(number: str) -> str:
+    """A number as people are told it, no smaller than it is."""
+    return number if number == "inf" else text(round_up(Decimal(number), digits=TOLD_DIGITS))
+
+
+def _down(number: str) -> str:
+    return text(round_down(Decimal(number), digits=TOLD_DIGITS))
 
 
 def with_a_way(refused: BudgetRefused, tail_delta: Decimal | None) -> BudgetRefused:

@@ -513,6 +513,16 @@ def test_a_target_that_is_none_is_told_what_one_is(run: Run, target: str, told: 
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_no_module_that_was_imported_is_proposed(run: Run, tmp_path: Path) -> None:
+    text = "import math as ma, dpledger as dpl\n\nmab = 3\nmac = dpl.Count(1, of='rows')\n\ndef mad(data, rng): ...\n"
+    (tmp_path / "my_names.py").write_text(text)
+    told = run("audit", "my_names:ma_", *PAIR).stderr
+    assert "my_names:mac" in told
+    assert "my_names:mad" in told
+    assert "my_names:mab" not in told
+    assert "my_names:ma," not in told.replace("got my_names:ma_", "")
+
+
 def test_a_function_without_a_claim_is_asked_for_one(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my_unclaimed.py").write_text(NOISY)
     done = run("audit", "my_unclaimed:release", "--left", "0", "--right", "1")

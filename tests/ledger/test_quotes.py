@@ -224,6 +224,15 @@ class TestRefusals:
         assert [body.kind for body in bodies].count("refused") >= 1
         assert not any("fits now" in repr(body) for body in bodies)
 
+    def test_its_numbers_are_told_in_nine_digits_and_never_to_its_favour(self) -> None:
+        """The price of noise on a grid is that of its scale, which is rounded: 8.99999999993 is nobody's epsilon."""
+        scope = opened(dpl.PureDP("1.00000000001"))
+        with pytest.raises(dpl.BudgetRefused, match=r"asked 9, spent 0, left 1\.") as raised:
+            scope.release(dpl.Count(epsilon=9, of="rows"), [1])
+        assert raised.value.asked["pure"] == "8.99999999993"
+        with pytest.raises(dpl.BudgetRefused, match=r"asked 1\.00000001, spent 0, left 1\."):
+            scope.charge(dpl.PureDP("1.00000000002"), by="A. Smith", reason="a count")
+
     def test_a_refusal_says_which_accounts_decide(self) -> None:
         with pytest.raises(dpl.BudgetRefused, match=r"left 0\.0000005 \(pure is no limit\)"):
             opened(dpl.ApproxDP(1, "1e-6")).release(dpl.Laplace(sensitivity=1, epsilon=2), 0)

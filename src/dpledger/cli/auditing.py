@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb, format_exception_only
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -266,9 +267,16 @@ def _imported(field: str, target: str) -> Any:
     try:
         return getattr(found, name)
     except Exception:  # a module may answer for its names itself
-        near = ", ".join(f"{module}:{one}" for one in _near(name, (one for one in vars(found) if one[0] != "_")))
+        near = ", ".join(f"{module}:{one}" for one in _near(name, _audited(found)))
         expected = f"a name that {module} has{f', like {near}' if near else ''}"
         raise ParameterError(field, target, expected) from None
+
+
+def _audited(module: ModuleType) -> Iterator[str]:
+    """Names of what may be audited: no module that it imported, nothing that is not called and releases nothing."""
+    for name, value in vars(module).items():
+        if name[0] != "_" and not isinstance(value, ModuleType) and (callable(value) or hasattr(value, "release")):
+            yield name
 
 
 def _instead(module: str, name: str) -> str:
