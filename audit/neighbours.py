@@ -32,6 +32,7 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
     """Why these rows are no neighbours, in words without a row of them; None where they may be, or are no rows.
 
     Claim: rows of which it says so differ by more than one unit under `relation`, whatever unit each row is of.
+    Source: `relations.Relation`; rows that are compared as equal (`_compared`) only bring two datasets closer.
     """
     if not _are_rows(left) or not _are_rows(right):
         return None

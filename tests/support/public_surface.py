@@ -643,6 +643,17 @@ DOORS: dict[str, Door] = {
         dpl.plan,
         {"what": dpl.ThresholdClass(8), **ACCURATE, "epsilon": 1, "relation": "replace_one", "agnostic": False},
     ),
+    "reachable_error": Door(
+        dpl.reachable_error,
+        {
+            "what": dpl.ThresholdClass(8),
+            "available": 400,
+            "beta": "0.1",
+            "epsilon": 1,
+            "relation": "replace_one",
+            "agnostic": False,
+        },
+    ),
     "recommend": Door(
         dpl.recommend,
         {
