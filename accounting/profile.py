@@ -70,6 +70,7 @@ class Profile:
     opposite: tuple[Ingredients, ...] = ()
     verify: Verify | None = None
     tree: Composition | None = field(default=None, repr=False, compare=False)
+    order: Order = "any"
     _seen: dict[tuple[str, float | Decimal], Bounds] = field(default_factory=dict, repr=False, compare=False)
     _curves: dict[tuple[Ingredients, ...], tuple[Curve, ...]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -95,7 +96,7 @@ class Profile:
     @property
     def notes(self) -> tuple[str, ...]:
         """Why bounds may stay apart: a sentence for each kind in the tree whose loss is known from one side only."""
-        return () if self.tree is None else reasons(self.tree)
+        return () if self.tree is None else reasons(self.tree, in_any_order=self.order == "any")
 
     def epsilon(self, delta: Number) -> Bounds:
         """The least epsilon >= 0 for which the composition is (epsilon, delta)-DP; infinite where there is none.
@@ -310,12 +311,12 @@ def compose(
         raise ParameterError("tree", "deeper nesting", "fewer nodes one below the other") from None
     match direction:
         case "remove":
-            return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree)
+            return Profile(removed, symmetric=False, opposite=added, verify=verify, tree=tree, order=order)
         case "add":
-            return Profile(added, symmetric=False, opposite=removed, verify=verify, tree=tree)
+            return Profile(added, symmetric=False, opposite=removed, verify=verify, tree=tree, order=order)
         case None:
             cases = (*removed, *(case for case in added if case not in removed))
-            return Profile(cases, verify=verify, tree=tree)
+            return Profile(cases, verify=verify, tree=tree, order=order)
         case _:
             assert_never(direction)
 

@@ -28,6 +28,7 @@ from dpledger.accounting.composition import (
     Sequence,
     Shuffled,
     children,
+    leaves,
 )
 from dpledger.accounting.kinds import rules_of
 from dpledger.accounting.pricing.allowances import promised
@@ -35,11 +36,18 @@ from dpledger.accounting.pricing.allowances import promised
 __all__ = ["reasons"]
 
 _DOMINATED = "the pair of {kind} dominates what is released, and no mechanism is known that is as bad"
+_ANY_ORDER = (
+    "different bounded ranges may run in any order, chosen by what came out: where that of the document was fixed "
+    'beforehand, the bounds are closer (order="given", --order given)'
+)
 
 
-def reasons(tree: Composition) -> tuple[str, ...]:
-    """What keeps the bounds of `tree` apart, whatever the work: nothing where every leaf has an exact pair."""
-    return tuple(dict.fromkeys(_found(tree)))
+def reasons(tree: Composition, *, in_any_order: bool = True) -> tuple[str, ...]:
+    """What keeps the bounds of `tree` apart, whatever the work: nothing where every leaf has an exact pair.
+    `in_any_order`: whether its bounded ranges were read so."""
+    ranges = {rules.range(leaf) for leaf in leaves(tree) if (rules := rules_of(leaf)).range is not None}
+    several = (_ANY_ORDER,) if in_any_order and len(ranges) > 1 else ()
+    return tuple(dict.fromkeys((*_found(tree), *several)))
 
 
 def _found(tree: Composition) -> Iterator[str]:

@@ -6,7 +6,9 @@ is a chord (from above) or the larger of two lines (from below). docs/proofs/bou
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,7 @@ __all__ = [
     "FINEST",
     "SLACK",
     "Lattice",
+    "Table",
     "after",
     "after_below",
     "moved",
@@ -36,6 +39,7 @@ FINEST = 1e-9  # of a lattice: on a finer one differences are rounding
 SLACK = 1 + 96 * UNIT  # of one step, for rounding
 _CANCELLED = 1 + 2.0**-40  # what is lost of a chord by its difference
 _MASS_ERROR = 1e-8  # relative, of second differences; what is not within it is refused
+_LEAST_MASS = sys.float_info.min  # below it digits are lost: what is left out is less than what was added
 _SLIGHT = 2.0**-44  # of a value: what a row can gain is added without looking
 
 
@@ -52,9 +56,30 @@ class Lattice:
 
     def likely(self) -> tuple[Array, Array]:
         """The masses, under P, of the larger and the smaller of two losses, for each position of the larger."""
-        at, left = (self.step * np.arange(0, self.cells + 1)[::way] for way in (1, -1))  # both have an exact 0
-        whole = -math.expm1(-self.eta)
-        return -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
+        return _likely(self.eta, self.cells)
+
+
+@functools.lru_cache(maxsize=64)
+def _likely(eta: float, cells: int) -> tuple[Array, Array]:
+    at, left = (eta / cells * np.arange(0, cells + 1)[::way] for way in (1, -1))  # both have an exact 0
+    whole = -math.expm1(-eta)
+    found = -np.expm1(-left) / whole, np.exp(-left) * -np.expm1(-at) / whole
+    for each in found:
+        each.flags.writeable = False
+    return found
+
+
+class Table:
+    """Memory for one number at each position and epsilon, used again from run to run."""
+
+    def __init__(self) -> None:
+        self._kept = np.empty(0)
+
+    def of(self, rows: int, columns: int) -> Array:
+        """So many rows and columns, of whatever they hold; what was given before is lost."""
+        if self._kept.size < rows * columns:
+            self._kept = np.empty(2 * rows * columns)
+        return self._kept[: rows * columns].reshape(rows, columns)
 
 
 def moved(step: float, values: Array, finer: float) -> Array:
@@ -93,7 +118,7 @@ def _placed(step: float, size: int, places: Array) -> tuple[npt.NDArray[np.int64
 
 
 def after_below(
-    lattice: Lattice, values: Array, falls: Array, places: tuple[int, ...] | None = None
+    lattice: Lattice, values: Array, falls: Array, table: Table, places: tuple[int, ...] | None = None
 ) -> tuple[Array, Array]:
     """Of a run whose losses are on the lattice, before what has at least these values: at most the worst delta, and how
     steep lines through it are that it lies above: by how much they fall in e^epsilon, times e^epsilon. `places`: the
@@ -104,11 +129,11 @@ def after_below(
     wide = _wide(lattice, values, 2 * lattice.cells)
     likely, other = lattice.likely()
     if places is None:
-        at, start = _at(lattice, wide)
-        best = at.argmax(axis=1)
-        row = np.arange(best.size)
-        falls = steep[start + row + best] * likely[best] + steep[start - lattice.cells + row + best] * other[best]
-        return at[row, best][::-1] / SLACK, falls[::-1]
+        at = _at(lattice, wide, table)
+        best = at.argmax(axis=0)
+        column = np.arange(best.size)
+        falls = steep[lattice.cells + column + best] * likely[best] + steep[column + best] * other[best]
+        return at[best, column][::-1] / SLACK, falls[::-1]
     found, falls = (_at_place(lattice, each, places[0]) for each in (wide[::-1], steep))
     for place in places[1:]:
         more, fall = (_at_place(lattice, each, place) for each in (wide[::-1], steep))
@@ -137,69 +162,69 @@ def _wide(lattice: Lattice, values: Array, beyond: int) -> Array:
     return np.concatenate([(-np.expm1(-below) + np.exp(-below) * mirror)[::-1], values, np.zeros(beyond)])
 
 
-def _at(lattice: Lattice, wide: Array) -> tuple[Array, int]:
-    """delta before one more run with the larger loss at t, for each t on the lattice (columns), epsilon falling from
-    row to row; and where in the values, falling as well, the first row is."""
+def _at(lattice: Lattice, wide: Array, table: Table) -> Array:
+    """delta before one more run with the larger loss at t, for each t on the lattice (rows), epsilon falling from
+    column to column."""
     m = lattice.cells
     likely, other = lattice.likely()
-    windows = sliding_window_view(wide[::-1].copy(), m + 1)
-    rows = wide.size - 2 * m
-    at = windows[m : m + rows] * likely
-    at += windows[:rows] * other
-    return at, m
+    falling = wide[::-1].copy()
+    places = falling.size - 2 * m
+    at, low = table.of(m + 1, places), np.empty(places)
+    for t in range(m + 1):
+        np.multiply(falling[m + t : m + t + places], likely[t], out=at[t])
+        np.multiply(falling[t : t + places], other[t], out=low)
+        at[t] += low
+    return at
 
 
-def after(lattice: Lattice, values: Array) -> Array:
+def after(lattice: Lattice, values: Array, table: Table) -> Array:
     """At least delta before one more run: the supremum over its two losses, t and t - eta, of what is linear in
     e^epsilon between the points, on each cell of t from both ends and from its curvature."""
     wide = _wide(lattice, values, 2 * lattice.cells)
-    at, start = _at(lattice, wide)
-    upper: Array = _between(lattice, wide[::-1], slice(start, start + at.shape[0]), at)[::-1] * SLACK
+    upper: Array = _between(lattice, wide[::-1], _at(lattice, wide, table))[::-1] * SLACK
     return upper
 
 
-def _between(lattice: Lattice, wide: Array, here: slice, at: Array) -> Array:
-    """For each row of `at`, values at all t on the lattice: a bound of the supremum between them. Blocks of cells and
-    cells that cannot reach the largest value of their row are not looked at."""
-    m, h, rows = lattice.cells, lattice.step, at.shape[0]
+def _between(lattice: Lattice, falling: Array, at: Array) -> Array:
+    """For each column of `at`, values at all t on the lattice: a bound of the supremum between them. Blocks of cells
+    and cells that cannot reach the largest value of their column are not looked at."""
+    m, h, places = lattice.cells, lattice.step, at.shape[1]
     width = m // BLOCKS
-    slopes = (wide[1:] - wide[:-1]) / -math.expm1(-h)  # times e^epsilon
-    heights = wide[1:] + slopes * math.exp(-h)
+    slopes = (falling[1:] - falling[:-1]) / -math.expm1(-h)  # times e^epsilon
+    heights = falling[1:] + slopes * math.exp(-h)
     scale = h * h * SLACK / -math.expm1(-lattice.eta)
     by_height, lower = scale * np.exp(h * np.arange(1, m + 1) - lattice.eta), math.exp(-lattice.eta)
 
     def of_blocks(each: Array, less: float) -> Array:
-        """At least the fall of these from any cell of a block to the one eta higher, row by row."""
+        """At least the fall of these from any cell of a block to the one eta higher, column by column."""
         most, least = each[: 1 - width or None].copy(), each[: 1 - width or None].copy()
         for k in range(1, width):
             np.maximum(most, each[k : k + most.size], out=most)
             np.minimum(least, each[k : k + least.size], out=least)
-        above, below = (sliding_window_view(ends, m - width + 1) for ends in (most * _CANCELLED, least * less))
-        return np.maximum(above[here, ::width] - below[here.start - m : here.stop - m, ::width], 0)
+        above, below = (sliding_window_view(ends, places) for ends in (most * _CANCELLED, least * less))
+        return np.maximum(above[m : 2 * m : width] - below[:m:width], 0)
 
-    gains = of_blocks(heights, 1.0) * by_height[width - 1 :: width] + of_blocks(slopes, lower) * scale
-    tops = at[:, :m:width].copy()
+    gains = of_blocks(heights, 1.0) * by_height[width - 1 :: width, None] + of_blocks(slopes, lower) * scale
+    tops = at[:m:width].copy()
     for k in range(1, width + 1):
-        np.maximum(tops, at[:, k : m - width + k + 1 : width], out=tops)
-    best = tops.max(axis=1)
-    slight = gains.max(axis=1) / 8
+        np.maximum(tops, at[k : m - width + k + 1 : width], out=tops)
+    best = tops.max(axis=0)
+    slight = gains.max(axis=0) / 8
     slight[slight > _SLIGHT * best] = 0
-    reach = best[:, None] - np.where(slight[:, None] > 0, 0, gains / 8)
-    row, block = np.nonzero(tops >= reach)
-    cell = (block * width)[:, None] + np.arange(width)
-    left, right = at[row[:, None], cell], at[row[:, None], cell + 1]
-    chosen = np.maximum(left, right) >= reach[row, block][:, None]
-    row = np.broadcast_to(row[:, None], cell.shape)[chosen]
-    left, right, cell = left[chosen], right[chosen], cell[chosen]
-    near, far = here.start + row + cell, here.start - m + row + cell
+    reach = best - np.where(slight > 0, 0, gains / 8)
+    block, place = np.nonzero(tops >= reach)
+    ends = at[(block * width)[:, None] + np.arange(width + 1), place[:, None]]
+    chosen, along = np.nonzero(np.maximum(ends[:, :-1], ends[:, 1:]) >= reach[block, place][:, None])
+    left, right = ends[chosen, along], ends[chosen, along + 1]
+    cell, place = block[chosen] * width + along, place[chosen]
+    near, far = m + place + cell, place + cell
     bend = np.maximum(heights[near] * _CANCELLED - heights[far], 0) * by_height[cell]
     bend += np.maximum(slopes[near] * _CANCELLED - slopes[far] * lower, 0) * scale
     apart = np.abs(right - left)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = (left + right) / 2 + bend / 8 + apart * (apart / (2 * bend))
-    found = np.where(apart < bend / 2, inside, np.maximum(left, right))
-    largest = np.maximum.reduceat(found, np.searchsorted(row, np.arange(rows)))
-    bounds: Array = np.maximum(best + slight, largest)
+    bounds: Array = best + slight
+    np.maximum.at(bounds, place, np.where(apart < bend / 2, inside, np.maximum(left, right)))
     return bounds
 
 
@@ -278,10 +303,10 @@ def _mirrored(places: Array, masses: Array, h: float) -> FiniteLoss | None:
     there[0] = False
     losses, left = places[there], masses[there]
     right = left * np.exp(-losses)
-    seen = right > 0
+    seen = right >= _LEAST_MASS
     every = np.concatenate([losses[::-1], places[middle], -losses[seen]])
     both = np.concatenate([left[::-1], masses[middle], right[seen]])
-    if abs(math.fsum(both.tolist()) - 1) > _MASS_ERROR:
+    if abs(float(both.sum()) - 1) > _MASS_ERROR:
         return None
     errors = 8 * UNIT * np.abs(every) + _MASS_ERROR * h * (every != 0)
     return FiniteLoss(every, both, errors, _MASS_ERROR, 0.0)

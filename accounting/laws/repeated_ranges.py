@@ -26,6 +26,7 @@ from dpledger.accounting.laws.range_lattice import (
     FINEST,
     SLACK,
     Lattice,
+    Table,
     after,
     after_below,
     moved,
@@ -47,6 +48,7 @@ _WIDE = 3.0  # an eta above takes more cells
 _GROWTH = 1.6  # a run's loss is made anew when there are so many times as many after it
 _LEAST = 1e-290  # of a value: what is lost below the normal floats is less
 _SEEN = 1e12  # times the least value: from here on its place does not show
+_WIDER = 1.5  # times a range: what a run that is wider than so does not smooth more of
 _COARSER = 3e-5  # of the squares of all ranges: that of the step of a loss, which hardly adds to its variance
 _GROWN = 1 + 2.0**-40  # what a run may add to delta, relative, beyond its loss: rounding errors where delta is about 1
 _FEWEST = 600  # values of a loss that are not worth fewer
@@ -59,7 +61,7 @@ _ALL_COMPOSED = 4000  # of all ranges: what _GROWN adds is within what the masse
 @dataclass(frozen=True, slots=True)
 class _Effort:
     """`last`: so many runs are iterated one by one. `enough`: from so many on a run's loss is kept. `cells` of the
-    lattice times runs, and the fewest cells for one eta."""
+    lattice times runs, and the fewest cells for one eta, where there is one."""
 
     last: int
     enough: int
@@ -68,7 +70,7 @@ class _Effort:
 
 
 _ALONE, _AMONG_OTHERS = _Effort(64, 200, 1600, 48), _Effort(24, 48, 640, 24)
-_MIXED = _Effort(32, 100, 800, 64)
+_MIXED = _Effort(44, 100, 800, 38)
 
 
 def in_blocks(runs: Iterable[tuple[float, int]]) -> Runs:
@@ -112,9 +114,14 @@ def attained_by_runs(runs: Runs, tilts: tuple[float, ...], tilt: float) -> tuple
     return tuple(each) if kept is None else ((kept, 1), *each)
 
 
-def _missing(square: float, eta: float, last: int) -> int:
-    """How many runs of this range are iterated after what has this sum of squares."""
-    return max(0, math.ceil(last - square / (eta * eta)))
+def _as_smooth(runs: Iterable[tuple[float, int]], eta: float) -> float:
+    """Of as many runs of this range a function is as smooth as of these. A much wider one leaves corners behind, as a
+    narrow one does, and counts for no more than few."""
+    return sum(count * min(each / eta, _WIDER) ** 2 for each, count in runs)
+
+
+def _missing(last: int, past: float) -> int:
+    return max(0, math.ceil(last - past))
 
 
 @functools.lru_cache(maxsize=256)
@@ -131,10 +138,11 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
     effort = _ALONE if len(runs) == 1 else _MIXED
     lattices = _Lattices(runs, effort)
     values, falls, step = np.zeros(1), np.zeros(1), 0.0
-    square, held = 0.0, 0
+    held, table = 0, Table()
+    past: list[tuple[float, int]] = []
     for eta, count in reversed(runs):
         lattice = lattices.of(eta)
-        free = min(count, _missing(square, eta, effort.last))
+        free = min(count, _missing(effort.last, _as_smooth(past, eta)))
         few = count - free if len(runs) > 1 and count - free <= _COMPOSED else 0
         if (
             not _is_iterated(eta)
@@ -147,9 +155,9 @@ def _kept(runs: Runs, tilts: tuple[float, ...]) -> tuple[FiniteLoss | None, int]
         step = lattice.step
         places = tuple(sorted({round(worst_position(eta, tilt) * lattice.cells) for tilt in tilts}))
         for run in range(free + few):
-            values, falls = after_below(lattice, values, falls, None if run < free else places)
+            values, falls = after_below(lattice, values, falls, table, None if run < free else places)
         held += free + few
-        square += count * eta * eta
+        past.append((eta, count))
         if free + few < count:
             break
     if held < 2:
@@ -172,18 +180,21 @@ def _strides(runs: Runs, step: float, points: int) -> Iterator[int]:
 
 
 class _Lattices:
-    """Of the ranges of a mix: about as fine as that of the widest, and never with fewer cells than blocks."""
+    """Of the ranges of a mix: about as fine as that of the widest, and so fine that all steps of all runs add as small
+    a part of their squares as `fewest` cells do for one range."""
 
     def __init__(self, runs: Runs, effort: _Effort) -> None:
         self.widest = max(eta for eta, _ in runs)
         iterated = min(effort.last, sum(count for _, count in runs))
-        fewest = effort.fewest + (2 * BLOCKS if self.widest > _WIDE else 0)
-        self.cells = min(_MOST, max(fewest, effort.cells // iterated))
+        shares = [(eta / self.widest, count) for eta, count in runs]
+        steps, squares = (sum(count * share**power for share, count in shares) for power in (0.5, 2.0))
+        fewest = (effort.fewest + (2 * BLOCKS if self.widest > _WIDE else 0)) * math.sqrt(steps / squares)
+        self.cells = min(_MOST, max(fewest, effort.cells / iterated))
         self.step = self.widest / self.cells
 
     def of(self, eta: float) -> Lattice:
-        share = (eta / self.widest) ** 0.75
-        return Lattice(eta, BLOCKS * max(1, math.floor(self.cells * share / BLOCKS)))
+        blocks = math.ceil(self.cells * (eta / self.widest) ** 0.75 / BLOCKS - 0.25)
+        return Lattice(eta, BLOCKS * max(1, blocks))
 
 
 class _Above:
@@ -194,7 +205,8 @@ class _Above:
         self.runs, self.effort, self.lattices, self.tilt = runs, effort, _Lattices(runs, effort), far_tilt(runs)
         self.beside: list[tuple[Loss, int]] = []
         self.step, self.values = 0.0, np.zeros(1)
-        self.square = 0.0  # of the ranges that `values` holds
+        self.table = Table()
+        self.past: list[tuple[float, int]] = []  # runs that `values` holds
         self.least = _LEAST  # added to each value at most
         self.composed = 0  # runs, each of which may add as much as _GROWN says
 
@@ -207,10 +219,10 @@ class _Above:
         if 0 < self.step != lattice.step:
             self.values = moved(self.step, self.values, lattice.step)
         self.step = lattice.step
-        now = min(count, _missing(self.square, eta, self.effort.last))
+        now = min(count, _missing(self.effort.last, _as_smooth(self.past, eta)))
         for _ in range(now):
-            self.values = after(lattice, self.values)
-        self.square += now * eta * eta
+            self.values = after(lattice, self.values, self.table)
+        self.past.append((eta, now))
         self.values[:-1] = np.maximum(self.values[:-1], self.least)
         if now < count:
             self._with_few_values(lattice, count - now)
@@ -226,10 +238,12 @@ class _Above:
         everywhere: _Weights | None = None  # the last that were compared at all points
         found: tuple[_Weights, float] | None = None
         while left:
-            past = self.square / (eta * eta)
+            past = _as_smooth(self.past, eta)
             now = left if past >= self.effort.enough else min(left, math.ceil(past * (_GROWTH - 1)))
             seen = self.least * _SEEN
-            found = _dominating(lattice, self.values, self.tilt, seen) or found  # what does once, does for ever
+            found = (
+                _dominating(lattice, self.values, self.table, self.tilt, seen) or found
+            )  # what does once, does for ever
             if found is None:
                 break
             weights, beyond = found
@@ -241,7 +255,7 @@ class _Above:
             self.composed += now
             self.least += 2 * now * beyond
             self.values[:-1] += self.least
-            self.square += now * eta * eta
+            self.past.append((eta, now))
             left -= now
         if left and everywhere is not None:
             self.beside.append((_few_values(lattice, everywhere), left))
@@ -272,11 +286,13 @@ def _part(lattice: Lattice) -> int:
     return lattice.cells * 5 // 8
 
 
-def _dominating(lattice: Lattice, values: Array, tilt: float, seen: float) -> tuple[_Weights, float] | None:
+def _dominating(
+    lattice: Lattice, values: Array, table: Table, tilt: float, seen: float
+) -> tuple[_Weights, float] | None:
     """A loss of few values after which delta is at least what any run makes of it, but for what is added to it, that
     adds least where delta falls like e^{-tilt epsilon}; None where there is none. Source:
     docs/proofs/bounded_ranges.md, section 4."""
-    worst = after(lattice, values)
+    worst = after(lattice, values, table)
     still = np.concatenate([values, np.zeros(lattice.cells)])
     more = worst / _GROWN - still
     most, whole = (shifted(lattice, values, far) - still for far in (_part(lattice), lattice.cells))

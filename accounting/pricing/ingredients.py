@@ -103,7 +103,7 @@ def ingredients_of(
     lists: list[list[tuple[Loss, int]]] = []
     runs = [(drawn, count) for drawn, count, _ in ranges]
     is_alone = len(runs) == len(leaves) and reading != "envelope" and all(drawn.how == EVERYONE for drawn, _ in runs)
-    shown = (order or tuple(sorted(everyones(runs)))) if is_alone else None  # the widest last: no order seen is worse
+    shown = (order or tuple(sorted(everyones(runs)))) if is_alone else None  # the widest last: hardly any is worse
     tilts = tilts_of_ranges(runs)
     for tilt in tilts:
         each = [*below, *ranges_below(runs, tilts, tilt, direction, shown)]

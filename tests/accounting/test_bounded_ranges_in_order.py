@@ -30,7 +30,7 @@ from dpledger.accounting.profile import Profile, compose
 from dpledger.accounting.reading import running_order
 from dpledger.errors import ParameterError
 from dpledger.relations import Relation
-from range_oracles import Numbers, attained, before, before_a_response, in_any_order
+from range_conversations import Numbers, attained, before, before_a_response, in_any_order
 
 STEP = 0.2 / 12
 MIX = (12, 24, 36, 48)  # steps
@@ -109,7 +109,33 @@ def mix_of_ten(times: int) -> Composition:
     return Sequence(tuple(Repeated(BoundedRange(f"{0.0101 + 0.005 * k:.4f}"), times=times) for k in range(10)))
 
 
-@pytest.mark.parametrize(("times", "width"), [(1, 1e-3), (10, 1e-3), (100, 2e-3)])
+def random_mix(seed: int) -> Composition:
+    """Ten ranges of 0.05 to 1, each 1 to 100 times."""
+    rng = np.random.default_rng(seed)
+    sizes, counts = np.exp(rng.uniform(np.log(0.05), 0, 10)), np.exp(rng.uniform(0, np.log(100), 10))
+    parts = (Repeated(BoundedRange(f"{size:.9f}"), times=round(n)) for size, n in zip(sizes, counts, strict=True))
+    return Sequence(tuple(parts))
+
+
+def mix(*ranges: tuple[str, int]) -> Composition:
+    return Sequence(tuple(Repeated(BoundedRange(eta), times=times) for eta, times in ranges))
+
+
+CORNERS = mix(("0.11", 44), ("0.6", 1), ("0.123", 73), ("0.947", 2))
+NARROW_LAST = mix(("0.122", 46), ("0.4", 7), ("0.765", 2), ("0.21", 13), ("0.1", 44))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [*(random_mix(seed) for seed in range(12)), CORNERS, NARROW_LAST],
+    ids=[*(f"random {seed}" for seed in range(12)), "wide ones leave corners", "narrow ones last"],
+)
+def test_a_mix_is_known_within_a_thousandth(tree: Composition) -> None:
+    bounds = given_order(tree).epsilon("1e-6")
+    assert bounds.lower < bounds.upper <= bounds.lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("times", "width"), [(1, 1e-3), (10, 1e-3), (100, 1e-3)])
 def test_the_ends_are_close(times: int, width: float) -> None:
     bounds = given_order(mix_of_ten(times))
     for delta, factor in (("1e-3", 2), ("1e-6", 1), ("1e-10", 2)):
@@ -158,6 +184,17 @@ def test_the_bounds_of_one_order_are_not_those_of_another() -> None:
     contrary, every = given_order(in_order(STEP, MIX[::-1])), compose(in_order(STEP, MIX[::-1]))
     assert exact[20] > 1.05 * contrary.delta(STEP * 20).upper
     assert exact[20] <= every.delta(STEP * 20).upper
+
+
+@pytest.mark.parametrize("wide", ["0.2", "1"])
+def test_the_widest_last_is_not_the_worst_order(wide: str) -> None:
+    """Why no bound rests on one order: a narrow run between wide ones shows more than before them all, by 1.7e-4."""
+    w, n = BoundedRange(wide), BoundedRange(str(float(wide) / 2))
+    at = 0.84 * float(wide)
+    between, first = (given_order(Sequence(order)).delta(at) for order in ((w, n, w, w), (n, w, w, w)))
+    assert between.lower > first.upper * (1 + 1e-4)
+    assert between.upper < first.upper * (1 + 1e-3)
+    assert between.upper <= compose(Sequence((w, n, w, w))).delta(at).upper
 
 
 # ---- which order that is --------------------------------------------------------------------------------------------

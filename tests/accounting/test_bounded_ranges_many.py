@@ -14,10 +14,10 @@ from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange
 from dpledger.accounting.laws import repeated_ranges
 from dpledger.accounting.laws.finite import FiniteLoss
-from dpledger.accounting.laws.range_lattice import Lattice, after, smoothed
+from dpledger.accounting.laws.range_lattice import Lattice, Table, after, smoothed
 from dpledger.accounting.laws.repeated_ranges import attained_by_runs
 from dpledger.accounting.profile import compose
-from range_oracles import attained
+from range_conversations import attained
 
 Numbers = npt.NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def largest_excess(eta: float, weights: repeated_ranges._Weights, step: float, v
 def above(lattice: Lattice, runs: int) -> Numbers:
     values: Numbers = np.zeros(1)
     for _ in range(runs):
-        values = after(lattice, values)
+        values = after(lattice, values, Table())
     return values
 
 
@@ -109,7 +109,7 @@ def above(lattice: Lattice, runs: int) -> Numbers:
 def test_a_loss_of_few_values_is_above_a_run_at_every_position(eta: float) -> None:
     lattice = Lattice(eta, 40)
     finer, values = smoothed(lattice, above(lattice, 24))
-    found = repeated_ranges._dominating(finer, values, 1.6 / eta, 1e-250)
+    found = repeated_ranges._dominating(finer, values, Table(), 1.6 / eta, 1e-250)
     assert found is not None
     weights, _ = found
     assert largest_excess(eta, weights, finer.step, values) <= 1e-9
@@ -147,3 +147,10 @@ def test_among_others_they_are_still_read_from_above() -> None:
     tree = Sequence((Repeated(BoundedRange("0.4"), times=60), Repeated(BoundedRange("0.0001"), times=2)))
     at = int(np.argmax(exact < 1e-6))
     assert exact[at] <= compose(tree).delta(0.02 * at).upper <= exact[at] * 1.2
+
+
+def test_losses_in_the_thousands_stay_within_the_floats() -> None:
+    """Of a mass below the normal floats the other side's is not to be had: it is left out, and not infinite."""
+    with np.errstate(all="raise", under="ignore"):
+        found = compose(Repeated(BoundedRange("8"), times=1000)).delta(1)
+    assert 0.999 < found.lower <= found.upper <= 1

@@ -48,6 +48,25 @@ def test_wide_bounds_say_why(mechanism: Mapping[str, object], relation: str, wor
     assert [line for line in lines if line.startswith("why: ") and word in line] == lines[2:]
 
 
+def test_ranges_of_several_sizes_are_told_of_the_order() -> None:
+    """In any order, unless it is said that the document's was fixed beforehand."""
+    ranges = [{"kind": "bounded_range", "eta": eta} for eta in ("0.1", "0.2", "0.3")]
+    both = {"kind": "sequence", "of": ranges}
+    *_, any_order = said(both, "--delta", "1e-6", count=1).splitlines()
+    assert any_order.endswith('(order="given", --order given)')
+    wide, close = (said(both, "--delta", "1e-6", "--order", order, "--json", count=1) for order in ("any", "given"))
+    assert json.loads(close)["epsilon"]["upper"] < json.loads(wide)["epsilon"]["upper"]
+    assert "--order" not in said(both, "--delta", "1e-6", "--order", "given", count=1)
+
+
+def test_another_word_for_the_order_is_refused() -> None:
+    document = {"relation": "add_remove", "entries": [{"mechanism": GAUSSIAN}]}
+    words = ["compose", "-", "--delta", "1e-5", "--order", "best"]
+    done = CliRunner().invoke(app, words, input=json.dumps(document))
+    assert done.exit_code == 2
+    assert "any or given" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("mechanism", "delta"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,6 +30,9 @@ def compose(
     epsilon: Annotated[str | None, typer.Option(help="Bounds of delta at this epsilon.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="The whole privacy profile.")] = False,
     verify: Annotated[str | None, typer.Option(help="arb: confirm the bounds in ball arithmetic.")] = None,
+    order: Annotated[
+        str, typer.Option(help="given: different bounded ranges run in the order of the document, fixed beforehand.")
+    ] = "any",
     as_json: AsJson = False,
 ) -> None:
     """Compose what was run: a lower and an upper bound, and the truth between them."""
@@ -42,7 +45,10 @@ def compose(
 
         if verify not in (None, "arb"):
             raise ParameterError("verify", verify, "arb, or nothing")
-        made = composed(composition_in(file), verify="arb" if verify else None)
+        if order not in ("any", "given"):
+            raise ParameterError("order", order, "any or given")
+        read_in: Literal["any", "given"] = "given" if order == "given" else "any"
+        made = composed(composition_in(file), verify="arb" if verify else None, order=read_in)
         if delta is not None:
             bounds = made.epsilon(delta)
             voice.say(f"epsilon at delta {delta}: {bounds_in_words(bounds.lower, bounds.upper)}")
